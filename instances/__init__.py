@@ -1,0 +1,22 @@
+"""What a problem is: schema, meaning, readers and writers, generators."""
+
+from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
+from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
+from apportion.instances.multiple_choice_knapsack import (
+    KnapsackJob,
+    KnapsackOption,
+    MultipleChoiceKnapsackInstance,
+)
+
+__all__ = [
+    "KINDS",
+    "GapFillingInstance",
+    "GapFillingJob",
+    "Instance",
+    "Kind",
+    "KnapsackJob",
+    "KnapsackOption",
+    "MultipleChoiceKnapsackInstance",
+    "ScalingCurve",
+    "kind_of",
+]

@@ -1,0 +1,120 @@
+"""The field types every instance kind is built from, and the same limits as checks that collect problems.
+
+msgspec enforces the annotations while decoding only; an instance constructed in Python is checked by the
+functions here. Both read the same constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from apportion.errors import Problem
+
+__all__ = [
+    "LARGEST_CAPACITY",
+    "LARGEST_COUNT",
+    "LARGEST_NUMBER",
+    "LARGEST_USE",
+    "SMALLEST_POSITIVE",
+    "Amount",
+    "Capacity",
+    "Count",
+    "Name",
+    "Number",
+    "Use",
+    "check_amount",
+    "check_count",
+    "check_distinct",
+    "check_name",
+    "check_number",
+]
+
+LARGEST_COUNT = 10**9
+"""Largest number of nodes or GPUs anywhere in an instance."""
+LARGEST_USE = 10**12
+"""Largest use of a capacity by one option; a million jobs of it still add up in 64 bits."""
+LARGEST_CAPACITY = 10**18
+"""Largest capacity."""
+LARGEST_NUMBER = 1e18
+"""Largest magnitude of a rate, a duration, a weight or a value."""
+SMALLEST_POSITIVE = 1e-30
+"""Smallest magnitude that is not zero, so that products never fall below what a double resolves."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=1000)]
+Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
+Use = Annotated[int, Meta(ge=0, le=LARGEST_USE)]
+Capacity = Annotated[int, Meta(ge=0, le=LARGEST_CAPACITY)]
+Number = Annotated[float, Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Amount = Annotated[float, Meta(ge=0.0, le=LARGEST_NUMBER)]
+
+
+def check_name(path: str, value: Any, problems: list[Problem]) -> bool:
+    """Note a problem unless `value` is a string of 1 to 1000 characters that can be written as UTF-8."""
+    if not isinstance(value, str) or not 1 <= len(value) <= 1000:
+        problems.append(Problem(path, f"must be a string of 1 to 1000 characters, not {_shown(value)}"))
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        problems.append(Problem(path, f"must be valid Unicode text, not {_shown(value)}"))
+        return False
+    return True
+
+
+def check_count(
+    path: str, value: Any, problems: list[Problem], low: int = 0, high: int = LARGEST_COUNT
+) -> bool:
+    """Note a problem unless `value` is an integer from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        problems.append(Problem(path, f"must be an integer, not {_shown(value)}"))
+    elif not low <= value <= high:
+        problems.append(Problem(path, f"must be from {low} to {high}, not {value}"))
+    else:
+        return True
+    return False
+
+
+def check_number(path: str, value: Any, problems: list[Problem]) -> bool:
+    """Note a problem unless `value` is 0 or a finite number of magnitude 1e-30 to 1e18."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        problems.append(Problem(path, f"must be a number, not {_shown(value)}"))
+    elif not math.isfinite(value):
+        problems.append(Problem(path, f"must be finite, not {value}"))
+    elif value != 0 and not SMALLEST_POSITIVE <= abs(value) <= LARGEST_NUMBER:
+        problems.append(
+            Problem(path, f"must be 0 or of magnitude {SMALLEST_POSITIVE:g} to {LARGEST_NUMBER:g}, not {value:g}")
+        )
+    else:
+        return True
+    return False
+
+
+def check_amount(path: str, value: Any, problems: list[Problem]) -> bool:
+    """Note a problem unless `value` is a number (see `check_number`) that is not negative."""
+    if not check_number(path, value, problems):
+        return False
+    if value < 0:
+        problems.append(Problem(path, f"must not be negative, is {value:g}"))
+        return False
+    return True
+
+
+def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[Problem]) -> bool:
+    """Note a problem for every value that stands more than once; `path` is the list's own."""
+    listed = [value for value in values if isinstance(value, str)]
+    if len(set(listed)) == len(listed):
+        return True
+    for value, times in Counter(listed).items():
+        if times > 1:
+            problems.append(Problem(path, f"{what} {value!r} stands {times} times; each must be unique"))
+    return False
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

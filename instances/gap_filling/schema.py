@@ -1,0 +1,222 @@
+"""The gap-filling instance: idle nodes of a supercomputer, malleable training jobs, a forward-looking time.
+
+The data of BFTrainer's and FreeTrain's resource allocator (arXiv:2106.12091): admitted jobs, nodes that are
+idle now, who holds which of them, throughput curves and rescale costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.fields import (
+    Amount,
+    Count,
+    Name,
+    check_amount,
+    check_count,
+    check_distinct,
+    check_name,
+)
+
+__all__ = ["GapFillingInstance", "GapFillingJob", "ScalingCurve"]
+
+
+class ScalingCurve(Struct, frozen=True, forbid_unknown_fields=True):
+    """Throughput against node count, piecewise linear between the given points.
+
+    Attributes
+    ----------
+    nodes
+        Node counts; the first is 0, they strictly increase, and the last reaches the job's `max_nodes`.
+    rate
+        Samples per second at each count; 0 at 0 nodes.
+    """
+
+    nodes: tuple[Count, ...]
+    rate: tuple[Amount, ...]
+
+
+class GapFillingJob(Struct, frozen=True, forbid_unknown_fields=True):
+    """A malleable training job.
+
+    Attributes
+    ----------
+    id
+        Unique name.
+    min_nodes, max_nodes
+        The job runs on 0 nodes, or on at least `min_nodes` and at most `max_nodes`.
+    scaling
+        Its throughput curve.
+    rescale_up_s, rescale_down_s
+        Seconds the job stands still when it grows or shrinks.
+    current_nodes
+        The idle nodes it holds now. Fewer than `min_nodes` means it lost some: its current rate counts as 0.
+    weight
+        Factor on the job's part of the objective.
+    pinned_count
+        If given, the job must get exactly this many nodes.
+    forbidden_counts
+        Node counts the job must not get.
+    """
+
+    id: Name
+    min_nodes: Count
+    max_nodes: Count
+    scaling: ScalingCurve
+    rescale_up_s: Amount
+    rescale_down_s: Amount
+    current_nodes: tuple[Name, ...] = ()
+    weight: Amount = 1.0
+    pinned_count: Count | None = None
+    forbidden_counts: tuple[Count, ...] = ()
+
+
+class GapFillingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="gap_filling"):
+    """Idle nodes and the jobs to fill them with; every semantic rule is checked on construction.
+
+    Attributes
+    ----------
+    schema_version
+        ``"1"``.
+    horizon_s
+        Forward-looking time T_fwd, seconds: how long the allocation is expected to last; positive.
+    nodes
+        Names of the nodes idle now, unique.
+    jobs
+        The admitted jobs.
+    name
+        A name for reports.
+
+    Raises
+    ------
+    InvalidInstance
+        If any rule is broken; all problems are listed with their JSON paths.
+    """
+
+    schema_version: Literal["1"]
+    horizon_s: Amount
+    nodes: tuple[Name, ...]
+    jobs: tuple[GapFillingJob, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        problems = _problems(self)
+        if problems:
+            raise InvalidInstance(problems)
+
+
+def _problems(instance: GapFillingInstance) -> list[Problem]:
+    problems: list[Problem] = []
+    if instance.schema_version != "1":
+        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
+    if not isinstance(instance.name, str):
+        problems.append(Problem("$.name", "must be a string"))
+    if check_amount("$.horizon_s", instance.horizon_s, problems) and instance.horizon_s <= 0:
+        problems.append(Problem("$.horizon_s", "must be positive"))
+    nodes_ok = _check_nodes(instance.nodes, problems)
+    if not isinstance(instance.jobs, tuple | list):
+        return [*problems, Problem("$.jobs", "must be a list of jobs")]
+    well_formed: list[tuple[int, GapFillingJob]] = []
+    for index, job in enumerate(instance.jobs):
+        if isinstance(job, GapFillingJob):
+            before = len(problems)
+            _check_job(f"$.jobs[{index}]", job, problems)
+            if len(problems) == before:
+                well_formed.append((index, job))
+        else:
+            problems.append(Problem(f"$.jobs[{index}]", f"must be a GapFillingJob, not {type(job).__name__}"))
+    check_distinct("$.jobs", (job.id for job in instance.jobs if isinstance(job, GapFillingJob)), "job id", problems)
+    if nodes_ok:
+        _check_ownership(instance.nodes, well_formed, problems)
+    return problems
+
+
+def _check_nodes(nodes: Any, problems: list[Problem]) -> bool:
+    if not isinstance(nodes, tuple | list):
+        problems.append(Problem("$.nodes", "must be a list of node names"))
+        return False
+    before = len(problems)
+    for index, node in enumerate(nodes):
+        check_name(f"$.nodes[{index}]", node, problems)
+    check_distinct("$.nodes", nodes, "node", problems)
+    return len(problems) == before
+
+
+def _check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
+    check_name(f"{path}.id", job.id, problems)
+    low = check_count(f"{path}.min_nodes", job.min_nodes, problems, low=1)
+    high = check_count(f"{path}.max_nodes", job.max_nodes, problems, low=1)
+    if low and high and job.min_nodes > job.max_nodes:
+        problems.append(Problem(f"{path}.min_nodes", f"{job.min_nodes} exceeds max_nodes {job.max_nodes}"))
+    check_amount(f"{path}.rescale_up_s", job.rescale_up_s, problems)
+    check_amount(f"{path}.rescale_down_s", job.rescale_down_s, problems)
+    check_amount(f"{path}.weight", job.weight, problems)
+    if isinstance(job.scaling, ScalingCurve):
+        _check_curve(f"{path}.scaling", job.scaling, job.max_nodes if high else 0, problems)
+    else:
+        problems.append(Problem(f"{path}.scaling", "must be a ScalingCurve"))
+    if not isinstance(job.current_nodes, tuple | list):
+        problems.append(Problem(f"{path}.current_nodes", "must be a list of node names"))
+    elif high and len(job.current_nodes) > job.max_nodes:
+        problems.append(
+            Problem(f"{path}.current_nodes", f"holds {len(job.current_nodes)} nodes, max_nodes is {job.max_nodes}")
+        )
+    if low and high:
+        _check_pins(path, job, problems)
+
+
+def _check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[Problem]) -> None:
+    if not isinstance(curve.nodes, tuple | list) or not isinstance(curve.rate, tuple | list):
+        problems.append(Problem(path, "nodes and rate must be lists"))
+        return
+    if len(curve.nodes) != len(curve.rate):
+        problems.append(Problem(f"{path}.rate", f"has {len(curve.rate)} points, nodes has {len(curve.nodes)}"))
+    before = len(problems)
+    for index, count in enumerate(curve.nodes):
+        check_count(f"{path}.nodes[{index}]", count, problems)
+    for index, rate in enumerate(curve.rate):
+        check_amount(f"{path}.rate[{index}]", rate, problems)
+    if len(problems) > before:
+        return
+    if not curve.nodes or curve.nodes[0] != 0:
+        problems.append(Problem(f"{path}.nodes", "must start at 0 nodes"))
+    if curve.rate and curve.rate[0] != 0:
+        problems.append(Problem(f"{path}.rate[0]", f"must be 0 at 0 nodes, is {curve.rate[0]:g}"))
+    for index in range(1, len(curve.nodes)):
+        if curve.nodes[index] <= curve.nodes[index - 1]:
+            problems.append(
+                Problem(f"{path}.nodes[{index}]", f"{curve.nodes[index]} does not exceed {curve.nodes[index - 1]}")
+            )
+    if curve.nodes and curve.nodes[-1] < max_nodes:
+        problems.append(Problem(f"{path}.nodes", f"ends at {curve.nodes[-1]}, must reach max_nodes {max_nodes}"))
+
+
+def _check_pins(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
+    if job.pinned_count is not None and check_count(f"{path}.pinned_count", job.pinned_count, problems):
+        if job.pinned_count != 0 and not job.min_nodes <= job.pinned_count <= job.max_nodes:
+            problems.append(Problem(f"{path}.pinned_count", "must be 0 or from min_nodes to max_nodes"))
+    if not isinstance(job.forbidden_counts, tuple | list):
+        problems.append(Problem(f"{path}.forbidden_counts", "must be a list of node counts"))
+        return
+    for index, count in enumerate(job.forbidden_counts):
+        check_count(f"{path}.forbidden_counts[{index}]", count, problems)
+
+
+def _check_ownership(
+    nodes: tuple[str, ...], jobs: list[tuple[int, GapFillingJob]], problems: list[Problem]
+) -> None:
+    idle = set(nodes)
+    owner: dict[str, str] = {}
+    for index, job in jobs:
+        for position, node in enumerate(job.current_nodes):
+            path = f"$.jobs[{index}].current_nodes[{position}]"
+            if not check_name(path, node, problems):
+                continue
+            if node not in idle:
+                problems.append(Problem(path, f"node {node!r} is not among the idle nodes"))
+            elif node in owner:
+                problems.append(Problem(path, f"node {node!r} is already held by job {owner[node]!r}"))
+            owner.setdefault(node, job.id)

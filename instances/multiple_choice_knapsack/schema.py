@@ -1,0 +1,168 @@
+"""The multiple-choice knapsack instance: every job picks one option, options use named capacities."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.fields import (
+    LARGEST_CAPACITY,
+    LARGEST_USE,
+    Capacity,
+    Name,
+    Number,
+    Use,
+    check_count,
+    check_distinct,
+    check_name,
+    check_number,
+)
+
+__all__ = ["KnapsackJob", "KnapsackOption", "MultipleChoiceKnapsackInstance"]
+
+
+class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a job's menu.
+
+    Attributes
+    ----------
+    id
+        Unique within the job.
+    value
+        What choosing it is worth (costs, when minimising).
+    uses
+        What it takes of each capacity; a capacity that is not named is not used.
+    """
+
+    id: Name
+    value: Number
+    uses: dict[Name, Use]
+
+
+class KnapsackJob(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job and its menu.
+
+    Attributes
+    ----------
+    id
+        Unique name.
+    options
+        The menu; may be empty for a job that is not required.
+    required
+        Whether the job must get one of its options; otherwise it may be left out, worth 0.
+    current
+        The option it has now, if any: among equal optima the plan that changes least is preferred.
+    pinned
+        If given, the job must get this option.
+    forbidden
+        Options the job must not get.
+    """
+
+    id: Name
+    options: tuple[KnapsackOption, ...]
+    required: bool = True
+    current: Name | None = None
+    pinned: Name | None = None
+    forbidden: tuple[Name, ...] = ()
+
+
+class MultipleChoiceKnapsackInstance(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="multiple_choice_knapsack"
+):
+    """Jobs with menus under capacities; every semantic rule is checked on construction.
+
+    Attributes
+    ----------
+    schema_version
+        ``"1"``.
+    sense
+        ``"maximize"`` or ``"minimize"`` the sum of the chosen values.
+    capacities
+        How much there is of each named capacity.
+    jobs
+        The jobs.
+    name
+        A name for reports.
+
+    Raises
+    ------
+    InvalidInstance
+        If any rule is broken; all problems are listed with their JSON paths.
+    """
+
+    schema_version: Literal["1"]
+    sense: Literal["maximize", "minimize"]
+    capacities: dict[Name, Capacity]
+    jobs: tuple[KnapsackJob, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        problems = _problems(self)
+        if problems:
+            raise InvalidInstance(problems)
+
+
+def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
+    problems: list[Problem] = []
+    if instance.schema_version != "1":
+        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
+    if not isinstance(instance.name, str):
+        problems.append(Problem("$.name", "must be a string"))
+    if instance.sense not in ("maximize", "minimize"):
+        problems.append(Problem("$.sense", f'must be "maximize" or "minimize", not {instance.sense!r}'))
+    if not isinstance(instance.capacities, dict):
+        problems.append(Problem("$.capacities", "must be an object of capacities by name"))
+        return problems
+    for name, capacity in instance.capacities.items():
+        check_name("$.capacities", name, problems)
+        check_count(f"$.capacities.{name}", capacity, problems, high=LARGEST_CAPACITY)
+    if not isinstance(instance.jobs, tuple | list):
+        return [*problems, Problem("$.jobs", "must be a list of jobs")]
+    for index, job in enumerate(instance.jobs):
+        if isinstance(job, KnapsackJob):
+            _check_job(f"$.jobs[{index}]", job, instance.capacities, problems)
+        else:
+            problems.append(Problem(f"$.jobs[{index}]", f"must be a KnapsackJob, not {type(job).__name__}"))
+    check_distinct("$.jobs", (job.id for job in instance.jobs if isinstance(job, KnapsackJob)), "job id", problems)
+    return problems
+
+
+def _check_job(path: str, job: KnapsackJob, capacities: dict[str, int], problems: list[Problem]) -> None:
+    check_name(f"{path}.id", job.id, problems)
+    if not isinstance(job.required, bool):
+        problems.append(Problem(f"{path}.required", "must be true or false"))
+    if not isinstance(job.options, tuple | list):
+        problems.append(Problem(f"{path}.options", "must be a list of options"))
+        return
+    for index, option in enumerate(job.options):
+        where = f"{path}.options[{index}]"
+        if not isinstance(option, KnapsackOption):
+            problems.append(Problem(where, f"must be a KnapsackOption, not {type(option).__name__}"))
+            continue
+        check_name(f"{where}.id", option.id, problems)
+        check_number(f"{where}.value", option.value, problems)
+        _check_uses(f"{where}.uses", option.uses, capacities, problems)
+    names = [option.id for option in job.options if isinstance(option, KnapsackOption)]
+    check_distinct(f"{path}.options", names, "option id", problems)
+    for field in ("current", "pinned"):
+        named = getattr(job, field)
+        if named is not None and named not in names:
+            problems.append(Problem(f"{path}.{field}", f"{named!r} is not an option of this job"))
+    if not isinstance(job.forbidden, tuple | list):
+        problems.append(Problem(f"{path}.forbidden", "must be a list of option ids"))
+        return
+    for index, named in enumerate(job.forbidden):
+        if named not in names:
+            problems.append(Problem(f"{path}.forbidden[{index}]", f"{named!r} is not an option of this job"))
+
+
+def _check_uses(path: str, uses: Any, capacities: dict[str, int], problems: list[Problem]) -> None:
+    if not isinstance(uses, dict):
+        problems.append(Problem(path, "must be an object of uses by capacity"))
+        return
+    for name, use in uses.items():
+        if name not in capacities:
+            problems.append(Problem(f"{path}.{name}", "is not one of the instance's capacities"))
+        check_count(f"{path}.{name}", use, problems, high=LARGEST_USE)

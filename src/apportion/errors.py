@@ -1,0 +1,75 @@
+"""The exceptions of the package, and the exit code each one means on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "ApportionError",
+    "BackendUnavailable",
+    "InvalidInstance",
+    "InvalidOption",
+    "NoPlan",
+    "Problem",
+]
+
+
+class ApportionError(Exception):
+    """Base class of every error this package raises on purpose."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with an input: where it is and what to do about it.
+
+    Attributes
+    ----------
+    path
+        JSON path of the offending value, for instance ``$.jobs[3].min_nodes``.
+    message
+        What is wrong and what a correct value looks like.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class InvalidInstance(ApportionError, ValueError):
+    """An instance (or a stored solution) is not valid; `problems` lists everything found.
+
+    It is a ``ValueError`` so that msgspec reports it as a validation error when it is raised while decoding.
+    """
+
+    exit_code = 3
+
+    def __init__(self, problems: Problem | list[Problem] | tuple[Problem, ...]) -> None:
+        self.problems: tuple[Problem, ...] = (
+            (problems,) if isinstance(problems, Problem) else tuple(problems)
+        )
+        super().__init__("; ".join(str(problem) for problem in self.problems))
+
+    def __reduce__(self) -> tuple[type[InvalidInstance], tuple[tuple[Problem, ...]]]:
+        return (InvalidInstance, (self.problems,))
+
+
+class InvalidOption(ApportionError, ValueError):
+    """An option of a call is out of its range; the message names the option and its range."""
+
+    exit_code = 2
+
+
+class BackendUnavailable(ApportionError):
+    """A backend is unknown, not installed, or cannot answer this kind of model."""
+
+    exit_code = 7
+
+
+class NoPlan(ApportionError):
+    """A plan was required of a solution that has none."""
+
+    exit_code = 5

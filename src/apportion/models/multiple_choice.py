@@ -1,0 +1,225 @@
+"""The multiple-choice knapsack: each job picks one option from its menu; options use capacities.
+
+With one capacity it is the MCKP, with several the MMKP of Kellerer, Pferschy and Pisinger, *Knapsack
+Problems* (Springer, 2004), chapter 11. Menus are ragged arrays, never lists of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.report import Report, Violation
+
+__all__ = ["MultipleChoiceKnapsack", "Sense"]
+
+Sense = Literal["maximize", "minimize"]
+
+_LARGEST_TOTAL = 2**62
+"""Sums of uses stay below this, so that int64 arithmetic never wraps."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultipleChoiceKnapsack:
+    """Menus of options as ragged arrays; build one with `from_arrays`.
+
+    Row ``i`` of `values` and `uses` is an option; the options of job ``j`` are the rows
+    ``offsets[j]:offsets[j + 1]``. A *choice* is an int64 array with the chosen row per job, -1 for none.
+
+    Attributes
+    ----------
+    values
+        float64 [options], finite: what an option is worth (or costs, when minimising).
+    uses
+        int64 [options, capacities], at least 0: what an option takes of each capacity.
+    offsets
+        int64 [jobs + 1], from 0 to the number of options, never falling.
+    capacities
+        int64 [capacities], at least 0.
+    required
+        bool [jobs]: whether the job must get one of its options; otherwise it may be left out, worth 0.
+    sense
+        ``"maximize"`` or ``"minimize"`` the sum of the chosen values.
+    capacity_names
+        One name per capacity, used in reports and certificates.
+
+    Examples
+    --------
+    Two jobs share four GPUs; the first wants two or four, the second exactly two.
+
+    >>> model = MultipleChoiceKnapsack.from_arrays(
+    ...     values=[3.0, 4.0, 2.0], uses=[2, 4, 2], offsets=[0, 2, 3], capacities=[4]
+    ... )
+    >>> model.check([0, 2]).objective
+    5.0
+    >>> [str(violation) for violation in model.check([1, 2]).violations]
+    ['capacity[capacity_0]: uses 6 of 4']
+    """
+
+    values: NDArray[np.float64]
+    uses: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    capacities: NDArray[np.int64]
+    required: NDArray[np.bool_]
+    sense: Sense = "maximize"
+    capacity_names: tuple[str, ...] = ()
+
+    @classmethod
+    def from_arrays(
+        cls,
+        values: ArrayLike,
+        uses: ArrayLike,
+        offsets: ArrayLike,
+        capacities: ArrayLike,
+        required: ArrayLike = True,
+        sense: Sense = "maximize",
+        capacity_names: Sequence[str] | None = None,
+    ) -> MultipleChoiceKnapsack:
+        """Check the arrays once and keep read-only views of them (nothing is copied if dtypes fit).
+
+        Parameters
+        ----------
+        values
+            float64 [options].
+        uses
+            int64 [options, capacities]; [options] is accepted for one capacity.
+        offsets
+            int64 [jobs + 1].
+        capacities
+            int64 [capacities]; a single integer is accepted for one capacity.
+        required
+            bool [jobs], or one bool for all.
+        sense
+            ``"maximize"`` or ``"minimize"``.
+        capacity_names
+            Names of the capacities; ``capacity_0``, ``capacity_1``, ... by default.
+
+        Raises
+        ------
+        InvalidInstance
+            If a shape, a dtype or a value is wrong; the message names the array.
+        """
+        value = _numbers("values", values, 1)
+        if not np.isfinite(value).all():
+            raise _invalid("values", f"row {int(np.argmin(np.isfinite(value)))} is not finite")
+        capacity = _counts("capacities", np.atleast_1d(np.asarray(capacities)), 1)
+        use_any = np.asarray(uses)
+        if use_any.ndim == 1 and capacity.size == 1:
+            use_any = use_any.reshape(-1, 1)
+        use = _counts("uses", use_any, 2)
+        if use.shape != (value.size, capacity.size):
+            raise _invalid("uses", f"shape is {use.shape}; expected [options, capacities] = {(value.size, capacity.size)}")
+        offset = _counts("offsets", offsets, 1)
+        if offset.size == 0 or offset[0] != 0 or offset[-1] != value.size or (np.diff(offset) < 0).any():
+            raise _invalid("offsets", f"must rise from 0 to the number of options, {value.size}, without falling")
+        num_jobs = offset.size - 1
+        need = np.asarray(required)
+        if need.dtype != np.bool_ or need.shape not in ((), (num_jobs,)):
+            raise _invalid("required", f"must be one bool or one per job ({num_jobs})")
+        if sense not in ("maximize", "minimize"):
+            raise _invalid("sense", f"must be 'maximize' or 'minimize', not {sense!r}")
+        names = (
+            tuple(f"capacity_{k}" for k in range(capacity.size))
+            if capacity_names is None
+            else tuple(capacity_names)
+        )
+        if len(names) != capacity.size or len(set(names)) != len(names):
+            raise _invalid("capacity_names", f"must be {capacity.size} distinct names")
+        if use.size and float(use.max()) * max(num_jobs, 1) >= _LARGEST_TOTAL:
+            raise _invalid("uses", "are so large that their sum over the jobs would overflow 64-bit integers")
+        return cls(
+            values=_frozen(value),
+            uses=_frozen(use),
+            offsets=_frozen(offset),
+            capacities=_frozen(capacity),
+            required=_frozen(np.broadcast_to(need, (num_jobs,)).copy()),
+            sense=sense,
+            capacity_names=names,
+        )
+
+    @property
+    def num_jobs(self) -> int:
+        """How many jobs there are."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def num_options(self) -> int:
+        """How many options all menus hold together."""
+        return int(self.values.size)
+
+    @property
+    def num_capacities(self) -> int:
+        """How many capacities the options use."""
+        return int(self.capacities.size)
+
+    def job_of_option(self) -> NDArray[np.int64]:
+        """Return int64 [options]: the job each option belongs to."""
+        return np.repeat(np.arange(self.num_jobs, dtype=np.int64), np.diff(self.offsets))
+
+    def objective(self, choice: NDArray[np.int64]) -> float:
+        """Return the sum of the chosen values, in the model's sense."""
+        return float(self.values[choice[choice >= 0]].sum())
+
+    def used(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 [capacities]: what a choice uses of each capacity."""
+        total: NDArray[np.int64] = self.uses[choice[choice >= 0]].sum(axis=0, dtype=np.int64)
+        return total
+
+    def check(self, choice: ArrayLike) -> Report:
+        """Check a choice against the model alone; at most twenty violations are listed per rule."""
+        chosen = np.asarray(choice)
+        if chosen.dtype.kind not in "iu" or chosen.shape != (self.num_jobs,):
+            message = f"must be int64 [{self.num_jobs}], is {chosen.dtype} {list(chosen.shape)}"
+            return Report(None, (Violation("shape", "choice", message),))
+        chosen = chosen.astype(np.int64, copy=False)
+        taken = chosen != -1
+        foreign = taken & ((chosen < self.offsets[:-1]) | (chosen >= self.offsets[1:]))
+        violations = [
+            Violation("option", f"job {job}", f"row {chosen[job]} is not in this job's menu")
+            for job in np.flatnonzero(foreign)[:20]
+        ]
+        if violations:
+            return Report(None, tuple(violations))
+        violations += [
+            Violation("required", f"job {job}", "must get one of its options")
+            for job in np.flatnonzero(self.required & ~taken)[:20]
+        ]
+        used = self.used(chosen)
+        violations += [
+            Violation("capacity", self.capacity_names[k], f"uses {used[k]} of {self.capacities[k]}")
+            for k in np.flatnonzero(used > self.capacities)
+        ]
+        return Report(self.objective(chosen), tuple(violations))
+
+
+def _invalid(name: str, message: str) -> InvalidInstance:
+    return InvalidInstance(Problem(f"$.{name}", message))
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _numbers(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.float64]:
+    array = np.asarray(raw)
+    if array.dtype.kind not in "fiu" or array.ndim != ndim:
+        raise _invalid(name, f"must be numbers in {ndim} dimension(s), not {array.dtype} {list(array.shape)}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _counts(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.int64]:
+    array = np.asarray(raw)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != ndim:
+        raise _invalid(name, f"must be integers in {ndim} dimension(s), not {array.dtype} {list(array.shape)}")
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= _LARGEST_TOTAL):
+        raise _invalid(name, "must be at least 0 and below 2**62")
+    return np.ascontiguousarray(array, dtype=np.int64)

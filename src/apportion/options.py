@@ -1,0 +1,90 @@
+"""The options of one solve call, validated once at the door."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apportion.errors import InvalidOption
+
+__all__ = ["Incumbent", "SolveOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """A feasible solution found on the way.
+
+    Attributes
+    ----------
+    objective
+        Its objective, in the instance's own sense.
+    bound
+        The best claimed dual bound at that moment, or ``None``.
+    seconds
+        Wall-clock seconds since the solver started.
+    """
+
+    objective: float
+    bound: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveOptions:
+    """How long, how close and how reproducibly to solve.
+
+    Attributes
+    ----------
+    time_limit
+        Wall-clock seconds for the whole call; ``None`` for no limit.
+    gap
+        Relative gap at which to stop, ``|bound - objective| / max(|objective|, 1e-9)``; 0 asks for a proof.
+    threads
+        Worker threads of a general solver (the exact solvers use one).
+    seed
+        Random seed, at least 0.
+    deterministic
+        Same input, same answer: no clock decides anything (give `work_limit` rather than `time_limit`).
+    work_limit
+        Limit counted in the solver's own deterministic work units (nodes, sweeps); ``None`` for no limit.
+    on_incumbent
+        Called with every improving `Incumbent`; an exception it raises stops the solve and propagates.
+
+    Raises
+    ------
+    InvalidOption
+        If a value is out of its range.
+    """
+
+    time_limit: float | None = None
+    gap: float = 0.0
+    threads: int = 1
+    seed: int = 0
+    deterministic: bool = False
+    work_limit: float | None = None
+    on_incumbent: Callable[[Incumbent], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("time_limit", "work_limit"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and math.isfinite(value) and value > 0):
+                raise InvalidOption(f"{name} must be a positive finite number or None, not {value!r}")
+        if not (_is_number(self.gap) and 0 <= self.gap < math.inf):
+            raise InvalidOption(f"gap must be a finite number >= 0, not {self.gap!r}")
+        if not _is_count(self.threads) or not 1 <= self.threads <= 1024:
+            raise InvalidOption(f"threads must be an integer from 1 to 1024, not {self.threads!r}")
+        if not _is_count(self.seed) or not 0 <= self.seed < 2**31:
+            raise InvalidOption(f"seed must be an integer from 0 to 2**31 - 1, not {self.seed!r}")
+        if not isinstance(self.deterministic, bool):
+            raise InvalidOption(f"deterministic must be true or false, not {self.deterministic!r}")
+        if self.on_incumbent is not None and not callable(self.on_incumbent):
+            raise InvalidOption("on_incumbent must be callable or None")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

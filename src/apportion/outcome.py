@@ -1,0 +1,74 @@
+"""What a solver says: why it stopped and what it has, before anybody believes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Outcome", "Termination"]
+
+
+class Termination(StrEnum):
+    """Why a solve ended. Whether there is a solution is a separate question."""
+
+    OPTIMAL = "optimal"
+    GAP_REACHED = "gap_reached"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    INFEASIBLE_OR_UNBOUNDED = "infeasible_or_unbounded"
+    TIME_LIMIT = "time_limit"
+    NODE_LIMIT = "node_limit"
+    MEMORY_LIMIT = "memory_limit"
+    SOLUTION_LIMIT = "solution_limit"
+    INTERRUPTED = "interrupted"
+    NUMERICAL_ERROR = "numerical_error"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A solver's claim about one model.
+
+    Nothing here is believed: `apportion.solve` checks the point, recomputes the objective and re-derives
+    what it can of the bound. Absent is ``None``, never infinity or zero.
+
+    Attributes
+    ----------
+    termination
+        Why the solver stopped.
+    raw_status
+        The solver's own words.
+    point
+        The best point: float64 column values for a `LinearModel`, int64 chosen rows (-1: none) for a
+        `MultipleChoiceKnapsack`; ``None`` without one.
+    objective
+        Claimed objective of the point, in the model's own sense.
+    bound
+        Claimed dual bound on the optimum (above it when maximising, below it when minimising).
+    bound_source
+        Where the bound comes from: ``dynamic_programming``, ``enumeration``, ``branch_and_bound``,
+        ``solver`` or ``multipliers``.
+    multipliers
+        One Lagrange multiplier >= 0 per capacity of a `MultipleChoiceKnapsack`, if the solver has them.
+    seconds
+        Wall-clock seconds by phase (``hand_over``, ``solve``, ...).
+    counters
+        Whatever the solver counts (``nodes``, ``iterations``, ``core_jobs``, ...).
+    start_used
+        Whether the given start was accepted; ``None`` if there was none or the solver does not say.
+    """
+
+    termination: Termination
+    raw_status: str
+    point: NDArray[np.float64] | NDArray[np.int64] | None = None
+    objective: float | None = None
+    bound: float | None = None
+    bound_source: str | None = None
+    multipliers: NDArray[np.float64] | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, float] = field(default_factory=dict)
+    start_used: bool | None = None

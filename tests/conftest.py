@@ -1,0 +1,40 @@
+"""Shared fixtures: the hypothesis profile and the one way tests find the data folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "apportion",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("apportion")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def data_folder() -> Path:
+    """Return the folder of real traces and benchmark instances: APPORTION_DATA, else ../shared/data."""
+    given = os.environ.get("APPORTION_DATA")
+    return Path(given) if given else ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The data folder; a test that needs it is skipped, and says so, where it is absent."""
+    folder = data_folder()
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}; set APPORTION_DATA to the folder of traces and benchmarks")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT

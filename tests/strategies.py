@@ -1,0 +1,147 @@
+"""Every hypothesis strategy of the test suite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from apportion.instances import (
+    GapFillingInstance,
+    GapFillingJob,
+    KnapsackJob,
+    KnapsackOption,
+    MultipleChoiceKnapsackInstance,
+    ScalingCurve,
+)
+from apportion.models import MultipleChoiceKnapsack
+
+VALUES = st.one_of(
+    st.integers(-20, 60).map(float),
+    st.floats(-1e3, 1e4, allow_nan=False).map(lambda value: round(value, 3)),
+)
+
+
+@st.composite
+def knapsacks(
+    draw: st.DrawFn,
+    max_jobs: int = 5,
+    max_options: int = 5,
+    max_capacities: int = 3,
+    min_capacities: int = 1,
+    max_use: int = 12,
+) -> MultipleChoiceKnapsack:
+    """Small ragged knapsacks: ties, useless options, zero uses, tight and loose capacities, either sense."""
+    num_capacities = draw(st.integers(min_capacities, max_capacities))
+    sizes = draw(st.lists(st.integers(0, max_options), min_size=0, max_size=max_jobs))
+    total = sum(sizes)
+    values = draw(st.lists(VALUES, min_size=total, max_size=total))
+    uses = draw(
+        st.lists(
+            st.lists(st.integers(0, max_use), min_size=num_capacities, max_size=num_capacities),
+            min_size=total,
+            max_size=total,
+        )
+    )
+    return MultipleChoiceKnapsack.from_arrays(
+        values=np.array(values, dtype=np.float64),
+        uses=np.array(uses, dtype=np.int64).reshape(total, num_capacities),
+        offsets=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        capacities=np.array(
+            draw(
+                st.lists(
+                    st.integers(0, max_use * max(1, len(sizes))),
+                    min_size=num_capacities,
+                    max_size=num_capacities,
+                )
+            ),
+            dtype=np.int64,
+        ),
+        required=np.array(draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))), dtype=np.bool_),
+        sense=draw(st.sampled_from(["maximize", "minimize"])),
+    )
+
+
+@st.composite
+def knapsack_instances(draw: st.DrawFn, max_jobs: int = 4) -> MultipleChoiceKnapsackInstance:
+    """Small multiple-choice knapsack instances with names, pins and forbidden options."""
+    capacities = {
+        f"pool{k}": draw(st.integers(0, 20)) for k in range(draw(st.integers(1, 3)))
+    }
+    jobs = []
+    for index in range(draw(st.integers(0, max_jobs))):
+        options = tuple(
+            KnapsackOption(
+                id=f"o{i}",
+                value=draw(VALUES),
+                uses={name: draw(st.integers(0, 9)) for name in capacities if draw(st.booleans())},
+            )
+            for i in range(draw(st.integers(0, 4)))
+        )
+        names = [option.id for option in options]
+        jobs.append(
+            KnapsackJob(
+                id=f"j{index}",
+                options=options,
+                required=draw(st.booleans()) if names else False,
+                current=draw(st.none() | st.sampled_from(names)) if names else None,
+                pinned=draw(st.none() | st.none() | st.sampled_from(names)) if names else None,
+                forbidden=tuple(draw(st.lists(st.sampled_from(names), max_size=1))) if names else (),
+            )
+        )
+    return MultipleChoiceKnapsackInstance(
+        schema_version="1",
+        sense=draw(st.sampled_from(["maximize", "minimize"])),
+        capacities=capacities,
+        jobs=tuple(jobs),
+        name="drawn",
+    )
+
+
+@st.composite
+def curves(draw: st.DrawFn, reach: int) -> ScalingCurve:
+    """Throughput curves from 0 nodes to at least `reach`; not always concave, not always rising."""
+    inner = draw(st.lists(st.integers(1, reach), max_size=4, unique=True))
+    nodes = sorted({0, *inner, reach + draw(st.integers(0, 3))})
+    rates = [0.0] + [draw(st.integers(0, 400)) / 4 for _ in nodes[1:]]
+    return ScalingCurve(nodes=tuple(nodes), rate=tuple(rates))
+
+
+@st.composite
+def gap_filling_instances(
+    draw: st.DrawFn, max_jobs: int = 4, max_nodes: int = 8, pins: bool = False
+) -> GapFillingInstance:
+    """Small gap-filling instances with nodes held, lost below the minimum, and free."""
+    nodes = [f"n{i}" for i in range(draw(st.integers(0, max_nodes)))]
+    free = list(draw(st.permutations(nodes)))
+    jobs = []
+    for index in range(draw(st.integers(0, max_jobs))):
+        low = draw(st.integers(1, 3))
+        high = draw(st.integers(low, max_nodes + 2))
+        held = [free.pop() for _ in range(draw(st.integers(0, min(len(free), high))))]
+        extra: dict[str, Any] = {}
+        if pins and draw(st.booleans()):
+            extra["pinned_count"] = draw(st.sampled_from([0, *range(low, high + 1)]))
+        if pins and draw(st.booleans()):
+            extra["forbidden_counts"] = tuple(draw(st.lists(st.integers(1, high), max_size=3)))
+        jobs.append(
+            GapFillingJob(
+                id=f"j{index}",
+                min_nodes=low,
+                max_nodes=high,
+                scaling=draw(curves(high)),
+                rescale_up_s=float(draw(st.integers(0, 40))),
+                rescale_down_s=float(draw(st.integers(0, 40))),
+                current_nodes=tuple(held),
+                weight=draw(st.sampled_from([0.0, 0.5, 1.0, 2.0])),
+                **extra,
+            )
+        )
+    return GapFillingInstance(
+        schema_version="1",
+        horizon_s=draw(st.sampled_from([1.0, 10.0, 120.0])),
+        nodes=tuple(nodes),
+        jobs=tuple(jobs),
+        name="drawn",
+    )
