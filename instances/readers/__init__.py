@@ -1,0 +1,118 @@
+"""The table of foreign instance formats, and reading one of them from bytes.
+
+A new format is one file here with a function ``read(raw, index, sense, name)`` and one line in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Literal, cast
+
+from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.instances.kinds import Instance
+
+__all__ = ["FORMATS", "Reader", "guess_format", "read_text"]
+
+ReadFunction = Callable[[bytes, int, Literal["maximize", "minimize"] | None, str], Instance]
+
+_SENSES: Mapping[str, Literal["maximize", "minimize"]] = MappingProxyType(
+    {"max": "maximize", "maximize": "maximize", "min": "minimize", "minimize": "minimize"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One foreign format.
+
+    Attributes
+    ----------
+    name
+        What ``--format`` calls it.
+    description
+        The layout in one line.
+    module
+        The module whose ``read(raw, index, sense, name)`` reads it; imported on first use.
+    file_names
+        Regular expressions (whole name without folder, case ignored) of the files usually found in it.
+    """
+
+    name: str
+    description: str
+    module: str
+    file_names: tuple[str, ...] = ()
+
+    def load(self) -> ReadFunction:
+        """Import the reader's module and return its function."""
+        return cast(ReadFunction, import_module(self.module).read)
+
+    def recognises(self, file_name: str) -> bool:
+        """Whether the file's name is one this format usually has."""
+        return any(re.fullmatch(pattern, file_name, re.IGNORECASE) for pattern in self.file_names)
+
+
+FORMATS: Mapping[str, Reader] = MappingProxyType(
+    {
+        reader.name: reader
+        for reader in (
+            Reader(
+                "orlib-mknap",
+                "OR-Library multidimensional knapsack: K; per problem n m best, n profits, m x n weights, m capacities",
+                "apportion.instances.readers.orlib_mknap",
+                (r"mknap.*",),
+            ),
+            Reader(
+                "mmkp",
+                "multiple-choice multidimensional knapsack, with item counts per class or in Khan's layout",
+                "apportion.instances.readers.mmkp",
+                (r"mmkp.*", r"I\d\d(\.txt)?", r"INST\d\d(\.txt)?"),
+            ),
+        )
+    }
+)
+
+
+def guess_format(path: str | PurePath) -> str | None:
+    """Return the format that a file's name suggests; ``None`` if none or more than one does."""
+    name = PurePath(path).name
+    fitting = [reader.name for reader in FORMATS.values() if reader.recognises(name)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def read_text(
+    raw: bytes, format: str, index: int = 0, sense: str | None = None, name: str = ""
+) -> Instance:
+    """Read one problem of a file in a foreign format.
+
+    Parameters
+    ----------
+    raw
+        The whole file.
+    format
+        A key of `FORMATS`.
+    index
+        Which problem of the file, from 0.
+    sense
+        ``"max"`` or ``"min"`` (or spelt out); ``None`` for the format's own.
+    name
+        Name of the instance; the index is appended where the file holds several problems.
+
+    Raises
+    ------
+    InvalidOption
+        If the format or the sense is unknown.
+    InvalidInstance
+        If the file does not follow the format, with the place; or if it has no such problem.
+    """
+    reader = FORMATS.get(format)
+    if reader is None:
+        raise InvalidOption(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    if sense is not None and sense not in _SENSES:
+        raise InvalidOption(f"sense must be max or min, not {sense!r}")
+    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+        raise InvalidInstance(Problem("$.problem", f"index counts from 0, not {index!r}"))
+    return reader.load()(raw, index, None if sense is None else _SENSES[sense], name)

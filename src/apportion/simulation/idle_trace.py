@@ -1,0 +1,196 @@
+"""A trace of idle nodes: which node was idle from when to when, and the instants at which the idle set changed.
+
+On disk it is an ``.npz`` archive of plain arrays (nothing is unpickled): ``node`` (index into ``node_names``),
+``start_s`` and ``end_s`` of every idle interval, ``event_s``, ``node_names`` and ``t0``, the wall-clock time of
+second 0 as text. Further arrays are ignored.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import InvalidInstance, InvalidOption, Problem
+
+__all__ = ["IdleTrace", "read_idle_trace"]
+
+_ARRAYS = {
+    "node": ("iu", 1, "integers [intervals]"),
+    "start_s": ("iuf", 1, "numbers [intervals]"),
+    "end_s": ("iuf", 1, "numbers [intervals]"),
+    "event_s": ("iuf", 1, "numbers [events]"),
+    "node_names": ("U", 1, "text [nodes]"),
+    "t0": ("U", 0, "one text"),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IdleTrace:
+    """Idle intervals of the nodes of a machine; build one with `from_arrays`.
+
+    Attributes
+    ----------
+    node
+        int64 [intervals]: index of the node in `names`; ordered by node, then by start.
+    start_s, end_s
+        float64 [intervals]: the node is idle in [start, end), seconds since `t0`.
+    event_s
+        float64 [events]: the instants at which the idle set changed, strictly increasing.
+    names
+        Name of every node of the machine.
+    t0
+        Wall-clock time of second 0.
+    name
+        A name for reports.
+    """
+
+    node: NDArray[np.int64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    event_s: NDArray[np.float64]
+    names: tuple[str, ...]
+    t0: str = ""
+    name: str = "trace"
+
+    @classmethod
+    def from_arrays(
+        cls, node: Any, start_s: Any, end_s: Any, event_s: Any, names: Any, t0: str = "", name: str = "trace"
+    ) -> IdleTrace:
+        """Check the arrays once, order the intervals by node and start, and keep read-only copies.
+
+        Raises
+        ------
+        InvalidInstance
+            If shapes disagree, a node index or name is wrong, an interval is empty or overlaps another of its
+            node, or the events do not strictly increase.
+        """
+        nodes = np.asarray(node).astype(np.int64)
+        starts, ends, events = (np.asarray(array).astype(np.float64) for array in (start_s, end_s, event_s))
+        labels = tuple(str(label) for label in names)
+        problems = _problems(nodes, starts, ends, events, labels)
+        if problems:
+            raise InvalidInstance(problems)
+        order = np.lexsort((starts, nodes))
+        nodes, starts, ends = nodes[order], starts[order], ends[order]
+        overlap = (nodes[1:] == nodes[:-1]) & (starts[1:] < ends[:-1])
+        if overlap.any():
+            where = int(np.argmax(overlap))
+            twice = f"{starts[where]:.12g} and {starts[where + 1]:.12g} s"
+            raise InvalidInstance(
+                Problem("$.start_s", f"node {labels[nodes[where]]!r} has overlapping intervals from {twice}")
+            )
+        for array in (nodes, starts, ends, events):
+            array.flags.writeable = False
+        return cls(nodes, starts, ends, events, labels, t0, name)
+
+    @property
+    def first_s(self) -> float:
+        """The first event: the trace says who is idle from here on."""
+        return float(self.event_s[0])
+
+    @property
+    def last_s(self) -> float:
+        """The last event: the trace says who is idle before it, not at it."""
+        return float(self.event_s[-1])
+
+    def idle_at(self, seconds: float) -> NDArray[np.int64]:
+        """Return the indices of the nodes idle at an instant, in the order of `names`.
+
+        Raises
+        ------
+        InvalidOption
+            If the instant is not in [first_s, last_s).
+        """
+        if not self.first_s <= seconds < self.last_s:
+            span = f"from {self.first_s:.12g} up to but not including {self.last_s:.12g} s"
+            raise InvalidOption(f"the trace {self.name!r} covers {span} since {self.t0 or 't0'}, not {seconds:.12g}")
+        return self.node[(self.start_s <= seconds) & (seconds < self.end_s)]
+
+    def previous_event(self, seconds: float) -> float | None:
+        """Return the last event strictly before an instant; ``None`` if there is none."""
+        position = int(np.searchsorted(self.event_s, seconds, side="left"))
+        return float(self.event_s[position - 1]) if position else None
+
+    def mean_idle(self) -> float:
+        """Return the time average of the number of idle nodes from `first_s` to `last_s`."""
+        inside = np.minimum(self.end_s, self.last_s) - np.maximum(self.start_s, self.first_s)
+        return float(np.maximum(inside, 0.0).sum() / (self.last_s - self.first_s))
+
+
+def read_idle_trace(path: str | Path) -> IdleTrace:
+    """Read a trace from an ``.npz`` archive; its name is the file's stem.
+
+    Raises
+    ------
+    InvalidInstance
+        If the file cannot be read, is no such archive, or an array is missing or wrong; every missing or
+        misshapen array is listed.
+    """
+    path = Path(path)
+    arrays: dict[str, NDArray[Any]] = {}
+    problems: list[Problem] = []
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InvalidInstance(Problem(str(path), "must be an .npz archive of arrays, is a single array"))
+            for key, (kinds, ndim, expected) in _ARRAYS.items():
+                if key not in archive.files:
+                    problems.append(Problem(f"$.{key}", f"is missing; expected {expected}"))
+                    continue
+                array = archive[key]
+                if array.dtype.kind not in kinds or array.ndim != ndim:
+                    found = f"{array.dtype} {list(array.shape)}"
+                    problems.append(Problem(f"$.{key}", f"expected {expected}, found {found}"))
+                arrays[key] = array
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error, MemoryError) as error:
+        if isinstance(error, InvalidInstance):
+            raise
+        reason = str(error) or type(error).__name__
+        raise InvalidInstance(Problem(str(path), f"cannot be read as an .npz archive: {reason}")) from error
+    if problems:
+        raise InvalidInstance(problems)
+    return IdleTrace.from_arrays(
+        arrays["node"],
+        arrays["start_s"],
+        arrays["end_s"],
+        arrays["event_s"],
+        arrays["node_names"].tolist(),
+        str(arrays["t0"]),
+        path.stem,
+    )
+
+
+def _problems(
+    node: NDArray[np.int64],
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    event_s: NDArray[np.float64],
+    names: tuple[str, ...],
+) -> list[Problem]:
+    if not node.shape == start_s.shape == end_s.shape or node.ndim != 1:
+        shapes = f"{list(node.shape)}, {list(start_s.shape)}, {list(end_s.shape)}"
+        return [Problem("$.node", f"node, start_s and end_s must be equally long lists, are {shapes}")]
+    problems: list[Problem] = []
+    if node.size and not (node.min() >= 0 and node.max() < len(names)):
+        bad = int(np.argmax((node < 0) | (node >= len(names))))
+        problems.append(Problem(f"$.node[{bad}]", f"must be from 0 to {len(names) - 1}, is {node[bad]}"))
+    ordered = np.isfinite(start_s) & np.isfinite(end_s) & (start_s < end_s)
+    if not ordered.all():
+        bad = int(np.argmin(ordered))
+        message = f"must exceed start_s {start_s[bad]:.12g}, is {end_s[bad]:.12g}"
+        problems.append(Problem(f"$.end_s[{bad}]", message))
+    if event_s.ndim != 1 or event_s.size < 2 or not np.isfinite(event_s).all():
+        problems.append(Problem("$.event_s", "must hold at least two finite instants"))
+    elif (np.diff(event_s) <= 0).any():
+        bad = int(np.argmax(np.diff(event_s) <= 0)) + 1
+        problems.append(Problem(f"$.event_s[{bad}]", f"{event_s[bad]:.12g} does not exceed the event before it"))
+    if len(set(names)) != len(names) or "" in names:
+        problems.append(Problem("$.node_names", "must be distinct names, none empty"))
+    return problems

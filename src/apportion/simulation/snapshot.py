@@ -1,0 +1,158 @@
+"""One instant of a trace of idle nodes as a gap-filling instance.
+
+The rules, in full:
+
+- *Jobs*: ordered by submission (the table's order among equals), the first `trainers` of those submitted at or
+  before the instant; if none is submitted yet, the first `trainers` of the table. Admission is first come first
+  served, and a backlog is assumed: a job is never finished.
+- *Current nodes*: at the last event strictly before the instant the nodes idle then, in the trace's order, were
+  dealt out by equal share (`apportion.instances.gap_filling.equal_share`), each job a run of consecutive nodes.
+  A node that left since is lost to its job; a job may thus hold fewer than its minimum.
+- *Nodes*: those idle at the instant, in the trace's order.
+- *Curves*: by what follows the first ``-`` of the job's id, letter case ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import msgspec
+
+from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
+from apportion.instances.gap_filling.equal_share import equal_share
+from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
+from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
+from apportion.simulation.job_table import SubmittedJob, read_job_table
+
+__all__ = ["read_curves", "snapshot", "snapshot_from_files"]
+
+
+def snapshot(
+    trace: IdleTrace,
+    jobs: Sequence[SubmittedJob],
+    curves: Mapping[str, ScalingCurve],
+    at_s: float,
+    trainers: int,
+    horizon_s: float = 120.0,
+) -> GapFillingInstance:
+    """Return the instance an allocator would face at one instant of a trace; the module says by which rules.
+
+    Parameters
+    ----------
+    trace
+        Who is idle when.
+    jobs
+        The submitted jobs.
+    curves
+        Throughput curves by the name in the job's id.
+    at_s
+        The instant, seconds since the trace's t0.
+    trainers
+        How many jobs are admitted at most.
+    horizon_s
+        Forward-looking time of the instance, seconds.
+
+    Raises
+    ------
+    InvalidOption
+        If the instant is outside the trace, or `trainers` is not from 1 to the number of jobs.
+    InvalidInstance
+        If a job names no curve, or its curve does not reach its maximum, or the horizon is not positive.
+    """
+    idle = trace.idle_at(at_s).tolist()
+    admitted = _admitted(jobs, at_s, trainers)
+    event_s = trace.previous_event(at_s)
+    before: list[int] = [] if event_s is None else trace.idle_at(event_s).tolist()
+    shares = equal_share(len(before), [job.min_nodes for job in admitted], [job.max_nodes for job in admitted])
+    ends = accumulate(shares)
+    remaining = set(idle)
+    held = [
+        tuple(trace.names[node] for node in before[end - share : end] if node in remaining)
+        for share, end in zip(shares, ends, strict=True)
+    ]
+    scaling = _curve_of_jobs(admitted, curves)
+    since = f" of {trace.t0}" if trace.t0 else ""
+    return GapFillingInstance(
+        schema_version="1",
+        horizon_s=float(horizon_s),
+        nodes=tuple(trace.names[node] for node in idle),
+        jobs=tuple(
+            GapFillingJob(
+                id=job.id,
+                min_nodes=job.min_nodes,
+                max_nodes=job.max_nodes,
+                scaling=curve,
+                rescale_up_s=job.rescale_up_s,
+                rescale_down_s=job.rescale_down_s,
+                current_nodes=nodes,
+            )
+            for job, curve, nodes in zip(admitted, scaling, held, strict=True)
+        ),
+        name=f"{trace.name} at {at_s:.12g} s{since}",
+    )
+
+
+def snapshot_from_files(
+    trace_path: str | Path,
+    jobs_path: str | Path,
+    at_s: float,
+    trainers: int,
+    horizon_s: float = 120.0,
+    curves_path: str | Path | None = None,
+) -> GapFillingInstance:
+    """Read a trace (``.npz``), a job table (``.csv``) and, if given, a curves file, and take a snapshot.
+
+    Without a curves file the published curves are used; a curves file replaces them altogether. What is
+    raised is what `read_idle_trace`, `read_job_table`, `read_curves` and `snapshot` raise.
+    """
+    curves = PUBLISHED_CURVES if curves_path is None else read_curves(curves_path)
+    return snapshot(read_idle_trace(trace_path), read_job_table(jobs_path), curves, at_s, trainers, horizon_s)
+
+
+def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
+    """Read throughput curves from JSON: ``{"name": {"nodes": [0, 1, ...], "rate": [0, ...]}, ...}``.
+
+    Raises
+    ------
+    InvalidInstance
+        If the file cannot be read or does not hold that; the message has the JSON path.
+    """
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, ScalingCurve])
+    except OSError as error:
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInstance(Problem(str(path), f"is no table of curves: {error}")) from error
+
+
+def _admitted(jobs: Sequence[SubmittedJob], at_s: float, trainers: int) -> list[SubmittedJob]:
+    if isinstance(trainers, bool) or not isinstance(trainers, int) or not 1 <= trainers <= len(jobs):
+        raise InvalidOption(f"trainers must be from 1 to the number of jobs, {len(jobs)}, not {trainers}")
+    queue = sorted(jobs, key=lambda job: job.submitted_s)
+    submitted = [job for job in queue if job.submitted_s <= at_s]
+    return (submitted or queue)[:trainers]
+
+
+def _curve_of_jobs(jobs: Iterable[SubmittedJob], curves: Mapping[str, ScalingCurve]) -> list[ScalingCurve]:
+    by_name: dict[str, ScalingCurve] = {}
+    problems: list[Problem] = []
+    for name, curve in curves.items():
+        if name.casefold() in by_name:
+            problems.append(Problem(f"curve {name!r}", "differs from another only by letter case"))
+        by_name[name.casefold()] = curve
+    found: list[ScalingCurve] = []
+    for job in jobs:
+        _, dash, suffix = job.id.partition("-")
+        named = by_name.get(suffix.casefold()) if dash else None
+        if named is not None:
+            found.append(named)
+            continue
+        known = ", ".join(curves) or "none"
+        after = f"the suffix {suffix!r}" if dash else "no suffix after a '-'"
+        problems.append(Problem(f"job {job.id!r}", f"has {after}; expected the name of a curve: {known}"))
+    if problems:
+        raise InvalidInstance(problems)
+    return found
