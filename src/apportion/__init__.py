@@ -1,1 +1,78 @@
-"""placeholder"""
+"""Decide what each deep-learning job of a cluster runs on: exact, checked and certified.
+
+Names are imported when they are first used, so that ``import apportion`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from apportion.api import check as check
+    from apportion.api import solve as solve
+    from apportion.errors import ApportionError as ApportionError
+    from apportion.errors import BackendUnavailable as BackendUnavailable
+    from apportion.errors import InvalidInstance as InvalidInstance
+    from apportion.errors import InvalidOption as InvalidOption
+    from apportion.errors import NoPlan as NoPlan
+    from apportion.instances import GapFillingInstance as GapFillingInstance
+    from apportion.instances import GapFillingJob as GapFillingJob
+    from apportion.instances import KnapsackJob as KnapsackJob
+    from apportion.instances import KnapsackOption as KnapsackOption
+    from apportion.instances import MultipleChoiceKnapsackInstance as MultipleChoiceKnapsackInstance
+    from apportion.instances import ScalingCurve as ScalingCurve
+    from apportion.models import LinearModelBuilder as LinearModelBuilder
+    from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
+    from apportion.options import Incumbent as Incumbent
+    from apportion.outcome import Termination as Termination
+    from apportion.reading import read as read
+    from apportion.registry import Backend as Backend
+    from apportion.report import Report as Report
+    from apportion.solution import Solution as Solution
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ApportionError": "apportion.errors",
+    "Backend": "apportion.registry",
+    "BackendUnavailable": "apportion.errors",
+    "GapFillingInstance": "apportion.instances",
+    "GapFillingJob": "apportion.instances",
+    "Incumbent": "apportion.options",
+    "InvalidInstance": "apportion.errors",
+    "InvalidOption": "apportion.errors",
+    "KnapsackJob": "apportion.instances",
+    "KnapsackOption": "apportion.instances",
+    "LinearModelBuilder": "apportion.models",
+    "MultipleChoiceKnapsack": "apportion.models",
+    "MultipleChoiceKnapsackInstance": "apportion.instances",
+    "NoPlan": "apportion.errors",
+    "Report": "apportion.report",
+    "ScalingCurve": "apportion.instances",
+    "Solution": "apportion.solution",
+    "Termination": "apportion.outcome",
+    "check": "apportion.api",
+    "read": "apportion.reading",
+    "solve": "apportion.api",
+}
+
+__all__ = [*sorted(_HOME), "__version__"]  # noqa: PLE0604
+
+if find_spec("apportion.instances") is None:
+    raise ImportError(
+        "apportion.instances is missing: src/apportion/{instances,formulations,solvers} must be links to the "
+        "folders at the top of the repository. Clone with git (git config core.symlinks true), or install the "
+        "package with pip instead of using a ZIP of the sources."
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'apportion' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,179 @@
+"""Gap filling by node count: a multiple-choice knapsack with one capacity, the idle nodes.
+
+Nodes are interchangeable, so the published MILP's no-migration and one-job-per-node rows can be met for any
+counts that fit; what remains is one option per job, its node count (derivation: BFTrainer, arXiv:2106.12091,
+whose node-indexed model is in `by_node`).
+
+==============  ===================================================================================
+here            in the paper
+==============  ===================================================================================
+horizon         T_fwd, forward-looking time, seconds
+C_j             current number of nodes of job j
+rate_j(n)       O_j, throughput at n nodes, piecewise linear, samples per second
+up_j, down_j    R_j^up, R_j^dw, seconds without progress after growing or shrinking
+n in menu_j     {0} and N_j^min..min(N_j^max, |N|)
+==============  ===================================================================================
+
+    maximise    sum_j w_j (horizon rate_j(n_j) - rate_j(C_j) (up_j [n_j > C_j] + down_j [n_j < C_j]))
+    subject to  sum_j n_j <= |N|,   n_j in menu_j,   rate_j(C_j) := 0 where C_j < N_j^min
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.formulations.gap_filling.completion import complete
+from apportion.formulations.protocol import Plan
+from apportion.instances.gap_filling import GapFillingInstance
+from apportion.models.lowering import Lowered, OptionLabels, lower
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["GapFillingByCount"]
+
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Relative rounding of one compiled value: fewer than sixteen operations of half an ulp each."""
+
+
+class GapFillingByCount:
+    """The knapsack of a gap-filling instance, and the way back to nodes.
+
+    Attributes
+    ----------
+    instance
+        What was compiled.
+    knapsack
+        One option per job and admissible node count; every job is required, 0 nodes being an option.
+    counts
+        int64 [options]: the node count of each option; ascending within a job.
+    value_error
+        Bound on the rounding of any sum of compiled values, one per job.
+    """
+
+    __slots__ = ("counts", "instance", "knapsack", "value_error")
+
+    def __init__(self, instance: GapFillingInstance) -> None:
+        self.instance = instance
+        jobs = instance.jobs
+        idle = len(instance.nodes)
+        low = np.array([job.min_nodes for job in jobs], dtype=np.int64)
+        top = np.minimum(np.array([job.max_nodes for job in jobs], dtype=np.int64), idle)
+        sizes = 1 + np.maximum(top - low + 1, 0)
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        job_of = np.repeat(np.arange(len(jobs)), sizes)
+        position = np.arange(offsets[-1]) - offsets[job_of]
+        counts = np.where(position == 0, 0, low[job_of] + position - 1)
+        current = np.array([len(job.current_nodes) for job in jobs], dtype=np.int64)
+        rate, running = _rates(instance, top, current, low, job_of, counts)
+        weight = np.array([job.weight for job in jobs], dtype=np.float64)
+        up = running * np.array([job.rescale_up_s for job in jobs], dtype=np.float64)
+        down = running * np.array([job.rescale_down_s for job in jobs], dtype=np.float64)
+        gain = instance.horizon_s * rate
+        stall = np.where(counts > current[job_of], up[job_of], 0.0)
+        stall += np.where(counts < current[job_of], down[job_of], 0.0)
+        values = weight[job_of] * (gain - stall)
+        largest = np.zeros(len(jobs))
+        np.maximum.at(largest, job_of, weight[job_of] * (gain + stall))
+        self.value_error = _ROUNDING * float(largest.sum())
+        kept = _admissible(instance, job_of, counts)
+        if kept is not None:
+            values, counts = values[kept], counts[kept]
+            offsets = np.concatenate(([0], np.cumsum(np.bincount(job_of[kept], minlength=len(jobs)))))
+        self.counts = counts
+        self.knapsack = MultipleChoiceKnapsack.from_arrays(
+            values, counts.reshape(-1, 1), offsets.astype(np.int64), [idle], capacity_names=("idle_nodes",)
+        )
+
+    def plan(self, choice: NDArray[np.int64]) -> Plan:
+        """Return ``{"allocation": {job: [node, ...]}}`` for one chosen option per job."""
+        return {"allocation": complete(self.instance, self.counts[choice].tolist())}
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the options with the plan's node counts; -1 where a job's count is not in its menu."""
+        allocation = plan.get("allocation") if isinstance(plan, Mapping) else None
+        if not isinstance(allocation, Mapping):
+            return None
+        held = [allocation.get(job.id, ()) for job in self.instance.jobs]
+        wanted = [len(nodes) if isinstance(nodes, list | tuple) else 0 for nodes in held]
+        return self._rows(np.array(wanted, dtype=np.int64))
+
+    def preferred(self) -> NDArray[np.int64]:
+        """Return the option with each job's current node count, -1 where it may not stay so."""
+        return self._rows(np.array([len(job.current_nodes) for job in self.instance.jobs], dtype=np.int64))
+
+    def lowered(self) -> Lowered:
+        """Return the count MILP, its columns named ``x[job,count]``."""
+        jobs = [job.id for job in self.instance.jobs]
+        labels = OptionLabels(self.knapsack.offsets, jobs, _CountNames(self.counts))
+        return lower(self.knapsack, labels, jobs)
+
+    def _rows(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        offsets = self.knapsack.offsets
+        wanted_of_option = np.repeat(wanted, np.diff(offsets))
+        rows = np.full(wanted.size, -1, dtype=np.int64)
+        hits = np.flatnonzero(self.counts == wanted_of_option)
+        rows[np.searchsorted(offsets, hits, side="right") - 1] = hits
+        return rows
+
+
+class _CountNames(Sequence[str]):
+    """The node counts of the options as names, made on demand."""
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self._counts = counts
+
+    def __len__(self) -> int:
+        return int(self._counts.size)
+
+    def __getitem__(self, position: Any) -> Any:
+        return str(self._counts[position])
+
+
+def _rates(
+    instance: GapFillingInstance,
+    top: NDArray[np.int64],
+    current: NDArray[np.int64],
+    low: NDArray[np.int64],
+    job_of: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rate of every option and of every job as it runs now; equal curves are tabulated once."""
+    index: dict[tuple[tuple[int, ...], tuple[float, ...]], int] = {}
+    curve = np.array(
+        [
+            index.setdefault((tuple(job.scaling.nodes), tuple(job.scaling.rate)), len(index))
+            for job in instance.jobs
+        ],
+        dtype=np.int64,
+    )
+    reach = np.zeros(len(index), dtype=np.int64)
+    np.maximum.at(reach, curve, np.maximum(top, current))
+    start = np.concatenate(([0], np.cumsum(reach + 1))).astype(np.int64)
+    table = np.concatenate(
+        [np.interp(np.arange(reach[i] + 1), nodes, rate) for (nodes, rate), i in index.items()] or [np.zeros(0)]
+    )
+    running = np.where(current >= low, table[start[curve] + current], 0.0) if curve.size else np.zeros(0)
+    return table[start[curve[job_of]] + counts], running
+
+
+def _admissible(
+    instance: GapFillingInstance, job_of: NDArray[np.int64], counts: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    """Return which options pins and forbidden counts leave, or ``None`` if no job has any."""
+    special = [
+        (index, job)
+        for index, job in enumerate(instance.jobs)
+        if job.pinned_count is not None or job.forbidden_counts
+    ]
+    if not special:
+        return None
+    kept = np.ones(counts.size, dtype=np.bool_)
+    for index, job in special:
+        own = job_of == index
+        if job.pinned_count is not None:
+            kept &= ~own | (counts == job.pinned_count)
+        kept &= ~(own & np.isin(counts, np.array(job.forbidden_counts, dtype=np.int64)))
+    return kept

@@ -1,0 +1,69 @@
+"""What every formulation offers: a model, and the way between its points and the instance's plans."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.linear import LinearModel
+from apportion.models.lowering import Lowered
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["KnapsackFormulation", "LinearFormulation", "Plan"]
+
+Plan = dict[str, Any]
+"""A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""
+
+
+class KnapsackFormulation(Protocol):
+    """A formulation as a multiple-choice knapsack: the exact solvers take it as it is."""
+
+    @property
+    def knapsack(self) -> MultipleChoiceKnapsack:
+        """The menus."""
+        ...
+
+    @property
+    def value_error(self) -> float:
+        """A bound on how much rounding in the compiled values can move a sum of chosen ones."""
+        ...
+
+    def plan(self, choice: NDArray[np.int64]) -> Plan:
+        """Return the plan of a choice."""
+        ...
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the choice of a plan as far as it fits this instance (-1 where not); ``None`` if it is none."""
+        ...
+
+    def preferred(self) -> NDArray[np.int64] | None:
+        """Return the option every job has now (-1: none), to break ties by least change; ``None`` without one."""
+        ...
+
+    def lowered(self) -> Lowered:
+        """Return the linear model, with the instance's own names."""
+        ...
+
+
+class LinearFormulation(Protocol):
+    """A formulation as a mixed-integer linear model, for the general solvers."""
+
+    @property
+    def model(self) -> LinearModel:
+        """The model."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether its optimum is the instance's; a restriction proves no bound for the instance."""
+        ...
+
+    def plan(self, point: NDArray[np.float64]) -> Plan:
+        """Return the plan of a point."""
+        ...
+
+    def point(self, plan: Any) -> NDArray[np.float64] | None:
+        """Return the point of a feasible plan, or ``None`` if it cannot be carried over."""
+        ...

@@ -1,0 +1,64 @@
+"""The exact solver's front: one capacity goes to the knapsack engine, any other number to the MMKP engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome
+
+if TYPE_CHECKING:
+    from apportion.options import Incumbent
+
+__all__ = ["solve", "start"]
+
+
+def solve(
+    model: MultipleChoiceKnapsack,
+    options: SolveOptions,
+    start: NDArray[np.int64] | None,
+    preferred: NDArray[np.int64] | None = None,
+) -> Outcome:
+    """Solve a knapsack by structure.
+
+    Parameters
+    ----------
+    model
+        The menus.
+    options
+        Limits; `options.time_limit` is what is left for this call.
+    start
+        A feasible choice to begin with, or ``None``.
+    preferred
+        The row every job has now (-1: none): among equal optima, prefer the one that keeps more of them.
+    """
+    if model.num_capacities == 1:
+        from apportion.solvers.knapsack import engine
+
+        return engine.solve(model, options, start, preferred=preferred)
+    from apportion.solvers.multiknapsack import engine as several
+
+    return several.solve(model, options, start)
+
+
+def start(
+    model: MultipleChoiceKnapsack,
+) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
+    """Return a greedy feasible choice and near-optimal multipliers, each ``None`` where there is none.
+
+    This is what every general solver starts from, and what verifies its bound.
+    """
+    if model.num_capacities == 1:
+        from apportion.solvers.knapsack import dual, greedy
+
+        multiplier, _ = dual.multiplier(model)
+        return greedy.choice(model, multiplier), np.array([multiplier])
+    from apportion.solvers.multiknapsack import dual as duals
+    from apportion.solvers.multiknapsack import repair
+
+    multipliers, _ = duals.multipliers(model)
+    return repair.choice(model, multipliers), multipliers

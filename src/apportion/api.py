@@ -1,0 +1,406 @@
+"""Solve and check: the only place that joins formulation, solver and checker."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion import registry
+from apportion.arrays import ARRAYS, ArrayFormulation
+from apportion.certify import certified_bound, usable
+from apportion.errors import ApportionError, InvalidOption
+from apportion.formulations.protocol import KnapsackFormulation, LinearFormulation
+from apportion.instances.kinds import Instance, Kind, kind_of
+from apportion.judge import judge
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.report import Report
+from apportion.solution import Certificate, Solution
+
+__all__ = ["check", "solve"]
+
+
+def check(instance: Instance | MultipleChoiceKnapsack, plan: Any) -> Report:
+    """Check a plan against its instance: every rule by name, and the objective recomputed.
+
+    Parameters
+    ----------
+    instance
+        An instance, or a bare `MultipleChoiceKnapsack`.
+    plan
+        The plan as it stands in JSON, or int64 rows for a bare model.
+
+    Returns
+    -------
+    Report
+        ``feasible``, ``objective`` and ``violations``.
+    """
+    return _kind(instance).check(instance, plan)
+
+
+def solve(
+    instance: Instance | MultipleChoiceKnapsack,
+    backend: str | registry.Backend = "auto",
+    time_limit: float | None = 10.0,
+    gap: float = 0.0,
+    threads: int = 1,
+    seed: int = 0,
+    warm_start: Any = None,
+    deterministic: bool = False,
+    work_limit: float | None = None,
+    on_incumbent: Callable[[Incumbent], None] | None = None,
+    *,
+    formulation: str | None = None,
+) -> Solution:
+    """Decide what every job gets, and prove as much of it as can be proven.
+
+    Parameters
+    ----------
+    instance
+        An instance, or a `MultipleChoiceKnapsack` from `from_arrays`.
+    backend
+        ``"auto"``, a name of the registry (``exact``, ``highs``, ``cp-sat``, ``scip``, ``pyomo:NAME``), or a
+        `Backend` of your own.
+    time_limit
+        Wall-clock seconds for the whole call; ``None`` for no limit. With `deterministic` it is not used.
+    gap
+        Relative gap at which to stop; 0 asks for a proof of optimality.
+    threads
+        Threads of a general solver.
+    seed
+        Random seed.
+    warm_start
+        An earlier `Solution` or plan; what still fits is the first incumbent.
+    deterministic
+        No clock decides anything: same input, same answer. Bound the work with `work_limit`.
+    work_limit
+        Limit in the solver's own deterministic units.
+    on_incumbent
+        Called with every improving `Incumbent`.
+    formulation
+        Name of the formulation; the kind's first one by default.
+
+    Returns
+    -------
+    Solution
+        Its plan passed the checker; `Solution.require` raises if there is none.
+
+    Raises
+    ------
+    InvalidOption
+        If an option is out of range or does not fit the instance.
+    BackendUnavailable
+        If the backend is unknown, missing, or cannot take this formulation.
+
+    Examples
+    --------
+    >>> import apportion
+    >>> model = apportion.MultipleChoiceKnapsack.from_arrays(
+    ...     values=[3.0, 4.0, 2.0], uses=[2, 4, 2], offsets=[0, 2, 3], capacities=[4]
+    ... )
+    >>> solution = apportion.solve(model)
+    >>> solution.termination.value, solution.objective, solution.plan.tolist()
+    ('optimal', 5.0, [0, 2])
+    """
+    began = time.perf_counter()
+    options = SolveOptions(
+        time_limit=None if deterministic else time_limit,
+        gap=gap,
+        threads=threads,
+        seed=seed,
+        deterministic=deterministic,
+        work_limit=work_limit,
+        on_incumbent=on_incumbent,
+    )
+    kind = _kind(instance)
+    entry = registry.formulation(kind.name, formulation)
+    run = _Run(instance, kind, options, _compile(instance, kind, None), began)
+    chosen, reason = _choose(backend, entry)
+    run.lap("compile")
+    run.take_warm_start(warm_start)
+    outcome = _attempt(run, chosen, instance, entry)
+    return _conclude(run, chosen, reason, outcome)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of one solve call: what is known so far and when it began."""
+
+    instance: Any
+    kind: Kind
+    options: SolveOptions
+    structure: KnapsackFormulation
+    began: float
+    incumbent: NDArray[np.int64] | None = None
+    multipliers: NDArray[np.float64] | None = None
+    plan: Any = None
+    report: Report | None = None
+    restricted: bool = False
+    times: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def lap(self, phase: str) -> None:
+        """Book the time since the last lap under a phase."""
+        self.times[phase] = time.perf_counter() - self.began - sum(self.times.values())
+
+    def remaining(self) -> SolveOptions:
+        """Return the options with the time that is left of the limit."""
+        if self.options.time_limit is None:
+            return self.options
+        left = self.options.time_limit - (time.perf_counter() - self.began)
+        return replace(self.options, time_limit=max(left, 1e-3))
+
+    def take_warm_start(self, given: Any) -> None:
+        """Carry an earlier plan over to this instance, as far as it fits."""
+        if given is None:
+            return
+        earlier = given.plan if isinstance(given, Solution) else given
+        rows = None if earlier is None else self.structure.choice(earlier)
+        if rows is None:
+            self.notes.append("the warm start is no plan of this kind of instance")
+            return
+        from apportion.warm_start import repaired
+
+        self.incumbent = repaired(self.structure.knapsack, rows)
+        if self.incumbent is None:
+            self.notes.append("the warm start could not be repaired into this instance")
+        if isinstance(given, Solution) and given.certificate.multipliers is not None:
+            names = self.structure.knapsack.capacity_names
+            prices = [given.certificate.multipliers.get(name, 0.0) for name in names]
+            self.multipliers = np.array(prices, dtype=np.float64)
+
+
+def _kind(instance: Any) -> Kind:
+    return ARRAYS if isinstance(instance, MultipleChoiceKnapsack) else kind_of(instance)
+
+
+def _compile(instance: Any, kind: Kind, name: str | None) -> Any:
+    if kind is ARRAYS:
+        return ArrayFormulation(instance)
+    return registry.formulation(kind.name, name).compile(instance)
+
+
+def _choose(
+    backend: str | registry.Backend, entry: registry.FormulationEntry
+) -> tuple[registry.Backend, str]:
+    if isinstance(backend, registry.Backend):
+        chosen, reason = backend, "given by the caller"
+    elif backend == "auto":
+        name = "exact" if entry.produces == "knapsack" else "highs"
+        why = (
+            "the formulation is a multiple-choice knapsack, which the exact solver takes as it is"
+            if entry.produces == "knapsack"
+            else "the formulation is a general MILP"
+        )
+        return registry.backend(name), f"auto: {why}"
+    else:
+        chosen, reason = registry.backend(backend), "asked for"
+    if chosen.accepts == "knapsack" and entry.produces != "knapsack":
+        raise InvalidOption(
+            f"backend {chosen.name!r} takes knapsacks, formulation {entry.name!r} is a general MILP; choose highs"
+        )
+    return chosen, reason
+
+
+def _attempt(
+    run: _Run, chosen: registry.Backend, instance: Any, entry: registry.FormulationEntry
+) -> Outcome:
+    """Run the backend, decode and check what it returns; whatever it does, the incumbent survives."""
+    knapsack = run.structure.knapsack
+    if chosen.accepts == "knapsack":
+        outcome = _guarded(run, chosen, knapsack, run.incumbent)
+        run.lap("solve")
+        _accept_choice(run, outcome.point)
+        return outcome
+    _begin(run)
+    if entry.produces == "linear":
+        linear: LinearFormulation = _compile(instance, run.kind, entry.name)
+        run.restricted = not linear.exact
+        known = None if run.incumbent is None else run.structure.plan(run.incumbent)
+        start = None if known is None else linear.point(known)
+        run.lap("start")
+        outcome = _guarded(run, chosen, linear.model, start)
+        run.lap("solve")
+        if _well_formed(run, outcome.point, linear.model.num_columns):
+            _accept_plan(run, linear.plan(np.asarray(outcome.point, dtype=np.float64)))
+        return outcome
+    lowered = run.structure.lowered()
+    start = None if run.incumbent is None else lowered.point(run.incumbent)
+    run.lap("start")
+    outcome = _guarded(run, chosen, lowered.model, start)
+    run.lap("solve")
+    if _well_formed(run, outcome.point, lowered.model.num_columns):
+        _accept_choice(run, lowered.choice(np.asarray(outcome.point, dtype=np.float64)))
+    return outcome
+
+
+def _begin(run: _Run) -> None:
+    """Find a greedy incumbent and multipliers before a general solver starts."""
+    from apportion.solvers.exact import start
+
+    greedy, multipliers = start(run.structure.knapsack)
+    if run.incumbent is None:
+        run.incumbent = greedy
+    if multipliers is not None:
+        run.multipliers = multipliers
+
+
+def _guarded(run: _Run, chosen: registry.Backend, model: Any, start: Any) -> Outcome:
+    """Call a backend; its failures become outcomes, the caller's own exceptions pass through."""
+    solve_model = chosen.load()
+    relay = _Relay(run.options.on_incumbent)
+    options = run.remaining()
+    if run.options.on_incumbent is not None:
+        options = replace(options, on_incumbent=relay)
+    try:
+        if chosen.name == "exact":
+            return solve_model(model, options, start, preferred=run.structure.preferred())
+        if chosen.general and options.time_limit is not None:
+            from apportion.solvers.isolated import solve as isolated
+
+            return isolated(chosen.solve, model, options, start)
+        return solve_model(model, options, start)
+    except KeyboardInterrupt:
+        return Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
+    except MemoryError:
+        return Outcome(termination=Termination.MEMORY_LIMIT, raw_status="MemoryError")
+    except ApportionError:
+        raise
+    except Exception as error:
+        if relay.raised is not None:
+            raise relay.raised from None
+        run.notes.append(f"backend {chosen.name} failed: {type(error).__name__}: {error}")
+        return Outcome(termination=Termination.ERROR, raw_status=repr(error))
+
+
+class _Relay:
+    """The caller's callback, remembering the exception it raised."""
+
+    def __init__(self, target: Callable[[Incumbent], None] | None) -> None:
+        self._target = target
+        self.raised: BaseException | None = None
+
+    def __call__(self, incumbent: Incumbent) -> None:
+        if self._target is None:
+            return
+        try:
+            self._target(incumbent)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+def _well_formed(run: _Run, point: Any, length: int) -> bool:
+    if point is None:
+        return False
+    array = np.asarray(point)
+    if array.dtype.kind in "fiu" and array.shape == (length,) and np.isfinite(array).all():
+        return True
+    run.notes.append(f"the backend's point is not {length} finite numbers")
+    return False
+
+
+def _accept_choice(run: _Run, point: Any) -> None:
+    if point is None:
+        return
+    report = run.structure.knapsack.check(point)
+    if report.feasible:
+        _accept_plan(run, run.structure.plan(np.asarray(point, dtype=np.int64)))
+    else:
+        run.report = report
+        run.notes.append(f"the backend's point fails the check: {report.violations[0]}")
+
+
+def _accept_plan(run: _Run, plan: Any) -> None:
+    report = run.kind.check(run.instance, plan)
+    run.report = report
+    if report.feasible:
+        run.plan = plan
+    else:
+        run.notes.append(f"the backend's plan fails the check: {report.violations[0]}")
+
+
+def _conclude(run: _Run, chosen: registry.Backend, reason: str, outcome: Outcome) -> Solution:
+    """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
+    maximizes = run.kind.maximizes(run.instance)
+    _prefer_incumbent(run, maximizes)
+    multipliers, verified = _verified(run, outcome, maximizes)
+    termination, claimed = outcome.termination, outcome.bound
+    if run.restricted:
+        claimed = None
+        if termination in (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE):
+            termination = Termination.SOLUTION_LIMIT
+            run.notes.append("the formulation restricts the instance: its bound proves nothing here")
+    objective = run.report.objective if run.plan is not None and run.report is not None else None
+    verdict = judge(
+        maximizes=maximizes,
+        objective=objective,
+        magnitude=_magnitude(run, objective),
+        claimed=termination,
+        claimed_bound=claimed,
+        claimed_source=outcome.bound_source,
+        verified_bound=verified,
+        asked_gap=run.options.gap,
+    )
+    run.lap("check")
+    run.times["total"] = time.perf_counter() - run.began
+    names = run.structure.knapsack.capacity_names
+    priced = None if verified is None or multipliers is None else dict(zip(names, multipliers.tolist(), strict=True))
+    return Solution(
+        instance=run.instance,
+        backend=chosen.name,
+        reason=reason,
+        termination=verdict.termination,
+        plan=run.plan,
+        report=run.report,
+        certificate=Certificate(objective, verdict.bound, verdict.source, verified, priced),
+        outcome=outcome,
+        times=run.times,
+        seed=run.options.seed,
+        packages=chosen.packages,
+        notes=(*run.notes, *verdict.notes),
+    )
+
+
+def _prefer_incumbent(run: _Run, maximizes: bool) -> None:
+    if run.incumbent is None:
+        return
+    found = run.report.objective if run.plan is not None and run.report is not None else None
+    own = run.structure.knapsack.objective(run.incumbent)
+    if found is not None and (own <= found if maximizes else own >= found):
+        return
+    plan = run.structure.plan(run.incumbent)
+    report = run.kind.check(run.instance, plan)
+    if report.feasible:
+        run.plan, run.report = plan, report
+
+
+def _verified(
+    run: _Run, outcome: Outcome, maximizes: bool
+) -> tuple[NDArray[np.float64] | None, float | None]:
+    """Return the multipliers with the tightest verified bound, the solver's or our own."""
+    best: tuple[NDArray[np.float64] | None, float | None] = (None, None)
+    for candidate in (outcome.multipliers, run.multipliers):
+        if not usable(candidate, run.structure.knapsack.num_capacities):
+            continue
+        bound = certified_bound(run.kind, run.instance, run.structure, candidate)
+        if bound is not None and (best[1] is None or (bound < best[1] if maximizes else bound > best[1])):
+            best = (candidate, bound)
+    return best
+
+
+def _magnitude(run: _Run, objective: float | None) -> float:
+    if objective is None:
+        return 0.0
+    rows = run.structure.choice(run.plan)
+    if rows is None:
+        return abs(objective)
+    chosen = np.abs(run.structure.knapsack.values[rows[rows >= 0]])
+    return max(abs(objective), math.fsum(chosen) if chosen.size < 10_000 else float(chosen.sum()))

@@ -1,0 +1,80 @@
+"""A bare `MultipleChoiceKnapsack` as an instance kind of its own: its plan is an int64 array of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.instances.kinds import Kind
+from apportion.models.lagrangian import exact_lagrangian_bound
+from apportion.models.lowering import Lowered, lower
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.report import Report
+
+__all__ = ["ARRAYS", "ArrayFormulation"]
+
+
+class ArrayFormulation:
+    """Ragged menus taken as they are.
+
+    Attributes
+    ----------
+    knapsack
+        The menus.
+    value_error
+        0: values are taken as they are.
+    """
+
+    __slots__ = ("knapsack", "value_error")
+
+    def __init__(self, model: MultipleChoiceKnapsack) -> None:
+        self.knapsack = model
+        self.value_error = 0.0
+
+    def plan(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the choice itself."""
+        return choice
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return a plan of the right shape as it is, rows of other menus as -1; otherwise ``None``."""
+        rows = np.asarray(plan)
+        if rows.dtype.kind not in "iu" or rows.shape != (self.knapsack.num_jobs,):
+            return None
+        own = (rows >= self.knapsack.offsets[:-1]) & (rows < self.knapsack.offsets[1:])
+        return np.where(own, rows, -1).astype(np.int64)
+
+    def preferred(self) -> None:
+        """Return ``None``: bare arrays have no present state."""
+        return
+
+    def lowered(self) -> Lowered:
+        """Return the MILP, its columns numbered."""
+        return lower(self.knapsack)
+
+
+def _check(model: MultipleChoiceKnapsack, plan: Any) -> Report:
+    return model.check(plan)
+
+
+def _exact_objective(model: MultipleChoiceKnapsack, plan: Any) -> Fraction:
+    chosen = np.asarray(plan)
+    return sum((Fraction(float(value)) for value in model.values[chosen[chosen >= 0]]), Fraction(0))
+
+
+def _exact_bound(model: MultipleChoiceKnapsack, multipliers: Mapping[str, float]) -> Fraction | None:
+    return exact_lagrangian_bound(model, np.array([multipliers[name] for name in model.capacity_names]))
+
+
+ARRAYS = Kind(
+    "multiple_choice_knapsack",
+    MultipleChoiceKnapsack,
+    lambda model: bool(model.sense == "maximize"),
+    _check,
+    _exact_objective,
+    _exact_bound,
+)
+"""The kind of a bare model; it is never written to JSON."""

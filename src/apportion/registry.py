@@ -1,0 +1,223 @@
+"""The tables of backends and formulations, and loading them when they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, Literal
+
+from apportion.errors import BackendUnavailable, InvalidOption
+from apportion.outcome import Outcome
+
+__all__ = ["BACKENDS", "FORMULATIONS", "Backend", "FormulationEntry", "backend", "formulation"]
+
+SolveFunction = Callable[..., Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One way to answer a model.
+
+    Attributes
+    ----------
+    name
+        What callers say: ``highs``.
+    accepts
+        ``"knapsack"``: a `MultipleChoiceKnapsack` and int64 choices; ``"linear"``: a `LinearModel` and points.
+    solve
+        ``"module:function"``, imported on first use, or the function itself:
+        ``solve(model, options, start) -> Outcome``.
+    packages
+        Distributions it needs.
+    description
+        One line for people.
+    general
+        Whether it is a general solver that may overrun its limit and is then run in a child process.
+    """
+
+    name: str
+    accepts: Literal["knapsack", "linear"]
+    solve: str | SolveFunction
+    packages: tuple[str, ...] = ()
+    description: str = ""
+    general: bool = False
+
+    def versions(self) -> dict[str, str | None]:
+        """Return the version of each package it needs, ``None`` where one is not installed; imports nothing."""
+        return {package: _version(package) for package in self.packages}
+
+    def load(self) -> SolveFunction:
+        """Return the solve function.
+
+        Raises
+        ------
+        BackendUnavailable
+            If a package it needs is missing or cannot be imported.
+        """
+        if callable(self.solve):
+            return self.solve
+        missing = [package for package, found in self.versions().items() if found is None]
+        if missing:
+            raise BackendUnavailable(f"backend {self.name!r} needs {', '.join(missing)}; install it or choose another")
+        module, function = self.solve.split(":")
+        try:
+            loaded: SolveFunction = getattr(import_module(module), function)
+        except ImportError as error:
+            raise BackendUnavailable(f"backend {self.name!r} cannot be imported: {error}") from error
+        return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class FormulationEntry:
+    """One way to say what an instance means.
+
+    Attributes
+    ----------
+    name
+        What callers say: ``by_count``.
+    produces
+        ``"knapsack"`` or ``"linear"``.
+    build
+        ``"module:class"``, called with the instance and `arguments`.
+    arguments
+        Keyword arguments of the variant.
+    description
+        One line for people.
+    """
+
+    name: str
+    produces: Literal["knapsack", "linear"]
+    build: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    description: str = ""
+
+    def compile(self, instance: Any) -> Any:
+        """Return the formulation of an instance."""
+        module, name = self.build.split(":")
+        return getattr(import_module(module), name)(instance, **dict(self.arguments))
+
+
+BACKENDS: Mapping[str, Backend] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            Backend(
+                "exact",
+                "knapsack",
+                "apportion.solvers.exact:solve",
+                ("numpy",),
+                "our knapsack engines: one capacity exactly, several by multipliers, repair and search",
+            ),
+            Backend(
+                "dense-dp",
+                "knapsack",
+                "apportion.solvers.knapsack.dense_dp:solve",
+                ("numpy",),
+                "plain dynamic programming over one whole capacity; the reference",
+            ),
+            Backend("highs", "linear", "apportion.solvers.highs:solve", ("highspy",), "HiGHS, MILP", general=True),
+            Backend("cp-sat", "linear", "apportion.solvers.cp_sat:solve", ("ortools",), "OR-Tools CP-SAT", general=True),
+            Backend("scip", "linear", "apportion.solvers.scip:solve", ("ortools",), "SCIP through MathOpt", general=True),
+        )
+    }
+)
+
+FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
+    {
+        "gap_filling": MappingProxyType(
+            {
+                entry.name: entry
+                for entry in (
+                    FormulationEntry(
+                        "by_count",
+                        "knapsack",
+                        "apportion.formulations.gap_filling.by_count:GapFillingByCount",
+                        description="a node count per job: a multiple-choice knapsack",
+                    ),
+                    FormulationEntry(
+                        "by_node",
+                        "linear",
+                        "apportion.formulations.gap_filling.by_node:GapFillingByNode",
+                        description="the published MILP, its big-M corrected",
+                    ),
+                    FormulationEntry(
+                        "by_node_published",
+                        "linear",
+                        "apportion.formulations.gap_filling.by_node:GapFillingByNode",
+                        (("published_big_m", True),),
+                        description="the published MILP with its published big-M",
+                    ),
+                )
+            }
+        ),
+        "multiple_choice_knapsack": MappingProxyType(
+            {
+                "menus": FormulationEntry(
+                    "menus",
+                    "knapsack",
+                    "apportion.formulations.multiple_choice:MenuFormulation",
+                    description="the menus as they are",
+                )
+            }
+        ),
+    }
+)
+
+
+def backend(name: str) -> Backend:
+    """Return the backend of that name; ``pyomo:NAME`` names any solver Pyomo knows.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none.
+    """
+    if name.startswith("pyomo:"):
+        return _pyomo(name.removeprefix("pyomo:"))
+    if name not in BACKENDS:
+        raise BackendUnavailable(
+            f"there is no backend {name!r}; choose auto, {', '.join(BACKENDS)} or pyomo:SOLVER"
+        )
+    return BACKENDS[name]
+
+
+def formulation(kind: str, name: str | None) -> FormulationEntry:
+    """Return a formulation of a kind by name, its first one by default.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has none of that name.
+    """
+    table = FORMULATIONS[kind]
+    if name is None:
+        return next(iter(table.values()))
+    key = name.replace("-", "_")
+    if key not in table:
+        raise InvalidOption(f"formulation must be one of {', '.join(table)} for {kind}, not {name!r}")
+    return table[key]
+
+
+def _pyomo(solver: str) -> Backend:
+    if not solver:
+        raise BackendUnavailable("name the solver, for instance pyomo:appsi_highs")
+
+    def solve(model: Any, options: Any, start: Any) -> Outcome:
+        from apportion.solvers.pyomo_bridge import solve as bridge
+
+        return bridge(model, options, start, solver)
+
+    if find_spec("pyomo") is None:
+        raise BackendUnavailable("backend 'pyomo' needs pyomo; install it or choose another")
+    return Backend(f"pyomo:{solver}", "linear", solve, ("pyomo",), f"Pyomo's {solver}")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

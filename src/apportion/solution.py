@@ -1,0 +1,137 @@
+"""What a caller gets: a checked plan or none, its certificate, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import NoPlan
+from apportion.judge import relative_gap
+from apportion.outcome import Outcome, Termination
+from apportion.report import Report
+
+__all__ = ["Certificate", "Solution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The objective recomputed from the plan, and two bounds.
+
+    Attributes
+    ----------
+    objective
+        Recomputed from the plan by the instance's own checker; ``None`` without a plan.
+    bound
+        The best bound there is, claimed or verified.
+    source
+        Where `bound` comes from: ``dynamic_programming``, ``enumeration``, ``branch_and_bound``, ``solver``
+        (all claims) or ``multipliers`` (verified).
+    verified_bound
+        The bound that follows in closed form from `multipliers` by weak duality, rounded outward;
+        anybody can recompute it from the instance alone.
+    multipliers
+        One Lagrange multiplier >= 0 per capacity name: the price of one more unit.
+    """
+
+    objective: float | None
+    bound: float | None
+    source: str | None
+    verified_bound: float | None
+    multipliers: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The answer to one solve call. A plan exists only if our own check of it passed.
+
+    Attributes
+    ----------
+    instance
+        What was solved.
+    backend
+        Which backend answered.
+    reason
+        Why that backend.
+    termination
+        Why the solve ended, as far as it is shown.
+    plan
+        The plan as it stands in JSON (for a bare `MultipleChoiceKnapsack`: int64 chosen rows, -1 for none),
+        or ``None``.
+    report
+        The checker's verdict on the plan, or on the point that was withheld.
+    certificate
+        Objective and bounds.
+    outcome
+        What the solver said, for the curious.
+    times
+        Wall-clock seconds of ``compile``, ``start``, ``solve``, ``check`` and ``total``.
+    seed
+        The seed it ran with.
+    notes
+        What was refused on the way, in words.
+    """
+
+    instance: Any
+    backend: str
+    reason: str
+    termination: Termination
+    plan: dict[str, Any] | NDArray[np.int64] | None
+    report: Report | None
+    certificate: Certificate
+    outcome: Outcome | None
+    times: Mapping[str, float]
+    seed: int
+    packages: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def objective(self) -> float | None:
+        """The plan's recomputed objective, ``None`` without a plan."""
+        return self.certificate.objective
+
+    @property
+    def bound(self) -> float | None:
+        """The best bound on the optimum, ``None`` without one."""
+        return self.certificate.bound
+
+    @property
+    def gap(self) -> float | None:
+        """``|bound - objective| / max(|objective|, 1e-9)``, ``None`` where either is absent."""
+        if self.objective is None or self.bound is None:
+            return None
+        return relative_gap(self.objective, self.bound)
+
+    @property
+    def solution(self) -> str:
+        """``"none"``, ``"feasible"`` or ``"optimal"``."""
+        if self.plan is None:
+            return "none"
+        return "optimal" if self.termination is Termination.OPTIMAL else "feasible"
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """Versions of this package, of Python and of what the backend needs."""
+        import platform
+        from importlib.metadata import version
+
+        names = dict.fromkeys(("apportion", "numpy", *self.packages))
+        return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+    def require(self) -> Any:
+        """Return the plan.
+
+        Raises
+        ------
+        NoPlan
+            If there is none; the message says why.
+        """
+        if self.plan is None:
+            broken = "" if self.report is None else "; ".join(map(str, self.report.violations[:3]))
+            told = "; ".join((*self.notes, broken)).strip("; ")
+            raise NoPlan(f"no plan: {self.termination.value}" + (f" ({told})" if told else ""))
+        return self.plan

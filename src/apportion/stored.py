@@ -1,0 +1,248 @@
+"""The stored solution: one JSON document that can be re-checked years later with no solver installed.
+
+Its digest is a SHA-256 over the canonical instance and everything else in the document, so any edit shows;
+its objective and verified bound are recomputed in rational arithmetic, so no digest has to be believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.outcome import Termination
+from apportion.report import Report
+from apportion.solution import Solution
+
+__all__ = ["Verification", "digest", "document", "encode", "verify"]
+
+_TOLERANCE = 1e-9
+_FIELDS = (
+    "kind name backend termination solution objective bound gap reason verified_bound plan check certificate "
+    "times versions seed notes"
+).split()
+
+
+def document(solution: Solution, read_seconds: float = 0.0) -> dict[str, Any]:
+    """Return a solution as the documented JSON object, its digest included.
+
+    A bare `MultipleChoiceKnapsack` has no canonical text; its document carries no digest.
+    """
+    bare = isinstance(solution.instance, MultipleChoiceKnapsack)
+    certificate = solution.certificate
+    told: dict[str, Any] = {
+        "kind": "multiple_choice_knapsack" if bare else kind_of(solution.instance).name,
+        "name": "" if bare else solution.instance.name,
+        "backend": solution.backend,
+        "termination": solution.termination.value,
+        "solution": solution.solution,
+        "objective": solution.objective,
+        "bound": solution.bound,
+        "gap": solution.gap,
+        "reason": solution.reason,
+        "verified_bound": certificate.verified_bound,
+        "plan": solution.plan.tolist() if isinstance(solution.plan, np.ndarray) else solution.plan,
+        "check": None if solution.report is None else _report(solution.report),
+        "certificate": {
+            "source": certificate.source,
+            "multipliers": None if certificate.multipliers is None else dict(certificate.multipliers),
+            "digest": None,
+        },
+        "times": _times(solution.times, read_seconds),
+        "versions": solution.versions,
+        "seed": solution.seed,
+        "notes": list(solution.notes),
+    }
+    if not bare:
+        told["certificate"]["digest"] = digest(solution.instance, told)
+    return told
+
+
+def encode(told: Mapping[str, Any]) -> bytes:
+    """Return a document as UTF-8 JSON, one line, keys in their documented order."""
+    return msgspec.json.encode(told)
+
+
+def digest(instance: Instance, told: Mapping[str, Any]) -> str:
+    """Return the SHA-256, as hex, over the canonical instance and the document without its digest."""
+    kind = kind_of(instance)
+    canonical = msgspec.json.decode(msgspec.json.encode(instance), type=kind.type)
+    rest = {**told, "certificate": {**told["certificate"], "digest": None}}
+    payload = msgspec.json.encode([canonical, rest], order="deterministic")
+    return hashlib.sha256(payload).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of re-checking a stored solution.
+
+    Attributes
+    ----------
+    checks
+        Each check as (name, passed, message).
+    """
+
+    checks: tuple[tuple[str, bool, str], ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(passed for _, passed, _ in self.checks)
+
+
+def verify(instance: Instance, told: Any) -> Verification:
+    """Re-check a stored solution against its instance, exactly, without any solver.
+
+    Parameters
+    ----------
+    instance
+        The instance the document claims to solve.
+    told
+        The document, as decoded from JSON.
+    """
+    malformed = _malformed(told)
+    if malformed is not None:
+        return Verification((("document", False, malformed),))
+    kind = kind_of(instance)
+    checks = [("document", True, "all fields are present and of their type")]
+    checks.extend(_identity(instance, kind, told))
+    report = kind.check(instance, told["plan"]) if told["plan"] is not None else None
+    checks.extend(_plan(instance, kind, told, report))
+    checks.extend(_bounds(instance, kind, told))
+    checks.append(_termination(told))
+    same = told["certificate"]["digest"] == digest(instance, told)
+    checks.append(("digest", same, "matches" if same else "the document or the instance was edited"))
+    return Verification(tuple(checks))
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "feasible": report.feasible,
+        "objective": report.objective,
+        "violations": [str(violation) for violation in report.violations],
+    }
+
+
+def _times(times: Mapping[str, float], read_seconds: float) -> dict[str, float]:
+    told = {phase: times.get(phase, 0.0) for phase in ("compile", "start", "solve", "check")}
+    return {"read": read_seconds, **told, "total": times.get("total", 0.0) + read_seconds}
+
+
+_Number = int | float
+
+
+def _malformed(told: Any) -> str | None:
+    if not isinstance(told, Mapping):
+        return "must be a JSON object"
+    missing = [name for name in _FIELDS if name not in told]
+    unknown = [str(name) for name in told if name not in _FIELDS]
+    if missing or unknown:
+        return "; ".join(
+            [f"lacks {name}" for name in missing] + [f"has the unknown field {name}" for name in unknown]
+        )
+    for name in ("objective", "bound", "gap", "verified_bound"):
+        if told[name] is not None and not _is_number(told[name]):
+            return f"{name} must be a number or null"
+    certificate = told["certificate"]
+    if not isinstance(certificate, Mapping) or set(certificate) != {"source", "multipliers", "digest"}:
+        return "certificate must be an object of source, multipliers and digest"
+    multipliers = certificate["multipliers"]
+    if multipliers is not None and not (
+        isinstance(multipliers, Mapping) and all(_is_number(price) for price in multipliers.values())
+    ):
+        return "certificate.multipliers must be null or an object of numbers"
+    if told["termination"] not in set(Termination):
+        return f"termination {told['termination']!r} is unknown"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, _Number) and not isinstance(value, bool)
+
+
+def _identity(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    same = told["kind"] == kind.name and told["kind"] in KINDS
+    yield "kind", same, f"is {told['kind']!r}, the instance is {kind.name!r}"
+    yield "name", told["name"] == instance.name, f"is {told['name']!r}, the instance is {instance.name!r}"
+
+
+def _plan(
+    instance: Instance, kind: Kind, told: Mapping[str, Any], report: Report | None
+) -> Iterator[tuple[str, bool, str]]:
+    if report is None:
+        absent = told["solution"] == "none" and told["objective"] is None
+        yield "plan", absent, "no plan is claimed" if absent else "a solution is claimed without a plan"
+        return
+    detail = "keeps every rule" if report.feasible else "; ".join(map(str, report.violations[:5]))
+    yield "plan", report.feasible, detail
+    if not report.feasible:
+        return
+    exact = kind.exact_objective(instance, told["plan"])
+    stored = told["objective"]
+    if stored is None:
+        yield "objective", False, "is absent although there is a plan"
+        return
+    close = stored == report.objective or abs(stored - exact) <= _TOLERANCE * abs(exact)
+    yield "objective", close, f"stored {stored!r}, recomputed exactly {float(exact)!r}"
+    same = told["check"] == {"feasible": True, "objective": report.objective, "violations": []}
+    yield "check", same, "matches the recomputed check" if same else "differs from the recomputed check"
+
+
+def _bounds(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    verified, multipliers = told["verified_bound"], told["certificate"]["multipliers"]
+    if verified is None or multipliers is None:
+        both = verified is None and multipliers is None
+        yield "verified_bound", both, "none is claimed" if both else "needs multipliers, and they a bound"
+    else:
+        yield _verified_bound(instance, kind, verified, multipliers)
+    yield _claimed_bound(instance, kind, told)
+    expected = None
+    if told["objective"] is not None and told["bound"] is not None:
+        expected = abs(told["bound"] - told["objective"]) / max(abs(told["objective"]), 1e-9)
+    yield "gap", told["gap"] == expected, f"stored {told['gap']!r}, recomputed {expected!r}"
+
+
+def _verified_bound(
+    instance: Instance, kind: Kind, verified: float, multipliers: Mapping[str, float]
+) -> tuple[str, bool, str]:
+    try:
+        exact = kind.exact_bound(instance, multipliers)
+    except ValueError as error:
+        return "verified_bound", False, str(error)
+    if exact is None:
+        return "verified_bound", False, "no bound follows: a job has no admissible option"
+    slack = (verified - exact) if kind.maximizes(instance) else (exact - verified)
+    if slack < 0:
+        return "verified_bound", False, f"{verified!r} is tighter than the exact {float(exact)!r}"
+    if slack > _TOLERANCE * abs(exact) and float(slack) > 5e-324:
+        return "verified_bound", False, f"{verified!r} is looser than the exact {float(exact)!r} by over 1e-9"
+    return "verified_bound", True, f"{verified!r} follows from the multipliers"
+
+
+def _claimed_bound(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> tuple[str, bool, str]:
+    bound, objective, source = told["bound"], told["objective"], told["certificate"]["source"]
+    if bound is None:
+        return "bound", source is None, "none is claimed"
+    if source == "multipliers" and bound != told["verified_bound"]:
+        return "bound", False, "is said to follow from the multipliers but is not the verified bound"
+    sign = 1 if kind.maximizes(instance) else -1
+    if objective is not None and sign * (objective - bound) > _TOLERANCE * max(abs(objective), 1e-9):
+        return "bound", False, f"{bound!r} is beaten by the objective {objective!r}"
+    verified = told["verified_bound"]
+    if verified is not None and sign * (bound - verified) > 0:
+        return "bound", False, f"{bound!r} is worse than the verified bound {verified!r}"
+    return "bound", True, f"claimed by {source}" if source != "multipliers" else "is the verified bound"
+
+
+def _termination(told: Mapping[str, Any]) -> tuple[str, bool, str]:
+    optimal = told["termination"] == Termination.OPTIMAL
+    if optimal and (told["gap"] is None or told["gap"] > _TOLERANCE):
+        return "termination", False, "is optimal, but the bound leaves a gap"
+    state = "none" if told["plan"] is None else "optimal" if optimal else "feasible"
+    return "termination", told["solution"] == state, f"{told['termination']}, solution {told['solution']}"
