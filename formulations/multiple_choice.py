@@ -57,7 +57,9 @@ class MenuFormulation:
             uses,
             np.concatenate(([0], np.cumsum([len(menu) for menu in menus]))).astype(np.int64),
             np.array(list(instance.capacities.values()), dtype=np.int64),
-            required=np.array([job.required or job.pinned is not None for job in instance.jobs], dtype=np.bool_),
+            required=np.array(
+                [job.required or job.pinned is not None for job in instance.jobs], dtype=np.bool_
+            ),
             sense=instance.sense,
             capacity_names=tuple(instance.capacities),
         )

@@ -35,11 +35,11 @@ class KnapsackFormulation(Protocol):
         ...
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
-        """Return the choice of a plan as far as it fits this instance (-1 where not); ``None`` if it is none."""
+        """Return the choice of a plan as far as it fits (-1 where not); ``None`` if it is no plan."""
         ...
 
     def preferred(self) -> NDArray[np.int64] | None:
-        """Return the option every job has now (-1: none), to break ties by least change; ``None`` without one."""
+        """Return the option every job has now (-1: none), for breaking ties; ``None`` without any."""
         ...
 
     def lowered(self) -> Lowered:

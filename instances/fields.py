@@ -87,7 +87,9 @@ def check_number(path: str, value: Any, problems: list[Problem]) -> bool:
         problems.append(Problem(path, f"must be finite, not {value}"))
     elif value != 0 and not SMALLEST_POSITIVE <= abs(value) <= LARGEST_NUMBER:
         problems.append(
-            Problem(path, f"must be 0 or of magnitude {SMALLEST_POSITIVE:g} to {LARGEST_NUMBER:g}, not {value:g}")
+            Problem(
+                path, f"must be 0 or of magnitude {SMALLEST_POSITIVE:g} to {LARGEST_NUMBER:g}, not {value:g}"
+            )
         )
     else:
         return True

@@ -58,7 +58,9 @@ def knapsacks(
             ),
             dtype=np.int64,
         ),
-        required=np.array(draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))), dtype=np.bool_),
+        required=np.array(
+            draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))), dtype=np.bool_
+        ),
         sense=draw(st.sampled_from(["maximize", "minimize"])),
     )
 
@@ -66,9 +68,7 @@ def knapsacks(
 @st.composite
 def knapsack_instances(draw: st.DrawFn, max_jobs: int = 4) -> MultipleChoiceKnapsackInstance:
     """Small multiple-choice knapsack instances with names, pins and forbidden options."""
-    capacities = {
-        f"pool{k}": draw(st.integers(0, 20)) for k in range(draw(st.integers(1, 3)))
-    }
+    capacities = {f"pool{k}": draw(st.integers(0, 20)) for k in range(draw(st.integers(1, 3)))}
     jobs = []
     for index in range(draw(st.integers(0, max_jobs))):
         options = tuple(

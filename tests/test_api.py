@@ -89,7 +89,9 @@ def test_bare_arrays_are_solved_as_an_instance_is(model: MultipleChoiceKnapsack)
 
 @given(gap_filling_instances(), st.randoms(use_true_random=False))
 @settings(max_examples=100)
-def test_job_order_is_irrelevant_to_the_objective(instance: GapFillingInstance, random: st.DataObject) -> None:
+def test_job_order_is_irrelevant_to_the_objective(
+    instance: GapFillingInstance, random: st.DataObject
+) -> None:
     jobs = list(instance.jobs)
     random.shuffle(jobs)  # type: ignore[attr-defined]
     shuffled = GapFillingInstance("1", instance.horizon_s, instance.nodes, tuple(jobs), instance.name)
@@ -106,7 +108,9 @@ def test_units_of_time_are_irrelevant(instance: GapFillingInstance) -> None:
     jobs = tuple(
         msgspec.structs.replace(
             job,
-            scaling=apportion.ScalingCurve(job.scaling.nodes, tuple(rate / 1000 for rate in job.scaling.rate)),
+            scaling=apportion.ScalingCurve(
+                job.scaling.nodes, tuple(rate / 1000 for rate in job.scaling.rate)
+            ),
             rescale_up_s=job.rescale_up_s * 1000,
             rescale_down_s=job.rescale_down_s * 1000,
         )

@@ -153,7 +153,8 @@ def _rates(
     np.maximum.at(reach, curve, np.maximum(top, current))
     start = np.concatenate(([0], np.cumsum(reach + 1))).astype(np.int64)
     table = np.concatenate(
-        [np.interp(np.arange(reach[i] + 1), nodes, rate) for (nodes, rate), i in index.items()] or [np.zeros(0)]
+        [np.interp(np.arange(reach[i] + 1), nodes, rate) for (nodes, rate), i in index.items()]
+        or [np.zeros(0)]
     )
     running = np.where(current >= low, table[start[curve] + current], 0.0) if curve.size else np.zeros(0)
     return table[start[curve[job_of]] + counts], running

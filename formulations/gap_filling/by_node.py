@@ -17,9 +17,10 @@ Ns_ji, O_ji      breakpoints: node count and throughput
 R_j^up, R_j^dw   rescale_up_s, rescale_down_s;  T_fwd the horizon;  M = |N| + 1
 ===============  ==================================================================================
 
-Two things differ from the page of the paper. Its rows (5) use M although both sides reach 2 |N|, which forbids
-a change of more than (|N| + 1) / 2 nodes, and its rows (1) cannot switch off a job whose minimum exceeds
-|N| + 1; here they use 2 |N| + 1 and max(M, N_j^min) unless `published_big_m` asks for the original. And SOS2 sets are written with one binary per segment, because HiGHS and CP-SAT have none.
+Two things differ from the page of the paper. Its rows (5) use M although both sides reach 2 |N|, which
+forbids a change of more than (|N| + 1) / 2 nodes, and its rows (1) cannot switch off a job whose minimum
+exceeds |N| + 1; here they use 2 |N| + 1 and max(M, N_j^min) unless `published_big_m` asks for the original.
+And SOS2 sets are written with one binary per segment, because HiGHS and CP-SAT have none.
 """
 
 from __future__ import annotations
@@ -89,12 +90,12 @@ def _compile(instance: GapFillingInstance, published_big_m: bool) -> LinearModel
     job_ids = [job.id for job in jobs]
     by_job, by_pair = (job_ids,), (job_ids, list(instance.nodes))
     c = _present(instance)
-    C = c.sum(axis=1)  # noqa: N806  (the paper's name)
+    C = c.sum(axis=1)
     n_min = np.array([job.min_nodes for job in jobs], dtype=np.float64)
     n_max = np.array([job.max_nodes for job in jobs], dtype=np.float64)
-    M = num_nodes + 1.0  # noqa: N806
-    M5 = M if published_big_m else 2.0 * num_nodes + 1.0  # noqa: N806
-    M1 = np.full(num_jobs, M) if published_big_m else np.maximum(M, n_min)  # noqa: N806
+    M = num_nodes + 1.0
+    M5 = M if published_big_m else 2.0 * num_nodes + 1.0
+    M1 = np.full(num_jobs, M) if published_big_m else np.maximum(M, n_min)
     offsets, breakpoints, throughput = _curves(jobs)
 
     m = LinearModelBuilder("maximize")
@@ -107,7 +108,7 @@ def _compile(instance: GapFillingInstance, published_big_m: bool) -> LinearModel
     b = m.binary("b", (num_jobs,), by_job)
     w = m.continuous("w", (breakpoints.size,), 0.0, 1.0)
     s = m.binary("s", (breakpoints.size - num_jobs,))
-    N = x.sum(axis=1)  # noqa: N806
+    N = x.sum(axis=1)
 
     m.at_least("off_or_min", N + M1 * z, n_min, by_job)  # (1)
     m.at_most("off_for_min", N + M * z, M, by_job)
@@ -155,13 +156,18 @@ def _adjacent_weights(m: LinearModelBuilder, w: Affine, s: Affine, offsets: NDAr
 
 
 def _restrict_counts(
-    m: LinearModelBuilder, jobs: tuple[GapFillingJob, ...], N: Affine, M: float  # noqa: N803
+    m: LinearModelBuilder,
+    jobs: tuple[GapFillingJob, ...],
+    N: Affine,
+    M: float,
 ) -> None:
     """Add what the paper has not: pinned and forbidden node counts."""
     pinned = [j for j, job in enumerate(jobs) if job.pinned_count is not None]
     if pinned:
         m.equal("pinned_count", N[np.array(pinned)], [float(jobs[j].pinned_count or 0) for j in pinned])
-    pairs = [(j, count) for j, job in enumerate(jobs) for count in sorted(set(job.forbidden_counts)) if count < M]
+    pairs = [
+        (j, count) for j, job in enumerate(jobs) for count in sorted(set(job.forbidden_counts)) if count < M
+    ]
     if pairs:
         above = m.binary("above_forbidden", (len(pairs),))
         counts = np.array([count for _, count in pairs], dtype=np.float64)

@@ -30,9 +30,7 @@ def complete(instance: GapFillingInstance, counts: Sequence[int]) -> dict[str, l
         Job id to node names. Kept nodes come first in their present order; new ones follow in the order
         of the instance's node list, so the same counts always give the same nodes.
     """
-    kept = [
-        list(job.current_nodes[:count]) for job, count in zip(instance.jobs, counts, strict=True)
-    ]
+    kept = [list(job.current_nodes[:count]) for job, count in zip(instance.jobs, counts, strict=True)]
     taken = {node for nodes in kept for node in nodes}
     free: Iterator[str] = (node for node in instance.nodes if node not in taken)
     allocation: dict[str, list[str]] = {}

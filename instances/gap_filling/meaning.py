@@ -75,7 +75,7 @@ def exact_bound(instance: GapFillingInstance, multipliers: Mapping[str, float]) 
     InvalidInstance
         If the multipliers are not exactly that, finite and non-negative.
     """
-    price = multipliers.get(CAPACITY)
+    price = multipliers.get(CAPACITY, math.nan)
     usable = isinstance(price, int | float) and not isinstance(price, bool)
     if set(multipliers) != {CAPACITY} or not usable or not math.isfinite(price) or price < 0:
         raise InvalidInstance(

@@ -74,7 +74,9 @@ class GapFillingJob(Struct, frozen=True, forbid_unknown_fields=True):
     forbidden_counts: tuple[Count, ...] = ()
 
 
-class GapFillingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="gap_filling"):
+class GapFillingInstance(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="gap_filling"
+):
     """Idle nodes and the jobs to fill them with; every semantic rule is checked on construction.
 
     Attributes
@@ -128,7 +130,9 @@ def _problems(instance: GapFillingInstance) -> list[Problem]:
                 well_formed.append((index, job))
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a GapFillingJob, not {type(job).__name__}"))
-    check_distinct("$.jobs", (job.id for job in instance.jobs if isinstance(job, GapFillingJob)), "job id", problems)
+    check_distinct(
+        "$.jobs", (job.id for job in instance.jobs if isinstance(job, GapFillingJob)), "job id", problems
+    )
     if nodes_ok:
         _check_ownership(instance.nodes, well_formed, problems)
     return problems
@@ -162,7 +166,9 @@ def _check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
         problems.append(Problem(f"{path}.current_nodes", "must be a list of node names"))
     elif high and len(job.current_nodes) > job.max_nodes:
         problems.append(
-            Problem(f"{path}.current_nodes", f"holds {len(job.current_nodes)} nodes, max_nodes is {job.max_nodes}")
+            Problem(
+                f"{path}.current_nodes", f"holds {len(job.current_nodes)} nodes, max_nodes is {job.max_nodes}"
+            )
         )
     if low and high:
         _check_pins(path, job, problems)
@@ -173,7 +179,9 @@ def _check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[
         problems.append(Problem(path, "nodes and rate must be lists"))
         return
     if len(curve.nodes) != len(curve.rate):
-        problems.append(Problem(f"{path}.rate", f"has {len(curve.rate)} points, nodes has {len(curve.nodes)}"))
+        problems.append(
+            Problem(f"{path}.rate", f"has {len(curve.rate)} points, nodes has {len(curve.nodes)}")
+        )
     before = len(problems)
     for index, count in enumerate(curve.nodes):
         check_count(f"{path}.nodes[{index}]", count, problems)
@@ -188,16 +196,22 @@ def _check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[
     for index in range(1, len(curve.nodes)):
         if curve.nodes[index] <= curve.nodes[index - 1]:
             problems.append(
-                Problem(f"{path}.nodes[{index}]", f"{curve.nodes[index]} does not exceed {curve.nodes[index - 1]}")
+                Problem(
+                    f"{path}.nodes[{index}]", f"{curve.nodes[index]} does not exceed {curve.nodes[index - 1]}"
+                )
             )
     if curve.nodes and curve.nodes[-1] < max_nodes:
-        problems.append(Problem(f"{path}.nodes", f"ends at {curve.nodes[-1]}, must reach max_nodes {max_nodes}"))
+        problems.append(
+            Problem(f"{path}.nodes", f"ends at {curve.nodes[-1]}, must reach max_nodes {max_nodes}")
+        )
 
 
 def _check_pins(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
-    if job.pinned_count is not None and check_count(f"{path}.pinned_count", job.pinned_count, problems):
-        if job.pinned_count != 0 and not job.min_nodes <= job.pinned_count <= job.max_nodes:
-            problems.append(Problem(f"{path}.pinned_count", "must be 0 or from min_nodes to max_nodes"))
+    pin = job.pinned_count
+    if pin is not None and check_count(f"{path}.pinned_count", pin, problems):
+        low, high = job.min_nodes, job.max_nodes
+        if pin != 0 and not low <= pin <= high:
+            problems.append(Problem(f"{path}.pinned_count", f"must be 0 or from {low} to {high}, not {pin}"))
     if not isinstance(job.forbidden_counts, tuple | list):
         problems.append(Problem(f"{path}.forbidden_counts", "must be a list of node counts"))
         return

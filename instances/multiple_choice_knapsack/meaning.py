@@ -55,8 +55,8 @@ def exact_bound(
 ) -> Fraction | None:
     """Return the Lagrangian bound in rational arithmetic.
 
-    Maximising: ``sum_k lambda_k C_k + sum_j max_i (v_ji - sum_k lambda_k u_jik)``, with 0 among the choices of
-    an optional job; minimising: the mirror image. Valid for any multipliers >= 0, by weak duality.
+    Maximising: ``sum_k lambda_k C_k + sum_j max_i (v_ji - sum_k lambda_k u_jik)``, with 0 among the choices
+    of an optional job; minimising: the mirror image. Valid for any multipliers >= 0, by weak duality.
 
     Returns
     -------

@@ -125,7 +125,9 @@ def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
             _check_job(f"$.jobs[{index}]", job, instance.capacities, problems)
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a KnapsackJob, not {type(job).__name__}"))
-    check_distinct("$.jobs", (job.id for job in instance.jobs if isinstance(job, KnapsackJob)), "job id", problems)
+    check_distinct(
+        "$.jobs", (job.id for job in instance.jobs if isinstance(job, KnapsackJob)), "job id", problems
+    )
     return problems
 
 

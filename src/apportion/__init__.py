@@ -58,13 +58,13 @@ _HOME = {
     "solve": "apportion.api",
 }
 
-__all__ = [*sorted(_HOME), "__version__"]  # noqa: PLE0604
+__all__ = [*sorted(_HOME), "__version__"]
 
 if find_spec("apportion.instances") is None:
     raise ImportError(
         "apportion.instances is missing: src/apportion/{instances,formulations,solvers} must be links to the "
-        "folders at the top of the repository. Clone with git (git config core.symlinks true), or install the "
-        "package with pip instead of using a ZIP of the sources."
+        "folders at the top of the repository. Clone with git (git config core.symlinks true), or install "
+        "the package with pip instead of using a ZIP of the sources."
     )
 
 

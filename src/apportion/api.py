@@ -204,14 +204,13 @@ def _choose(
         chosen, reason = registry.backend(backend), "asked for"
     if chosen.accepts == "knapsack" and entry.produces != "knapsack":
         raise InvalidOption(
-            f"backend {chosen.name!r} takes knapsacks, formulation {entry.name!r} is a general MILP; choose highs"
+            f"backend {chosen.name!r} takes knapsacks; formulation {entry.name!r} is a general MILP, "
+            "choose highs, cp-sat or scip"
         )
     return chosen, reason
 
 
-def _attempt(
-    run: _Run, chosen: registry.Backend, instance: Any, entry: registry.FormulationEntry
-) -> Outcome:
+def _attempt(run: _Run, chosen: registry.Backend, instance: Any, entry: registry.FormulationEntry) -> Outcome:
     """Run the backend, decode and check what it returns; whatever it does, the incumbent survives."""
     knapsack = run.structure.knapsack
     if chosen.accepts == "knapsack":
@@ -352,7 +351,11 @@ def _conclude(run: _Run, chosen: registry.Backend, reason: str, outcome: Outcome
     run.lap("check")
     run.times["total"] = time.perf_counter() - run.began
     names = run.structure.knapsack.capacity_names
-    priced = None if verified is None or multipliers is None else dict(zip(names, multipliers.tolist(), strict=True))
+    priced = (
+        None
+        if verified is None or multipliers is None
+        else dict(zip(names, multipliers.tolist(), strict=True))
+    )
     return Solution(
         instance=run.instance,
         backend=chosen.name,

@@ -48,9 +48,7 @@ class InvalidInstance(ApportionError, ValueError):
     exit_code = 3
 
     def __init__(self, problems: Problem | list[Problem] | tuple[Problem, ...]) -> None:
-        self.problems: tuple[Problem, ...] = (
-            (problems,) if isinstance(problems, Problem) else tuple(problems)
-        )
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
     def __reduce__(self) -> tuple[type[InvalidInstance], tuple[tuple[Problem, ...]]]:

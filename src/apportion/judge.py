@@ -111,9 +111,7 @@ def judge(
     return Verdict(Termination.NUMERICAL_ERROR, bound, source, tuple(notes))
 
 
-def _usable(
-    bound: float | None, source: str | None, notes: list[str]
-) -> tuple[float | None, str | None]:
+def _usable(bound: float | None, source: str | None, notes: list[str]) -> tuple[float | None, str | None]:
     if bound is None:
         return None, None
     if not isinstance(bound, int | float) or not math.isfinite(bound):

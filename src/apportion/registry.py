@@ -27,7 +27,7 @@ class Backend:
     name
         What callers say: ``highs``.
     accepts
-        ``"knapsack"``: a `MultipleChoiceKnapsack` and int64 choices; ``"linear"``: a `LinearModel` and points.
+        ``"knapsack"`` (a `MultipleChoiceKnapsack`, choices) or ``"linear"`` (a `LinearModel`, points).
     solve
         ``"module:function"``, imported on first use, or the function itself:
         ``solve(model, options, start) -> Outcome``.
@@ -47,7 +47,7 @@ class Backend:
     general: bool = False
 
     def versions(self) -> dict[str, str | None]:
-        """Return the version of each package it needs, ``None`` where one is not installed; imports nothing."""
+        """Return the version of each package it needs, ``None`` if not installed; imports nothing."""
         return {package: _version(package) for package in self.packages}
 
     def load(self) -> SolveFunction:
@@ -62,7 +62,9 @@ class Backend:
             return self.solve
         missing = [package for package, found in self.versions().items() if found is None]
         if missing:
-            raise BackendUnavailable(f"backend {self.name!r} needs {', '.join(missing)}; install it or choose another")
+            raise BackendUnavailable(
+                f"backend {self.name!r} needs {', '.join(missing)}; install it or choose another"
+            )
         module, function = self.solve.split(":")
         try:
             loaded: SolveFunction = getattr(import_module(module), function)
@@ -119,9 +121,25 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
                 ("numpy",),
                 "plain dynamic programming over one whole capacity; the reference",
             ),
-            Backend("highs", "linear", "apportion.solvers.highs:solve", ("highspy",), "HiGHS, MILP", general=True),
-            Backend("cp-sat", "linear", "apportion.solvers.cp_sat:solve", ("ortools",), "OR-Tools CP-SAT", general=True),
-            Backend("scip", "linear", "apportion.solvers.scip:solve", ("ortools",), "SCIP through MathOpt", general=True),
+            Backend(
+                "highs", "linear", "apportion.solvers.highs:solve", ("highspy",), "HiGHS, MILP", general=True
+            ),
+            Backend(
+                "cp-sat",
+                "linear",
+                "apportion.solvers.cp_sat:solve",
+                ("ortools",),
+                "OR-Tools CP-SAT",
+                general=True,
+            ),
+            Backend(
+                "scip",
+                "linear",
+                "apportion.solvers.scip:solve",
+                ("ortools",),
+                "SCIP through MathOpt",
+                general=True,
+            ),
         )
     }
 )

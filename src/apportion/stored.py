@@ -24,9 +24,24 @@ __all__ = ["Verification", "digest", "document", "encode", "verify"]
 
 _TOLERANCE = 1e-9
 _FIELDS = (
-    "kind name backend termination solution objective bound gap reason verified_bound plan check certificate "
-    "times versions seed notes"
-).split()
+    "kind",
+    "name",
+    "backend",
+    "termination",
+    "solution",
+    "objective",
+    "bound",
+    "gap",
+    "reason",
+    "verified_bound",
+    "plan",
+    "check",
+    "certificate",
+    "times",
+    "versions",
+    "seed",
+    "notes",
+)
 
 
 def document(solution: Solution, read_seconds: float = 0.0) -> dict[str, Any]:

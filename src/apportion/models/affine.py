@@ -108,7 +108,12 @@ class Affine:
         flat = np.broadcast_to(array, wide.shape).ravel()
         scale = flat[0] if array.ndim == 0 and flat.size else flat[wide.element]
         return Affine(
-            wide.shape, wide.element, wide.column, wide.coefficient * scale, wide.constant * flat, wide.distinct
+            wide.shape,
+            wide.element,
+            wide.column,
+            wide.coefficient * scale,
+            wide.constant * flat,
+            wide.distinct,
         )
 
     __rmul__ = __mul__
@@ -138,7 +143,7 @@ class Affine:
         return self._gather(np.repeat(np.arange(count, dtype=np.int64), np.diff(offsets)), (count,))
 
     def __rmatmul__(self, matrix: NDArray[Any]) -> Affine:
-        """Return ``matrix @ self`` for a flat expression and a dense [rows, size] matrix; zeros are skipped."""
+        """Return ``matrix @ self`` for a flat expression and a dense matrix; zeros are skipped."""
         row, position = np.nonzero(matrix)
         picked = self._take(position.astype(np.int64)) * matrix[row, position]
         return picked._gather(row.astype(np.int64), (matrix.shape[0],))
@@ -149,7 +154,7 @@ class Affine:
         if element.size and (np.diff(element) < 0).any():
             order = np.argsort(element, kind="stable")
             element, column, coefficient = element[order], column[order], coefficient[order]
-        constant = np.bincount(into, weights=self.constant, minlength=size)
+        constant = np.bincount(into, weights=self.constant, minlength=size).astype(np.float64, copy=False)
         single_use = self.distinct and _all_distinct(column)
         return Affine(shape, element, column, coefficient, constant, distinct=single_use)
 

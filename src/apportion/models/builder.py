@@ -105,10 +105,7 @@ class LinearModelBuilder:
         cost = np.bincount(
             self._objective.column, weights=self._objective.coefficient, minlength=self._columns
         ).astype(np.float64, copy=False)
-        parts = [
-            _row_part(terms, self._columns)
-            for terms in self._row_terms
-        ]
+        parts = [_row_part(terms, self._columns) for terms in self._row_terms]
         counts = [part[0] for part in parts]
         row_count = np.concatenate(counts) if counts else np.zeros(0, dtype=np.int64)
         indptr = np.zeros(self._num_rows + 1, dtype=np.int32)
@@ -177,7 +174,7 @@ def _row_part(
     element, column, data = terms.element, terms.column, terms.coefficient
     if not terms.distinct:
         key, inverse = np.unique(element * num_columns + column, return_inverse=True)
-        data = np.bincount(inverse.ravel(), weights=data, minlength=key.size)
+        data = np.bincount(inverse.ravel(), weights=data, minlength=key.size).astype(np.float64)
         element, column = np.divmod(key, max(num_columns, 1))
     if data.size and not data.all():
         kept = data != 0.0

@@ -1,7 +1,7 @@
 """The mixed-integer linear model: one CSR matrix whose columns and rows keep names as blocks.
 
-    optimise  cost . x + offset
-    subject to  row_lower <= A x <= row_upper,  lower <= x <= upper,  x_c integer where `integer`
+optimise  cost . x + offset
+subject to  row_lower <= A x <= row_upper,  lower <= x <= upper,  x_c integer where `integer`
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ class Lowered:
 
 
 def lower(
-    knapsack: MultipleChoiceKnapsack, labels: OptionLabels | None = None, job_labels: Sequence[str] | None = None
+    knapsack: MultipleChoiceKnapsack,
+    labels: OptionLabels | None = None,
+    job_labels: Sequence[str] | None = None,
 ) -> Lowered:
     """Lower a knapsack to the model ``sum_i x_ji <= 1 (or = 1),  sum_ji u_jik x_ji <= C_k,  x binary``.
 

@@ -113,10 +113,15 @@ class MultipleChoiceKnapsack:
             use_any = use_any.reshape(-1, 1)
         use = _counts("uses", use_any, 2)
         if use.shape != (value.size, capacity.size):
-            raise _invalid("uses", f"shape is {use.shape}; expected [options, capacities] = {(value.size, capacity.size)}")
+            raise _invalid(
+                "uses",
+                f"shape is {use.shape}; expected [options, capacities] = {(value.size, capacity.size)}",
+            )
         offset = _counts("offsets", offsets, 1)
         if offset.size == 0 or offset[0] != 0 or offset[-1] != value.size or (np.diff(offset) < 0).any():
-            raise _invalid("offsets", f"must rise from 0 to the number of options, {value.size}, without falling")
+            raise _invalid(
+                "offsets", f"must rise from 0 to the number of options, {value.size}, without falling"
+            )
         num_jobs = offset.size - 1
         need = np.asarray(required)
         if need.dtype != np.bool_ or need.shape not in ((), (num_jobs,)):
@@ -219,7 +224,9 @@ def _counts(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.int64]:
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu" or array.ndim != ndim:
-        raise _invalid(name, f"must be integers in {ndim} dimension(s), not {array.dtype} {list(array.shape)}")
+        raise _invalid(
+            name, f"must be integers in {ndim} dimension(s), not {array.dtype} {list(array.shape)}"
+        )
     if array.size and (int(array.min()) < 0 or int(array.max()) >= _LARGEST_TOTAL):
         raise _invalid(name, "must be at least 0 and below 2**62")
     return np.ascontiguousarray(array, dtype=np.int64)

@@ -109,7 +109,9 @@ class IdleTrace:
         """
         if not self.first_s <= seconds < self.last_s:
             span = f"from {self.first_s:.12g} up to but not including {self.last_s:.12g} s"
-            raise InvalidOption(f"the trace {self.name!r} covers {span} since {self.t0 or 't0'}, not {seconds:.12g}")
+            raise InvalidOption(
+                f"the trace {self.name!r} covers {span} since {self.t0 or 't0'}, not {seconds:.12g}"
+            )
         return self.node[(self.start_s <= seconds) & (seconds < self.end_s)]
 
     def previous_event(self, seconds: float) -> float | None:
@@ -139,7 +141,9 @@ def read_idle_trace(path: str | Path) -> IdleTrace:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidInstance(Problem(str(path), "must be an .npz archive of arrays, is a single array"))
+                raise InvalidInstance(
+                    Problem(str(path), "must be an .npz archive of arrays, is a single array")
+                )
             for key, (kinds, ndim, expected) in _ARRAYS.items():
                 if key not in archive.files:
                     problems.append(Problem(f"$.{key}", f"is missing; expected {expected}"))
@@ -190,7 +194,9 @@ def _problems(
         problems.append(Problem("$.event_s", "must hold at least two finite instants"))
     elif (np.diff(event_s) <= 0).any():
         bad = int(np.argmax(np.diff(event_s) <= 0)) + 1
-        problems.append(Problem(f"$.event_s[{bad}]", f"{event_s[bad]:.12g} does not exceed the event before it"))
+        problems.append(
+            Problem(f"$.event_s[{bad}]", f"{event_s[bad]:.12g} does not exceed the event before it")
+        )
     if len(set(names)) != len(names) or "" in names:
         problems.append(Problem("$.node_names", "must be distinct names, none empty"))
     return problems

@@ -100,7 +100,9 @@ def read_job_table(path: str | Path) -> tuple[SubmittedJob, ...]:
     missing = [column for column in _COLUMNS if column not in header]
     if missing or header[0] in _COLUMNS:
         names = ", ".join(missing) or "the unnamed first column with the job's id"
-        raise InvalidInstance(Problem("line 1", f"the header lacks {names}; it reads {','.join(header)[:200]}"))
+        raise InvalidInstance(
+            Problem("line 1", f"the header lacks {names}; it reads {','.join(header)[:200]}")
+        )
     place = {column: header.index(column) for column in _COLUMNS}
     problems: list[Problem] = []
     jobs: list[SubmittedJob] = []

@@ -66,7 +66,9 @@ def snapshot(
     admitted = _admitted(jobs, at_s, trainers)
     event_s = trace.previous_event(at_s)
     before: list[int] = [] if event_s is None else trace.idle_at(event_s).tolist()
-    shares = equal_share(len(before), [job.min_nodes for job in admitted], [job.max_nodes for job in admitted])
+    shares = equal_share(
+        len(before), [job.min_nodes for job in admitted], [job.max_nodes for job in admitted]
+    )
     ends = accumulate(shares)
     remaining = set(idle)
     held = [
