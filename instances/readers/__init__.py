@@ -61,7 +61,7 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
         for reader in (
             Reader(
                 "orlib-mknap",
-                "OR-Library multidimensional knapsack: K; per problem n m best, n profits, m x n weights, m capacities",
+                "OR-Library multidimensional knapsack: K, then n m best, profits, weights, capacities",
                 "apportion.instances.readers.orlib_mknap",
                 (r"mknap.*",),
             ),
@@ -83,9 +83,7 @@ def guess_format(path: str | PurePath) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def read_text(
-    raw: bytes, format: str, index: int = 0, sense: str | None = None, name: str = ""
-) -> Instance:
+def read_text(raw: bytes, format: str, index: int = 0, sense: str | None = None, name: str = "") -> Instance:
     """Read one problem of a file in a foreign format.
 
     Parameters

@@ -1,7 +1,8 @@
 """Multiple-choice multidimensional knapsack files in both layouts found in public sets.
 
 - *Counted*: ``N M``, M capacities, then per class the number of its items and a row ``value w1 .. wM`` each.
-- *Khan's* (PhD thesis, Victoria, 1998): ``n l m``, m capacities, then per class its index, from 1, and l rows.
+- *Khan's* (PhD thesis, Victoria, 1998): ``n l m``, m capacities, then per class its index, from 1, and
+  l rows.
 
 The layout is recognised by the file's length and class indices. Exactly one item per class: classes become
 required jobs class0, class1, ..., their items options item0, item1, ...; capacities are c0, c1, ...
@@ -94,7 +95,9 @@ def _counted(numbers: Numbers) -> _Layout:
             raise InvalidInstance(Problem(f"$.class[{job}]", str(error))) from None
         left = len(numbers) - position - 1
         if left < size * width:
-            message = f"{size} items of 1 + {capacities} numbers need {size * width}; the file has {left} left"
+            message = (
+                f"{size} items of 1 + {capacities} numbers need {size * width}; the file has {left} left"
+            )
             raise InvalidInstance(Problem(f"$.class[{job}]", message))
         sizes.append(size)
         headers.append(position)
@@ -110,14 +113,19 @@ def _khan(numbers: Numbers) -> _Layout:
     block = 1 + size * width
     position = 3 + capacities + classes * block
     if position > len(numbers):
-        message = f"{classes} classes of {size} items of 1 + {capacities} numbers need {position} numbers in all"
+        message = (
+            f"{classes} classes of {size} items of 1 + {capacities} numbers need {position} numbers in all"
+        )
         raise InvalidInstance(Problem("end of file", f"{message}; the file has {len(numbers)}"))
     headers = [3 + capacities + job * block for job in range(classes)]
     for job, header in enumerate(headers):
         if numbers.values[header] != job + 1:
             found = numbers.tokens[header].decode()
             raise InvalidInstance(
-                Problem(f"$.class[{job}]", f"{numbers.place(header)}: expected class index {job + 1}, found {found}")
+                Problem(
+                    f"$.class[{job}]",
+                    f"{numbers.place(header)}: expected class index {job + 1}, found {found}",
+                )
             )
     return [size] * classes, _span(3, capacities), _rows(numbers, headers, position, width)
 
@@ -129,7 +137,8 @@ def _span(start: int, length: int) -> NDArray[np.int64]:
 def _rows(numbers: Numbers, headers: list[int], end: int, width: int) -> NDArray[np.int64]:
     """Return the positions of all rows: everything from the first header to `end` but the headers."""
     if end != len(numbers):
-        message = f"expected the end of the file after {len(headers)} classes, found {len(numbers) - end} more numbers"
+        more = len(numbers) - end
+        message = f"expected the end of the file after {len(headers)} classes, found {more} more numbers"
         raise InvalidInstance(Problem(numbers.place(end), message))
     inside = np.ones(end - headers[0], dtype=np.bool_)
     inside[np.array(headers, dtype=np.int64) - headers[0]] = False

@@ -37,7 +37,7 @@ class Numbers:
 
     @classmethod
     def parse(cls, raw: bytes) -> Numbers:
-        """Split and convert; `InvalidInstance` names the line and the token of the first that is no number."""
+        """Split and convert; `InvalidInstance` names the line and token of the first that is no number."""
         raw = raw.removeprefix(b"\xef\xbb\xbf")
         tokens = raw.split()
         try:
@@ -60,12 +60,16 @@ class Numbers:
     def count(self, position: int, what: str, low: int = 1) -> int:
         """Return the whole number at a position, from `low` to 1e9, or say what was expected there."""
         if position >= len(self.tokens):
-            raise InvalidInstance(Problem("end of file", f"expected {what}, the file ends after {len(self)} numbers"))
+            raise InvalidInstance(
+                Problem("end of file", f"expected {what}, the file ends after {len(self)} numbers")
+            )
         value = float(self.values[position])
         if not value.is_integer() or not low <= value <= LARGEST_COUNT:
             found = self.tokens[position].decode()
             raise InvalidInstance(
-                Problem(self.place(position), f"expected {what}, a whole number of at least {low}, found {found}")
+                Problem(
+                    self.place(position), f"expected {what}, a whole number of at least {low}, found {found}"
+                )
             )
         return int(value)
 
@@ -76,7 +80,9 @@ def select_problem(index: int, count: int) -> None:
         numbered = "" if count == 0 else f", index 0 to {count - 1}"
         plural = "" if count == 1 else "s"
         raise InvalidInstance(
-            Problem(f"$.problem[{index}]", f"does not exist: the file holds {count} problem{plural}{numbered}")
+            Problem(
+                f"$.problem[{index}]", f"does not exist: the file holds {count} problem{plural}{numbered}"
+            )
         )
 
 

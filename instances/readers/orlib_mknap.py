@@ -50,7 +50,9 @@ def read(
             id=f"item{item}",
             options=(
                 KnapsackOption(
-                    id="take", value=value, uses={name: use for name, use in zip(names, row, strict=True) if use}
+                    id="take",
+                    value=value,
+                    uses={name: use for name, use in zip(names, row, strict=True) if use},
                 ),
             ),
             required=False,
@@ -97,7 +99,8 @@ def _several(numbers: Numbers) -> list[tuple[int, int, int]]:
         headers.append((position + 3, items, capacities))
         position += needed
     if position != len(numbers):
-        message = f"expected the end of the file after {len(headers)} problems, found {len(numbers) - position} more numbers"
+        more = len(numbers) - position
+        message = f"expected the end of the file after {len(headers)} problems, found {more} more numbers"
         raise InvalidInstance(Problem(numbers.place(position), message))
     return headers
 

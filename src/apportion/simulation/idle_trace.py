@@ -1,17 +1,15 @@
-"""A trace of idle nodes: which node was idle from when to when, and the instants at which the idle set changed.
+"""A trace of idle nodes: which node was idle from when to when, and when the idle set changed.
 
-On disk it is an ``.npz`` archive of plain arrays (nothing is unpickled): ``node`` (index into ``node_names``),
-``start_s`` and ``end_s`` of every idle interval, ``event_s``, ``node_names`` and ``t0``, the wall-clock time of
-second 0 as text. Further arrays are ignored.
+On disk it is an ``.npz`` archive of plain arrays (nothing is unpickled): ``node`` (index into
+``node_names``), ``start_s`` and ``end_s`` of every idle interval, ``event_s``, ``node_names`` and ``t0``,
+the wall-clock time of second 0 as text. Further arrays are ignored.
 """
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +74,10 @@ class IdleTrace:
         problems = _problems(nodes, starts, ends, events, labels)
         if problems:
             raise InvalidInstance(problems)
-        order = np.lexsort((starts, nodes))
-        nodes, starts, ends = nodes[order], starts[order], ends[order]
+        before = (nodes[:-1] < nodes[1:]) | ((nodes[:-1] == nodes[1:]) & (starts[:-1] < starts[1:]))
+        if not before.all():
+            order = np.lexsort((starts, nodes))
+            nodes, starts, ends = nodes[order], starts[order], ends[order]
         overlap = (nodes[1:] == nodes[:-1]) & (starts[1:] < ends[:-1])
         if overlap.any():
             where = int(np.argmax(overlap))
@@ -135,29 +135,15 @@ def read_idle_trace(path: str | Path) -> IdleTrace:
         misshapen array is listed.
     """
     path = Path(path)
-    arrays: dict[str, NDArray[Any]] = {}
-    problems: list[Problem] = []
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidInstance(
-                    Problem(str(path), "must be an .npz archive of arrays, is a single array")
-                )
-            for key, (kinds, ndim, expected) in _ARRAYS.items():
-                if key not in archive.files:
-                    problems.append(Problem(f"$.{key}", f"is missing; expected {expected}"))
-                    continue
-                array = archive[key]
-                if array.dtype.kind not in kinds or array.ndim != ndim:
-                    found = f"{array.dtype} {list(array.shape)}"
-                    problems.append(Problem(f"$.{key}", f"expected {expected}, found {found}"))
-                arrays[key] = array
-    except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error, MemoryError) as error:
-        if isinstance(error, InvalidInstance):
-            raise
-        reason = str(error) or type(error).__name__
-        raise InvalidInstance(Problem(str(path), f"cannot be read as an .npz archive: {reason}")) from error
+    arrays = _archive(path)
+    problems = []
+    for key, (kinds, ndim, expected) in _ARRAYS.items():
+        array = arrays.get(key)
+        if array is None:
+            problems.append(Problem(f"$.{key}", f"is missing; expected {expected}"))
+        elif array.dtype.kind not in kinds or array.ndim != ndim:
+            found = f"{array.dtype} {list(array.shape)}"
+            problems.append(Problem(f"$.{key}", f"expected {expected}, found {found}"))
     if problems:
         raise InvalidInstance(problems)
     return IdleTrace.from_arrays(
@@ -169,6 +155,18 @@ def read_idle_trace(path: str | Path) -> IdleTrace:
         str(arrays["t0"]),
         path.stem,
     )
+
+
+def _archive(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.lib.npyio.NpzFile):
+                return {key: archive[key] for key in _ARRAYS if key in archive.files}
+    except Exception as error:  # zipfile, zlib and numpy raise a dozen unrelated kinds on damaged files
+        reason = str(error) or type(error).__name__
+        raise InvalidInstance(Problem(str(path), f"cannot be read as an .npz archive: {reason}")) from error
+    raise InvalidInstance(Problem(str(path), "must be an .npz archive of arrays, is a single array"))
 
 
 def _problems(

@@ -2,12 +2,12 @@
 
 The rules, in full:
 
-- *Jobs*: ordered by submission (the table's order among equals), the first `trainers` of those submitted at or
-  before the instant; if none is submitted yet, the first `trainers` of the table. Admission is first come first
+- *Jobs*: ordered by submission (the table's order among equals), the first `trainers` of those submitted at
+  or before the instant; if none is submitted yet, the first `trainers` of all. Admission is first come first
   served, and a backlog is assumed: a job is never finished.
-- *Current nodes*: at the last event strictly before the instant the nodes idle then, in the trace's order, were
-  dealt out by equal share (`apportion.instances.gap_filling.equal_share`), each job a run of consecutive nodes.
-  A node that left since is lost to its job; a job may thus hold fewer than its minimum.
+- *Current nodes*: at the last event strictly before the instant the nodes idle then, in the trace's order,
+  were dealt out by equal share (`apportion.instances.gap_filling.equal_share`), each job a run of
+  consecutive nodes. A node that left since is lost to its job; a job may thus hold fewer than its minimum.
 - *Nodes*: those idle at the instant, in the trace's order.
 - *Curves*: by what follows the first ``-`` of the job's id, letter case ignored.
 """
