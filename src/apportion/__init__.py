@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from apportion.api import check as check
     from apportion.api import solve as solve
+    from apportion.batch import solve_many as solve_many
     from apportion.errors import ApportionError as ApportionError
     from apportion.errors import BackendUnavailable as BackendUnavailable
     from apportion.errors import InvalidInstance as InvalidInstance
@@ -56,6 +57,7 @@ _HOME = {
     "check": "apportion.api",
     "read": "apportion.reading",
     "solve": "apportion.api",
+    "solve_many": "apportion.batch",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -113,14 +113,10 @@ class Solution:
             return "none"
         return "optimal" if self.termination is Termination.OPTIMAL else "feasible"
 
-    @cached_property
+    @property
     def versions(self) -> dict[str, str]:
         """Versions of this package, of Python and of what the backend needs."""
-        import platform
-        from importlib.metadata import version
-
-        names = dict.fromkeys(("apportion", "numpy", *self.packages))
-        return {"python": platform.python_version(), **{name: version(name) for name in names}}
+        return dict(_versions(self.packages))
 
     def require(self) -> Any:
         """Return the plan.
@@ -135,3 +131,16 @@ class Solution:
             told = "; ".join((*self.notes, broken)).strip("; ")
             raise NoPlan(f"no plan: {self.termination.value}" + (f" ({told})" if told else ""))
         return self.plan
+
+
+@cache
+def _versions(packages: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    import platform
+    from importlib.metadata import version
+
+    import apportion
+
+    told = {"python": platform.python_version(), "apportion": apportion.__version__}
+    for name in dict.fromkeys(("numpy", *packages)):
+        told[name] = version(name)
+    return tuple(told.items())

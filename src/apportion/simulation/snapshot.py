@@ -2,9 +2,8 @@
 
 The rules, in full:
 
-- *Jobs*: ordered by submission (the table's order among equals), the first `trainers` of those submitted at
-  or before the instant; if none is submitted yet, the first `trainers` of all. Admission is first come first
-  served, and a backlog is assumed: a job is never finished.
+- *Jobs*: the first `trainers` by submission (the table's order among equals), whether or not the table has
+  them submitted by then: a snapshot asks for an instant of the machine under a standing backlog.
 - *Current nodes*: at the last event strictly before the instant the nodes idle then, in the trace's order,
   were dealt out by equal share (`apportion.instances.gap_filling.equal_share`), each job a run of
   consecutive nodes. A node that left since is lost to its job; a job may thus hold fewer than its minimum.
@@ -51,7 +50,7 @@ def snapshot(
     at_s
         The instant, seconds since the trace's t0.
     trainers
-        How many jobs are admitted at most.
+        How many jobs there are.
     horizon_s
         Forward-looking time of the instance, seconds.
 
@@ -63,7 +62,7 @@ def snapshot(
         If a job names no curve, or its curve does not reach its maximum, or the horizon is not positive.
     """
     idle = trace.idle_at(at_s).tolist()
-    admitted = _admitted(jobs, at_s, trainers)
+    admitted = _admitted(jobs, trainers)
     event_s = trace.previous_event(at_s)
     before: list[int] = [] if event_s is None else trace.idle_at(event_s).tolist()
     shares = equal_share(
@@ -130,12 +129,10 @@ def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
         raise InvalidInstance(Problem(str(path), f"is no table of curves: {error}")) from error
 
 
-def _admitted(jobs: Sequence[SubmittedJob], at_s: float, trainers: int) -> list[SubmittedJob]:
+def _admitted(jobs: Sequence[SubmittedJob], trainers: int) -> list[SubmittedJob]:
     if isinstance(trainers, bool) or not isinstance(trainers, int) or not 1 <= trainers <= len(jobs):
         raise InvalidOption(f"trainers must be from 1 to the number of jobs, {len(jobs)}, not {trainers}")
-    queue = sorted(jobs, key=lambda job: job.submitted_s)
-    submitted = [job for job in queue if job.submitted_s <= at_s]
-    return (submitted or queue)[:trainers]
+    return sorted(jobs, key=lambda job: job.submitted_s)[:trainers]
 
 
 def _curve_of_jobs(jobs: Iterable[SubmittedJob], curves: Mapping[str, ScalingCurve]) -> list[ScalingCurve]:

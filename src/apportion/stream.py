@@ -1,0 +1,66 @@
+"""Answer instances line by line: one JSON object in, one JSON object out, the process kept warm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from apportion import stored
+from apportion.api import solve
+from apportion.errors import ApportionError, InvalidInstance
+from apportion.reading import read
+
+__all__ = ["answer", "serve"]
+
+
+def serve(lines: Iterable[bytes], write: Callable[[bytes], object], **options: Any) -> int:
+    """Answer every line and return how many there were; blank lines are passed over.
+
+    Parameters
+    ----------
+    lines
+        One instance as JSON per line.
+    write
+        Called with every answer, a line ending in a newline, before the next line is read.
+    **options
+        Passed to every `solve` call.
+
+    Notes
+    -----
+    A line that cannot be answered yields ``{"line": n, "error": {"type", "message", "exit_code",
+    "problems"}}`` and the stream goes on. Lines count from 1.
+    """
+    answered = 0
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            write(answer(line, number, **options) + b"\n")
+            answered += 1
+    return answered
+
+
+def answer(line: bytes, number: int = 1, **options: Any) -> bytes:
+    """Return the answer to one line as JSON without a newline: the stored document, or an error object."""
+    began = time.perf_counter()
+    try:
+        instance = read(line)
+        read_seconds = time.perf_counter() - began
+        return stored.encode(stored.document(solve(instance, **options), read_seconds))
+    except ApportionError as error:
+        return _error(number, error, error.exit_code)
+    except Exception as error:  # the stream must outlive any one line
+        return _error(number, error, 1)
+
+
+def _error(number: int, error: Exception, exit_code: int) -> bytes:
+    told: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": str(error) or type(error).__name__,
+        "exit_code": exit_code,
+        "problems": [],
+    }
+    if isinstance(error, InvalidInstance):
+        told["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
+    return msgspec.json.encode({"line": number, "error": told})

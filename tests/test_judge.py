@@ -1,0 +1,82 @@
+"""What survives of a claim, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apportion.judge import Verdict, judge
+from apportion.outcome import Termination
+
+
+def weigh(**changes: Any) -> Verdict:
+    facts: dict[str, Any] = {
+        "maximizes": True,
+        "objective": 10.0,
+        "magnitude": 10.0,
+        "claimed": Termination.OPTIMAL,
+        "claimed_bound": 10.0,
+        "claimed_source": "solver",
+        "verified_bound": None,
+        "asked_gap": 0.0,
+    }
+    return judge(**{**facts, **changes})
+
+
+def test_a_supported_claim_stands() -> None:
+    assert weigh() == Verdict(Termination.OPTIMAL, 10.0, "solver", ())
+
+
+def test_a_bound_below_the_objective_is_refuted() -> None:
+    verdict = weigh(claimed_bound=9.0)
+    assert verdict.bound is None
+    assert verdict.termination is Termination.NUMERICAL_ERROR
+    assert "refuted" in verdict.notes[0]
+
+
+def test_minimising_mirrors() -> None:
+    assert weigh(maximizes=False, claimed_bound=11.0).bound is None
+    assert weigh(maximizes=False, claimed_bound=9.0, claimed=Termination.TIME_LIMIT).bound == 9.0
+
+
+def test_a_time_limit_whose_bound_meets_the_plan_is_optimal() -> None:
+    assert weigh(claimed=Termination.TIME_LIMIT).termination is Termination.OPTIMAL
+
+
+def test_the_verified_bound_replaces_a_looser_claim() -> None:
+    verdict = weigh(claimed_bound=20.0, verified_bound=12.0, asked_gap=0.5)
+    assert (verdict.bound, verdict.source, verdict.termination) == (
+        12.0,
+        "multipliers",
+        Termination.GAP_REACHED,
+    )
+
+
+@pytest.mark.parametrize("bound", [float("nan"), float("inf")])
+def test_an_unusable_bound_is_dropped(bound: float) -> None:
+    verdict = weigh(claimed_bound=bound)
+    assert verdict.bound is None
+    assert verdict.notes
+
+
+def test_optimal_at_a_solvers_tolerance_is_a_gap_not_a_proof() -> None:
+    verdict = weigh(claimed_bound=10.0 + 5e-6)
+    assert verdict.termination is Termination.GAP_REACHED
+    assert "gap" in verdict.notes[0]
+
+
+@pytest.mark.parametrize("claimed", [Termination.INFEASIBLE, Termination.UNBOUNDED])
+def test_a_plan_refutes_infeasible_and_unbounded(claimed: Termination) -> None:
+    assert weigh(claimed=claimed, claimed_bound=None).termination is Termination.NUMERICAL_ERROR
+
+
+def test_optimal_without_a_plan_is_an_error() -> None:
+    verdict = weigh(objective=None)
+    assert verdict.termination is Termination.ERROR
+
+
+@pytest.mark.parametrize("termination", list(Termination))
+def test_every_termination_is_handled_with_and_without_a_plan(termination: Termination) -> None:
+    assert weigh(claimed=termination, claimed_bound=None).termination in set(Termination)
+    assert weigh(claimed=termination, objective=None).termination in set(Termination)
