@@ -1,0 +1,56 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that a reader sees the old content or all of the new one, even after a crash.
+
+    A temporary file in the same folder is written, flushed to disk and renamed; it is removed on failure.
+    A device or pipe is written to directly, a link is followed.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing or not writable, or the disk is full; the message names `path`.
+    """
+    target = Path(os.path.realpath(path))
+    temporary: str | None = None
+    try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(data)
+            return
+        if target.is_dir():
+            raise IsADirectoryError(None, "is a folder")
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+        with open(handle, "wb") as file:  # noqa: PTH123 - takes over the handle
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(_mode(target))
+        os.replace(temporary, target)  # noqa: PTH105
+        temporary = None
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"cannot write {os.fspath(path)}: {error.strerror or error}"
+        ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+
+
+def _mode(target: Path) -> int:
+    """Return the permissions of the file that is replaced, or those a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o7777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
