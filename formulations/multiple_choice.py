@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,18 @@ class MenuFormulation:
         """Return the MILP, its columns named ``x[job,option]``."""
         jobs = [job.id for job in self.instance.jobs]
         return lower(self.knapsack, OptionLabels(self.knapsack.offsets, jobs, self._options), jobs)
+
+    def job_names(self) -> Sequence[str]:
+        """Return the jobs' ids."""
+        return tuple(job.id for job in self.instance.jobs)
+
+    def option_name(self, row: int) -> str:
+        """Return the option's id."""
+        return self._options[row]
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return the menus themselves: they do not depend on the capacities."""
+        return self.knapsack
 
     def _rows(self, named: Mapping[str, str]) -> NDArray[np.int64]:
         rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)

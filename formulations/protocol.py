@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +45,22 @@ class KnapsackFormulation(Protocol):
 
     def lowered(self) -> Lowered:
         """Return the linear model, with the instance's own names."""
+        ...
+
+    def job_names(self) -> Sequence[str]:
+        """Return the jobs' names, in the order of the menus."""
+        ...
+
+    def option_name(self, row: int) -> str:
+        """Return the name of an option within its job."""
+        ...
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return what the jobs need at least, whatever the capacities are.
+
+        It is feasible exactly where `knapsack` is, and stays so under any other capacities: its menus are
+        not cut to them. Its values mean nothing.
+        """
         ...
 
 

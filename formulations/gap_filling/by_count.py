@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from apportion.formulations.gap_filling.completion import complete
 from apportion.formulations.protocol import Plan
-from apportion.instances.gap_filling import GapFillingInstance
+from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
@@ -110,6 +110,27 @@ class GapFillingByCount:
         labels = OptionLabels(self.knapsack.offsets, jobs, _CountNames(self.counts))
         return lower(self.knapsack, labels, jobs)
 
+    def job_names(self) -> Sequence[str]:
+        """Return the jobs' ids."""
+        return tuple(job.id for job in self.instance.jobs)
+
+    def option_name(self, row: int) -> str:
+        """Return the option's node count in digits."""
+        return str(self.counts[row])
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return one option per job, its least admissible count; none where pin and bans leave none."""
+        least = [_least_count(job) for job in self.instance.jobs]
+        uses = np.array([count for count in least if count is not None], dtype=np.int64)
+        sizes = [0 if count is None else 1 for count in least]
+        return MultipleChoiceKnapsack.from_arrays(
+            np.zeros(uses.size),
+            uses.reshape(-1, 1),
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            self.knapsack.capacities,
+            capacity_names=self.knapsack.capacity_names,
+        )
+
     def _rows(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         offsets = self.knapsack.offsets
         wanted_of_option = np.repeat(wanted, np.diff(offsets))
@@ -130,6 +151,17 @@ class _CountNames(Sequence[str]):
 
     def __getitem__(self, position: Any) -> Any:
         return str(self._counts[position])
+
+
+def _least_count(job: GapFillingJob) -> int | None:
+    forbidden = set(job.forbidden_counts)
+    if job.pinned_count is not None:
+        return None if job.pinned_count in forbidden else job.pinned_count
+    if 0 not in forbidden:
+        return 0
+    # one of the first len(forbidden) + 1 counts is not forbidden, if the job reaches that far
+    reach = range(job.min_nodes, min(job.max_nodes, job.min_nodes + len(forbidden)) + 1)
+    return next((count for count in reach if count not in forbidden), None)
 
 
 def _rates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -54,6 +54,18 @@ class ArrayFormulation:
     def lowered(self) -> Lowered:
         """Return the MILP, its columns numbered."""
         return lower(self.knapsack)
+
+    def job_names(self) -> Sequence[str]:
+        """Return the jobs' numbers, ``job 0`` first."""
+        return tuple(f"job {index}" for index in range(self.knapsack.num_jobs))
+
+    def option_name(self, row: int) -> str:
+        """Return the option's row."""
+        return str(row)
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return the menus themselves: they do not depend on the capacities."""
+        return self.knapsack
 
 
 def _check(model: MultipleChoiceKnapsack, plan: Any) -> Report:
