@@ -1,0 +1,237 @@
+"""The search between the first incumbent and the limit: beam passes of growing width, neighbourhoods, core MIPs.
+
+Passes over all jobs alternate with passes over a random part of them, the rest staying as in the incumbent. Widths
+grow while nothing improves. Every improvement lets reduced costs fix more options. When the menus left are few a
+general solver is given a share of the time to prove, a larger one each time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.options import SolveOptions
+
+from .beam import search
+from .budget import Budget
+from .core_mip import solve_core
+from .incumbent import Best
+from .menus import Menus
+from .reduction import within_reach
+from .tilt import Tilt, freezing, tilted
+
+__all__ = ["Ending", "Search"]
+
+_FIRST_WIDTH = 64
+_WIDEST = 20_000
+_MEMORY = 12_000_000
+"""States kept over all layers of a pass at most."""
+_PART = 60
+"""Jobs of a neighbourhood to begin with."""
+_MIP_OPTIONS = 4_000
+_PATIENCE = 8.0
+"""Without a limit: seconds (of clock or estimate) to search on, twice those to the last improvement on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the search ended.
+
+    Attributes
+    ----------
+    reason
+        ``proven``, ``gap``, ``limit``, ``work`` or ``exhausted`` (bounded search without a limit given).
+    infeasible
+        Whether, with `reason` ``proven``, no choice exists at all.
+    """
+
+    reason: str
+    infeasible: bool = False
+
+
+class Search:
+    """One improvement run.
+
+    Parameters
+    ----------
+    menus
+        All options, misfits and dominated ones gone.
+    weights
+        float64 [capacities]: near-optimal multipliers.
+    bound
+        L(weights) over the menus.
+    best
+        The incumbent so far.
+    options, budget
+        Of the solve call.
+    counters
+        Updated in place: ``passes``, ``states``, ``mip_nodes``, ``mip_calls``, ``live_options``.
+    """
+
+    def __init__(
+        self,
+        menus: Menus,
+        weights: NDArray[np.float64],
+        bound: float,
+        best: Best,
+        options: SolveOptions,
+        budget: Budget,
+        counters: dict[str, float],
+    ) -> None:
+        self._all = menus
+        self._weights = weights
+        self._bound = bound
+        self._best = best
+        self._options = options
+        self._budget = budget
+        self._counters = counters
+        self._random = np.random.default_rng(options.seed)
+        self._live = menus
+        self._live_floor = -math.inf
+        self._tilt: Tilt | None = None
+        self._widths = {False: float(_FIRST_WIDTH), True: float(_FIRST_WIDTH)}
+        self._part = float(_PART)
+        self._rate = 3e-7
+        self._last_gain = budget.elapsed()
+        self._next_mip = self._last_gain + 0.4
+        self._mip_tried = 0.0
+
+    def run(self) -> Ending:
+        """Search until something ends it."""
+        while True:
+            best = self._best
+            if best.proven:
+                return Ending("proven")
+            if best.close:
+                return Ending("gap")
+            if self._budget.spent():
+                return Ending("work" if self._budget.out_of_work else "limit")
+            if self._exhausted():
+                return Ending("exhausted")
+            self._refresh()
+            ending = self._mip() if self._mip_is_due() else self._beam()
+            if ending is not None:
+                return ending
+
+    def _exhausted(self) -> bool:
+        if self._options.time_limit is not None or self._options.work_limit is not None:
+            return False
+        return self._budget.elapsed() > _PATIENCE + 3.0 * self._last_gain
+
+    def _refresh(self) -> None:
+        """Fix options by reduced cost whenever the incumbent has risen since the last time."""
+        floor = self._best.floor
+        if floor is not None and floor > self._live_floor:
+            self._live = within_reach(self._all, self._weights, self._bound, floor)
+            self._live_floor = floor
+            self._counters["live_options"] = float(self._live.num_options)
+            self._tilt = None
+
+    def _beam(self) -> Ending | None:
+        live, best = self._live, self._best
+        open_jobs = np.flatnonzero(np.diff(live.offsets) > 1)
+        anchor = None if best.rows is None else live.locate(best.rows)
+        usable = anchor is not None and bool((anchor >= 0).all())
+        partial = usable and open_jobs.size > self._part and bool(self._random.random() < _share(open_jobs.size))
+        if self._tilt is None:
+            self._tilt = freezing(live, self._weights)
+        menus, jobs = live, np.arange(live.num_jobs)
+        floor = best.floor
+        if partial and anchor is not None and floor is not None and best.value is not None:
+            size = min(open_jobs.size - 1, int(self._part * self._random.uniform(0.7, 1.5)))
+            jobs = np.sort(self._random.choice(open_jobs, size, replace=False))
+            rest = np.ones(live.num_jobs, dtype=np.bool_)
+            rest[jobs] = False
+            menus = live.part(jobs, live.capacities - live.used(anchor[rest]))
+            floor -= float(live.values[anchor[rest]].sum())
+        heat = float(np.exp(self._random.uniform(-0.6, 0.5)))
+        tilt = tilted(menus, self._tilt.weights, self._tilt.temperature * heat)
+        entropy = tilt.entropy(menus)
+        if self._random.random() < 0.5:
+            order = np.argsort(entropy * self._random.random(entropy.size), kind="stable")
+        else:
+            order = self._random.permutation(entropy.size)
+        width = self._width(partial, menus)
+        began = self._budget.seconds
+        found = search(menus, tilt, order, width, floor, self._budget.late)
+        took = self._budget.seconds - began
+        if not self._budget.counted and found.expanded > 50_000:
+            self._rate = 0.7 * self._rate + 0.3 * took / found.expanded
+        self._budget.charge(states=found.expanded, layers=menus.num_jobs)
+        self._counters["passes"] += 1
+        self._counters["states"] += found.expanded
+        improved = False
+        if found.choice is not None:
+            choice = found.choice if anchor is None or not partial else anchor.copy()
+            if partial:
+                choice[jobs] = menus.rows[found.choice]
+            improved = best.offer(live.rows[choice])
+        if improved:
+            self._last_gain = self._budget.elapsed()
+        else:
+            self._widths[partial] = min(_WIDEST, self._widths[partial] * 1.1 + 1)
+        if found.complete and not self._budget.late():
+            if not partial:
+                return Ending("proven", infeasible=best.rows is None)
+            # The neighbourhood is exhausted: a larger one is affordable.
+            self._part *= 1.1
+        return None
+
+    def _width(self, partial: bool, menus: Menus) -> int:
+        """States per layer, such that a pass fits the memory and a third of the time left."""
+        layers = max(1, menus.num_jobs)
+        width = min(self._widths[partial], _MEMORY / layers)
+        left = self._budget.remaining()
+        if left is not None:
+            per_state = self._rate * menus.num_options
+            width = min(width, max(16.0, 0.33 * left / max(per_state, 1e-12)))
+        return max(16, int(width))
+
+    def _mip_is_due(self) -> bool:
+        if self._budget.elapsed() < self._next_mip or self._live.num_options > _MIP_OPTIONS:
+            return False
+        left = self._budget.remaining()
+        return left is None or left > 0.5
+
+    def _mip(self) -> Ending | None:
+        """Let HiGHS try to prove; how long, and when next, follows from how far it got the last time."""
+        budget, best, live = self._budget, self._best, self._live
+        elapsed = budget.elapsed()
+        share = max(0.5, elapsed)
+        left = budget.remaining()
+        if left is not None:
+            share = min(share, left - 0.15)
+            if left - share < 1.5 and elapsed > 1.0:
+                share = left - 0.15
+        anchor = None if best.rows is None else live.locate(best.rows)
+        start = anchor if anchor is not None and bool((anchor >= 0).all()) else None
+        answer = solve_core(
+            live,
+            start=start,
+            seconds=None if budget.counted else share,
+            nodes=max(1, int(100 * share)) if budget.counted else None,
+            step=best.step,
+            gap=0.0,
+            threads=self._options.threads,
+            seed=self._options.seed,
+        )
+        budget.charge(nodes=answer.nodes)
+        self._counters["mip_calls"] += 1
+        self._counters["mip_nodes"] += answer.nodes
+        if answer.choice is not None and best.offer(live.rows[answer.choice]):
+            self._last_gain = budget.elapsed()
+        if answer.proven:
+            return Ending("proven", infeasible=best.rows is None)
+        closed = 0.0
+        if answer.bound is not None and best.value is not None and self._bound > best.value:
+            closed = (self._bound - answer.bound) / (self._bound - best.value)
+        self._next_mip = budget.elapsed() * (1.7 if closed > 0.3 else 6.0)
+        return None
+
+
+def _share(open_jobs: int) -> float:
+    """How often a pass looks at a part of the jobs only."""
+    return 0.5 if open_jobs < 1000 else 0.9

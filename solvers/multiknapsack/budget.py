@@ -1,0 +1,84 @@
+"""How much search is left: by the clock, or, in deterministic mode, by counting work."""
+
+from __future__ import annotations
+
+import time
+
+from apportion.options import SolveOptions
+
+__all__ = ["Budget"]
+
+_SECONDS_PER_STATE = 2.5e-7
+_SECONDS_PER_LAYER = 1.5e-4
+_SECONDS_PER_NODE = 1e-2
+_CAUTION = 0.4
+"""Share of a time limit that estimated work may fill in deterministic mode, so that the clock stays a safety net."""
+
+
+class Budget:
+    """One solve call's time, real or estimated.
+
+    Parameters
+    ----------
+    options
+        With `deterministic` every decision is taken on estimated seconds (states, layers and nodes counted at fixed
+        prices); a time limit then becomes a work limit below it, and the clock only a last resort.
+    margin
+        Seconds kept back from the time limit for handing over the answer.
+    """
+
+    def __init__(self, options: SolveOptions, margin: float = 0.02) -> None:
+        self._begin = time.perf_counter()
+        self._counted = options.deterministic
+        self._estimate = 0.0
+        self._limit = options.time_limit
+        self._margin = 0.0 if options.time_limit is None else min(margin, 0.1 * options.time_limit)
+        self._work_limit = options.work_limit
+        self.work = 0
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds since the call began."""
+        return time.perf_counter() - self._begin
+
+    @property
+    def counted(self) -> bool:
+        """Whether estimates, not the clock, decide."""
+        return self._counted
+
+    def elapsed(self) -> float:
+        """Return the seconds that decisions go by: the clock's, or the estimate in deterministic mode."""
+        return self._estimate if self._counted else self.seconds
+
+    def remaining(self) -> float | None:
+        """Return the seconds left to decide on; ``None`` without a time limit."""
+        if self._limit is None:
+            return None
+        if self._counted:
+            return _CAUTION * self._limit - self._estimate
+        return self._limit - self._margin - self.seconds
+
+    def late(self) -> bool:
+        """Whether the time limit has passed (in deterministic mode by the clock as a last resort)."""
+        if self._limit is None:
+            return False
+        return self.seconds > self._limit - self._margin
+
+    def spent(self) -> bool:
+        """Whether no further unit of work may start."""
+        if self._work_limit is not None and self.work >= self._work_limit:
+            return True
+        left = self.remaining()
+        return self.late() or (left is not None and left <= 0)
+
+    @property
+    def out_of_work(self) -> bool:
+        """Whether the work limit is what stops the search."""
+        return self._work_limit is not None and self.work >= self._work_limit
+
+    def charge(self, states: int = 0, layers: int = 0, nodes: int = 0) -> None:
+        """Count one unit of work and what it cost."""
+        self.work += 1
+        self._estimate += (
+            states * _SECONDS_PER_STATE + layers * _SECONDS_PER_LAYER + nodes * _SECONDS_PER_NODE
+        )

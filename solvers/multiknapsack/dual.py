@@ -1,0 +1,240 @@
+"""The Lagrangian dual of the multiple-choice knapsack: near-optimal multipliers and the bound they prove.
+
+    L(lambda) = lambda . C + sum_j max_i (v_ji - lambda . u_ji),    lambda >= 0
+
+is an upper bound on the optimum for any lambda (weak duality), and its minimum is the value of the linear
+relaxation. It is minimised by stabilised cutting planes: the master's multipliers are pulled towards the
+best known ones (Wentges, *Weighted Dantzig-Wolfe decomposition*, ITOR 4(2), 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+from .master import Master
+from .menus import Menus, build
+
+__all__ = ["Dual", "bound_at", "model_bound", "multipliers", "solve_dual", "solve_large"]
+
+_ROUNDS = 400
+_RAISES = 5
+_LARGE = 30_000
+"""From so many options on, most evaluations are made on a sample of jobs and on the options near the top."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dual:
+    """Where the dual search ended.
+
+    Attributes
+    ----------
+    multipliers
+        float64 [capacities] >= 0: the best found.
+    bound
+        L at these multipliers.
+    choice
+        int64 [jobs]: a maximising option per job at these multipliers.
+    evaluations
+        How often L was evaluated.
+    choices
+        The choices met at the last evaluations, newest last; starting points for repair.
+    infeasible
+        Whether a multiplier with ``lambda . C < sum_j min_i lambda . u_ji`` was met: no choice can fit.
+    """
+
+    multipliers: NDArray[np.float64]
+    bound: float
+    choice: NDArray[np.int64]
+    evaluations: int
+    choices: tuple[NDArray[np.int64], ...]
+    infeasible: bool
+
+
+def bound_at(menus: Menus, weights: NDArray[np.float64]) -> float:
+    """Return L(weights) over all the options of the menus."""
+    if menus.num_jobs == 0:
+        return float(weights @ menus.capacities)
+    scores = menus.values - weights @ menus.uses
+    return float(weights @ menus.capacities + menus.largest(scores).sum())
+
+
+def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> float | None:
+    """Return L(weights) over all of a model, in its own sense; ``None`` if a required job has no option."""
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    sizes = np.diff(model.offsets)
+    if (model.required & (sizes == 0)).any():
+        return None
+    scores = sign * model.values
+    for k in np.flatnonzero(weights):
+        scores -= weights[k] * model.uses[:, k]
+    best = np.zeros(model.num_jobs)
+    filled = sizes > 0
+    if filled.any():
+        best[filled] = np.maximum.reduceat(scores, model.offsets[:-1][filled])
+    best = np.where(model.required, best, np.maximum(best, 0.0))
+    return sign * float(weights @ model.capacities + best.sum())
+
+
+def solve_dual(
+    menus: Menus,
+    *,
+    gap: float = 1e-9,
+    rounds: int = _ROUNDS,
+    start: NDArray[np.float64] | None = None,
+    late: Callable[[], bool] = lambda: False,
+) -> Dual:
+    """Minimise L over the menus.
+
+    Parameters
+    ----------
+    menus
+        At least one job and one capacity.
+    gap
+        Stop when L and the master's value differ by this much, relatively.
+    rounds
+        Evaluations of L at most.
+    start
+        float64 [capacities]: multipliers to begin at, for instance of the previous round.
+    late
+        Asked before every evaluation; true ends the search with what it has.
+    """
+    capacities = menus.capacities
+    num_caps = capacities.size
+    scale = np.maximum(capacities, 1.0)
+    least_value = float(menus.smallest(menus.values).sum())
+    most_value = float(menus.largest(menus.values).sum())
+    spread = max(most_value - least_value, 1e-9)
+    # Leaving everything out must not pay: raised below whenever it still does at the end.
+    penalty = 4.0 * max(spread, abs(most_value), abs(least_value))
+    master = Master(capacities / scale, least_value - penalty)
+    recent: list[NDArray[np.int64]] = []
+    count = 0
+    best_bound, best, best_choice = np.inf, np.zeros(num_caps), np.zeros(0, np.int64)
+    over = np.zeros(num_caps)
+
+    def look(weights: NDArray[np.float64]) -> float:
+        """Evaluate, keep the cut, update the best; returns L."""
+        nonlocal count, best_bound, best, best_choice, over
+        scores = menus.values - weights @ menus.uses
+        choice = menus.best_choice(scores)
+        bound = float(weights @ capacities + scores[choice].sum())
+        used = menus.used(choice)
+        over = used - capacities
+        master.add(float(menus.values[choice].sum()), used / scale)
+        count += 1
+        recent.append(choice)
+        del recent[:-12]
+        if bound < best_bound:
+            best_bound, best, best_choice = bound, weights, choice
+        return bound
+
+    look(np.zeros(num_caps))
+    if (over <= 0).all():
+        return Dual(best, best_bound, best_choice, count, tuple(recent), False)
+    if start is not None:
+        look(np.maximum(start, 0.0))
+    else:
+        # Along one ray first: prices in proportion to what is overdrawn at no price.
+        ray = np.where(over > 0, spread / (scale * num_caps), 0.0)
+        low, high = -9.0, 3.0
+        for _ in range(7):
+            if late():
+                break
+            middle = (low + high) / 2
+            look(ray * 2.0**middle)
+            if float(over @ ray) > 0:
+                low = middle
+            else:
+                high = middle
+    pull, infeasible, raised, floor = 0.5, False, 0, -np.inf
+    while count < rounds and not late():
+        weights, floor = master.solve()
+        weights = weights / scale
+        if best_bound - floor <= gap * max(1.0, abs(best_bound)):
+            if master.artificial <= 1e-9 or raised == _RAISES:
+                break
+            if menus.smallest(weights @ menus.uses).sum() > weights @ capacities * (1 + 1e-9):
+                infeasible = True
+                break
+            raised += 1
+            master.penalise(least_value - penalty * 30.0**raised)
+            continue
+        before = best_bound
+        trial = pull * best + (1 - pull) * weights
+        seen = look(trial)
+        if seen > before:
+            # The subgradient at the trial says on which side of it the minimum lies.
+            pull = min(0.9, pull + 0.1) if float(-over @ (weights - best)) > 0 else max(0.0, pull - 0.1)
+        else:
+            pull = max(0.0, pull - 0.1)
+        if seen - floor <= gap * max(1.0, abs(seen)) or pull == 0.0:
+            continue
+        if best_bound > before - 1e-12 * max(1.0, abs(before)) and not late() and count < rounds:
+            # The pulled point may have cut nothing away; the master's own always does.
+            _, check = master.solve()
+            if check >= floor - 1e-12 * max(1.0, abs(floor)):
+                look(weights)
+    return Dual(best, best_bound, best_choice, count, tuple(recent), infeasible)
+
+
+def solve_large(
+    menus: Menus,
+    *,
+    gap: float = 1e-9,
+    start: NDArray[np.float64] | None = None,
+    late: Callable[[], bool] = lambda: False,
+) -> tuple[Dual, Menus]:
+    """Minimise L over many options: on a sample of jobs, then over the options near the top, then check over all.
+
+    Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound is L over
+    the whole menus.
+    """
+    jobs, options = menus.num_jobs, menus.num_options
+    if options < _LARGE or jobs < 64:
+        return solve_dual(menus, gap=gap, start=start, late=late), menus
+    stride = min(jobs // 32, max(2, options // 8_000))
+    if start is None:
+        sample = np.arange(0, jobs, stride)
+        share = sample.size / jobs
+        start = solve_dual(menus.part(sample, menus.capacities * share), gap=max(gap, 1e-5), late=late).multipliers
+    loss = menus.loss(start)
+    near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
+    kept = loss <= np.quantile(loss[:: max(1, options // 20_000)], near)
+    kept |= loss <= 0.0
+    for _ in range(4):
+        top = menus.keep(kept)
+        dual = solve_dual(top, gap=gap, start=start, late=late)
+        start = dual.multipliers
+        scores = menus.values - start @ menus.uses
+        best = menus.largest(scores)
+        bound = float(start @ menus.capacities + best.sum())
+        if bound - dual.bound <= gap * max(1.0, abs(bound)) or late():
+            break
+        # Some job's best option is not among those kept: take in all that beat the job's best kept one.
+        kept |= scores >= menus.per_option(top.largest(top.values - start @ top.uses))
+    return replace(dual, bound=bound), top
+
+
+def multipliers(
+    model: MultipleChoiceKnapsack, *, gap: float = 1e-9
+) -> tuple[NDArray[np.float64], float]:
+    """Return near-optimal multipliers [capacities] >= 0 and the bound they prove, in the model's own sense.
+
+    Where no choice can be feasible there is nothing to price: multipliers of 0 and the optimum over the empty set,
+    minus infinity when maximising, plus infinity when minimising.
+    """
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    menus = build(model)
+    if menus is None:
+        return np.zeros(model.num_capacities), -sign * np.inf
+    weights = np.zeros(model.num_capacities)
+    if menus.num_jobs and menus.num_capacities:
+        weights = menus.expand(solve_large(menus, gap=gap)[0].multipliers, model.num_capacities)
+    bound = model_bound(model, weights)
+    return weights, -sign * np.inf if bound is None else bound
