@@ -1,0 +1,10 @@
+"""The exact solver of the one-capacity multiple-choice knapsack (MCKP), in numpy alone.
+
+It follows the idea of D. Pisinger, "A minimal algorithm for the multiple-choice knapsack problem",
+European Journal of Operational Research 83 (1995) 394-410: a Lagrange multiplier splits the capacity, a
+greedy choice closes most of the gap, reduced costs fix nearly every job, and dynamic programming over the
+small core that is left proves the rest.
+
+``engine.solve`` answers; ``dense_dp.solve`` is the plain dynamic program over the whole capacity, kept as a
+reference; ``dual.multiplier`` and ``greedy.choice`` are the two first steps on their own.
+"""

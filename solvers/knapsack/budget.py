@@ -1,0 +1,56 @@
+"""The limits of one solve: a clock, a count of work, and the error that ends a phase early."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from apportion.options import SolveOptions
+from apportion.outcome import Termination
+
+__all__ = ["Budget"]
+
+
+class Budget:
+    """What a solve may still spend.
+
+    Parameters
+    ----------
+    options
+        Its `time_limit` and `work_limit`; the work unit is one state expanded by dynamic programming.
+
+    Attributes
+    ----------
+    started
+        Clock reading at the start.
+    work
+        Work units spent.
+    """
+
+    __slots__ = ("_deadline", "_work_limit", "started", "work")
+
+    def __init__(self, options: SolveOptions) -> None:
+        self.started = perf_counter()
+        self.work = 0.0
+        limit = options.time_limit
+        self._deadline = float("inf") if limit is None else self.started + 0.97 * limit
+        self._work_limit = float("inf") if options.work_limit is None else float(options.work_limit)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return perf_counter() - self.started
+
+    def part(self, work: float) -> Budget:
+        """Return a budget with the same clock and at most `work` units of what is left."""
+        part = Budget.__new__(Budget)
+        part.started, part._deadline, part.work = self.started, self._deadline, 0.0
+        part._work_limit = min(work, self._work_limit - self.work)
+        return part
+
+    def exhausted(self) -> Termination | None:
+        """Return why the solve must stop now, or ``None``."""
+        if self.work >= self._work_limit:
+            return Termination.NODE_LIMIT
+        if perf_counter() >= self._deadline:
+            return Termination.TIME_LIMIT
+        return None

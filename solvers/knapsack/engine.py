@@ -1,0 +1,78 @@
+"""Solve a one-capacity multiple-choice knapsack exactly: dual, greedy choice, reduction, core.
+
+Among equal optima the answer depends on the arrays alone (no clock, no chance), and with `preferred` it keeps
+as many jobs at their preferred option as the tie-break search can prove.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import BackendUnavailable
+from apportion.models import MultipleChoiceKnapsack
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.knapsack.budget import Budget
+from apportion.solvers.knapsack.menus import build
+from apportion.solvers.knapsack.run import Run
+
+__all__ = ["solve"]
+
+
+def solve(
+    model: MultipleChoiceKnapsack,
+    options: SolveOptions,
+    start: NDArray[np.int64] | None = None,
+    preferred: NDArray[np.int64] | None = None,
+) -> Outcome:
+    """Solve a knapsack with one capacity.
+
+    Parameters
+    ----------
+    model
+        The model; either sense.
+    options
+        Limits. A `time_limit` is looked at between sweeps over the menus and between stages of the core;
+        a `work_limit` counts expanded states of the core.
+    start
+        A choice to start from (the model's row per job, -1 for none); ignored if it is not feasible.
+    preferred
+        A row per job, or -1: among optima equal within 1e-12 relative, the one that keeps more jobs at their
+        preferred row is chosen. The counter ``tie_break_proven`` says whether that was searched to the end.
+
+    Returns
+    -------
+    Outcome
+        Its bound is the objective when proven (``dynamic_programming``, or ``multipliers`` where the
+        Lagrangian bound alone proves it); up to rounding of float64 sums in any case.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the model has not exactly one capacity.
+    """
+    if model.num_capacities != 1:
+        raise BackendUnavailable(
+            f"this solver takes one capacity, the model has {model.num_capacities}; use the exact backend"
+        )
+    budget = Budget(options)
+    menus = build(model)
+    if menus is None:
+        return Outcome(
+            termination=Termination.INFEASIBLE,
+            raw_status="the least uses of the required jobs exceed the capacity",
+            seconds={"solve": perf_counter() - budget.started},
+        )
+    if model.num_options and not float(np.abs(model.values).max()) < 1e150:
+        return Outcome(termination=Termination.NUMERICAL_ERROR, raw_status="values of 1e150 and more would overflow")
+    run = Run(model, menus, options, budget)
+    try:
+        termination = run.to_the_end(start)
+        if preferred is not None and termination is Termination.OPTIMAL:
+            run.settle_ties(np.asarray(preferred, dtype=np.int64))
+    except KeyboardInterrupt:
+        termination = Termination.INTERRUPTED
+    return run.outcome(termination)

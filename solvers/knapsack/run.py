@@ -1,0 +1,224 @@
+"""One solve under way: its incumbent, its bound, and the phases that improve them."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models import MultipleChoiceKnapsack
+from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.knapsack.budget import Budget
+from apportion.solvers.knapsack.core_dp import search
+from apportion.solvers.knapsack.dual import solve_dual
+from apportion.solvers.knapsack.granularity import improvement_step
+from apportion.solvers.knapsack.greedy import break_solution, repaired
+from apportion.solvers.knapsack.menus import Columns, Menus, build
+from apportion.solvers.knapsack.reduction import charged, reduce
+
+__all__ = ["Run"]
+
+_CAPS = (1 << 12, 1 << 16, 1 << 23)
+"""Most states held in the first, second and last search of the core: narrow searches find good choices soon."""
+_EQUAL = 1e-12
+_TIE_WORK = 3e7
+
+
+class Run:
+    """The state of one solve; losses are gaps to the Lagrangian bound at `multiplier`.
+
+    Attributes
+    ----------
+    incumbent
+        Columns of the best feasible choice known.
+    base
+        Columns that are best at the multiplier, feasible or not.
+    """
+
+    def __init__(
+        self, model: MultipleChoiceKnapsack, menus: Menus, options: SolveOptions, budget: Budget
+    ) -> None:
+        self._model, self._menus, self._options, self._budget = model, menus, options, budget
+        self._sign = 1.0 if model.sense == "maximize" else -1.0
+        self.incumbent: Columns = menus.least
+        self.base: Columns = menus.least
+        self._multiplier = 0.0
+        self._loss = np.inf  # unknown until the dual is solved
+        self._floor = 0.0
+        self._searched = False
+        self._proven: float | None = None
+        self._start_used: bool | None = None
+        self._seconds: dict[str, float] = {}
+        self._counters: dict[str, float] = {}
+
+    def to_the_end(self, start: NDArray[np.int64] | None) -> Termination:
+        """Run every phase until the gap is closed or a limit is reached."""
+        began = perf_counter()
+        menus, budget = self._menus, self._budget
+        if start is not None:
+            self._start_used = self._model.check(start).feasible
+            if self._start_used:
+                self.incumbent = menus.columns(np.asarray(start, dtype=np.int64))
+        point = solve_dual(menus, budget)
+        self._multiplier = point.multiplier
+        self._counters["sweeps"] = point.sweeps
+        self.base = choice = break_solution(menus, point.low, point.high)
+        if menus.used(choice) > menus.capacity:
+            choice = menus.least if budget.exhausted() else repaired(menus, choice)
+        warm = self.incumbent if self._start_used else None
+        self._accept(choice, self._loss_of(choice))
+        if warm is not None and (loss := self._loss_of(warm)) < self._loss:
+            self._accept(warm, loss)
+        self._seconds["dual"] = perf_counter() - began
+        if self._loss <= self._noise():
+            return Termination.OPTIMAL
+        if self._close_enough():
+            return Termination.GAP_REACHED
+        stopped = budget.exhausted()
+        return stopped if stopped is not None else self._close()
+
+    def _close(self) -> Termination:
+        """Reduce to the core and search it, with ever more states."""
+        for cap in _CAPS:
+            began = perf_counter()
+            core = reduce(self._menus, self._multiplier, self.base, self._loss)
+            self.base = core.base
+            self._counters.update(core_jobs=core.groups, core_options=core.loss.size)
+            self._add("reduce", perf_counter() - began)
+            step = max(improvement_step(core, self._menus, self.incumbent, self._loss), self._noise())
+            goal = self._options.gap * max(abs(self._objective()), 1e-9)
+            began = perf_counter()
+            found = search(core, self._loss, step, goal, cap, self._budget, self._announce)
+            if found.entries is not None:
+                self.incumbent, self._loss = core.columns(found.entries), found.loss
+            self._counters["stages"] = self._counters.get("stages", 0.0) + found.stages
+            self._counters["states"] = max(self._counters.get("states", 0.0), float(found.states))
+            self._add("core", perf_counter() - began)
+            self._searched = self._searched or found.floor > self._floor
+            self._floor = max(self._floor, min(found.floor, self._loss))
+            if found.floor >= found.loss:
+                return Termination.OPTIMAL
+            if self._close_enough():
+                return Termination.GAP_REACHED
+            if found.stopped is not None:
+                return found.stopped
+        return Termination.MEMORY_LIMIT
+
+    def settle_ties(self, preferred: NDArray[np.int64]) -> None:
+        """Among optima equal within 1e-12, search for the one that keeps most jobs at their preferred row."""
+        began = perf_counter()
+        menus = self._menus
+        self._proven = self._objective()
+        equal = _EQUAL * max(abs(self._proven), 1e-300)
+        core = reduce(menus, self._multiplier, self.base, self._loss + equal, prune_dominated=False)
+        self.base = core.base
+        settled = True
+        if core.groups:
+            charge = 0.5 * equal / core.groups
+            tied = charged(core, menus, menus.columns(preferred), charge)
+            current = tied.entries(self.incumbent)
+            settled = current is not None
+            if current is not None:
+                left = menus.capacity - menus.used(self.incumbent)
+                loss = float(tied.loss[current].sum()) + self._multiplier * left
+                budget = self._budget.part(_TIE_WORK)
+                found = search(tied, loss, 0.5 * charge, 0.0, _CAPS[1], budget, lambda _: None)
+                if found.entries is not None:
+                    self.incumbent = tied.columns(found.entries)
+                settled = found.floor >= found.loss
+        self._counters["tie_break_proven"] = float(settled)
+        self._add("ties", perf_counter() - began)
+
+    def outcome(self, termination: Termination) -> Outcome:
+        """Return what is known now."""
+        model = self._model
+        point = self._menus.rows(self.incumbent)
+        objective = model.objective(point)
+        bound: float | None = None
+        source: str | None = None
+        if termination is Termination.OPTIMAL:
+            bound = objective if self._proven is None else self._sign * max(self._sign * objective, self._proven)
+        elif self._loss < np.inf:
+            bound = objective + self._sign * (self._loss - self._floor + self._rounding())
+        if bound is not None:
+            source = "dynamic_programming" if self._searched else "multipliers"
+        return Outcome(
+            termination=termination,
+            raw_status=termination.value,
+            point=point,
+            objective=objective,
+            bound=bound,
+            bound_source=source,
+            multipliers=self._multipliers(),
+            seconds=self._seconds,
+            counters=self._counters,
+            start_used=self._start_used,
+        )
+
+    def _multipliers(self) -> NDArray[np.float64] | None:
+        """Return the multiplier that is best with every option counted, as a certificate counts them."""
+        if self._loss == np.inf:
+            return None
+        multiplier = self._multiplier
+        if self._menus.pruned and self._budget.exhausted() is None:
+            menus = build(self._model, prune=False)
+            if menus is not None:
+                multiplier = solve_dual(menus, self._budget).multiplier
+        return np.array([multiplier])
+
+    def _loss_of(self, columns: Columns) -> float:
+        """Return the total loss of a feasible choice."""
+        total = 0.0
+        for block, column, base in zip(self._menus.blocks, columns, self.base, strict=True):
+            if column is base:
+                continue
+            moved = np.flatnonzero(column != base)
+            if moved.size:
+                at = moved * block.width
+                to, origin = at + column[moved], at + base[moved]
+                value, use = block.value.ravel(), block.use.ravel()
+                gain, more = value.take(to) - value.take(origin), use.take(to) - use.take(origin)
+                total += float((self._multiplier * more - gain).sum())
+        left = self._menus.capacity - self._menus.used(columns)
+        return max(total, 0.0) + self._multiplier * left
+
+    def _objective(self) -> float:
+        """Return the incumbent's value, to be maximised."""
+        blocks = self._menus.blocks
+        return float(sum(b.value_at(c).sum() for b, c in zip(blocks, self.incumbent, strict=True)))
+
+    def _size(self, columns: Columns) -> float:
+        blocks = self._menus.blocks
+        return float(sum(np.abs(b.value_at(c)).sum() for b, c in zip(blocks, columns, strict=True)))
+
+    def _noise(self) -> float:
+        """Return a difference of objectives that float64 sums do not show."""
+        return 2.0**-52 * abs(self._objective())
+
+    def _rounding(self) -> float:
+        """Return what the float64 errors of the bound stay below."""
+        used = float(self._menus.used(self.incumbent)) + float(self._menus.used(self.base))
+        size = self._size(self.incumbent) + self._size(self.base) + self._multiplier * (used + self._menus.capacity)
+        return 2.0**-51 * (4.0 + float(np.log2(self._menus.num_jobs + 1))) * size
+
+    def _close_enough(self) -> bool:
+        gap = self._loss - self._floor + (self._rounding() if self._options.gap > 0 else 0.0)
+        return 0 < self._options.gap and gap <= self._options.gap * max(abs(self._objective()), 1e-9)
+
+    def _accept(self, columns: Columns, loss: float) -> None:
+        self.incumbent = columns
+        self._announce(loss)
+        self._loss = loss
+
+    def _announce(self, loss: float) -> None:
+        """Tell the caller of a better total loss than the incumbent's."""
+        if self._options.on_incumbent is not None:
+            known = self._loss if self._loss < np.inf else loss
+            value = self._objective() + (known - loss)
+            objective, bound = self._sign * value, self._sign * (value + loss - self._floor + self._rounding())
+            self._options.on_incumbent(Incumbent(objective, bound, self._budget.seconds))
+
+    def _add(self, phase: str, seconds: float) -> None:
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
