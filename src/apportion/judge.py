@@ -84,6 +84,10 @@ def judge(
     sign = 1.0 if maximizes else -1.0
     notes: list[str] = []
     bound, source = _usable(claimed_bound, claimed_source, notes)
+    if source == "multipliers" and bound is not None:
+        # multipliers of the stored model prove the verified bound; what goes beyond it is the solver's claim
+        proven = verified_bound is not None and relative_gap(verified_bound, bound) <= _PROOF
+        bound, source = (None, None) if proven else (bound, "solver")
     rounding = 1e-12 * magnitude
     if objective is not None and bound is not None:
         shortfall = sign * (objective - bound)

@@ -59,7 +59,7 @@ def test_any_counts_that_fit_complete_without_migration(instance: GapFillingInst
     choice = np.array(
         [
             random.randrange(start, stop)
-            for start, stop in zip(knapsack.offsets[:-1], knapsack.offsets[1:], strict=True)
+            for start, stop in zip(knapsack.offsets[:-1].tolist(), knapsack.offsets[1:].tolist(), strict=True)
         ],
         dtype=np.int64,
     )
