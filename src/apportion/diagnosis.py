@@ -97,7 +97,7 @@ def _worded(path: str, error: Any) -> list[tuple[Problem, bool]]:
 
 
 def _wants_null(error: Any) -> bool:
-    return error.kind.name == "type" and error.kind.types == ["null"]
+    return bool(error.kind.name == "type" and error.kind.types == ["null"])
 
 
 def _rule_problems(kind_type: type[Any], tree: Mapping[str, Any]) -> list[Problem]:

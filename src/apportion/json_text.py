@@ -125,7 +125,7 @@ def _decoded(raw: bytes) -> str:
 def _syntax(error: json.JSONDecodeError, text: str) -> str:
     where = f"line {error.lineno}, column {error.colno}"
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-        return f"the JSON text breaks off at the end of the file (inside what begins at {where}); it is truncated"
+        return f"the JSON text is truncated: it breaks off inside what begins at {where}"
     if error.msg == "Extra data":
         return f"there is more text after the end of the JSON object, at {where}"
     return f"is not JSON: {error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at {where}"

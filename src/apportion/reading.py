@@ -125,7 +125,8 @@ def _only_foreign(index: int, sense: str | None, format: str | None) -> None:
 
 def _from_object(source: Mapping[str, Any]) -> Instance:
     try:
-        return msgspec.convert(dict(source), type=Instance)
+        converted: Instance = msgspec.convert(dict(source), type=Instance)
+        return converted
     except (msgspec.ValidationError, TypeError, RecursionError):
         pass
     try:
@@ -139,7 +140,7 @@ def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
     from apportion.json_text import has_repeated_keys
 
     try:
-        instance = msgspec.json.decode(raw.removeprefix(_MARK), type=Instance)
+        instance: Instance = msgspec.json.decode(raw.removeprefix(_MARK), type=Instance)
         if not has_repeated_keys(raw):
             return instance
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,0 +1,53 @@
+"""Where answers go: standard output or a whole file, and nothing else on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+__all__ = ["emit", "quiet_stdout", "say"]
+
+
+def emit(data: bytes, path: str = "-") -> None:
+    """Write data and a newline to a file, whole, or to standard output for ``-``."""
+    if path == "-":
+        stream = sys.stdout.buffer
+        stream.write(data + b"\n")
+        stream.flush()
+        return
+    from apportion.files import write_whole
+
+    write_whole(path, data + b"\n")
+
+
+def say(text: str) -> None:
+    """Write readable text to standard output, whatever characters it holds."""
+    emit(text.encode(errors="backslashreplace"))
+
+
+@contextlib.contextmanager
+def quiet_stdout() -> Iterator[None]:
+    """Send to standard error what native code, or a child process, prints on file descriptor 1."""
+    try:
+        sys.stdout.flush()
+        saved = os.dup(1)
+    except (OSError, ValueError):  # standard output is closed: there is nothing to keep clean
+        yield
+        return
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        _flush_native()
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
+def _flush_native() -> None:
+    """Empty the buffers of native solvers before file descriptor 1 is standard output again."""
+    if {"highspy", "ortools"} & sys.modules.keys():
+        import ctypes
+
+        ctypes.CDLL(None).fflush(None)

@@ -1,0 +1,86 @@
+"""Run a command and turn whatever happens into one message and the documented exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from apportion.errors import ApportionError, InvalidInstance
+
+__all__ = ["run"]
+
+_INTERNAL, _USAGE, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
+_SHOWN_PROBLEMS = 50
+
+
+def run(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; nothing is raised.
+
+    Parameters
+    ----------
+    command
+        The click command; its return value is the exit code, ``None`` for 0.
+    name
+        What the command calls itself.
+    arguments
+        Its arguments, those of the process by default.
+    """
+    try:
+        code = command.main(
+            args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
+        )
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return _BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        _say(name, "interrupted")
+        return _INTERRUPTED
+    except Exception as error:
+        return _failed(name, error)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(name: str, error: Exception) -> int:
+    if os.environ.get("APPORTION_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, InvalidInstance):
+        for problem in error.problems[:_SHOWN_PROBLEMS]:
+            _say(name, str(problem))
+        if len(error.problems) > _SHOWN_PROBLEMS:
+            more = len(error.problems) - _SHOWN_PROBLEMS
+            _say(name, f"and {more} more problems; `apportion validate` lists them all")
+        return error.exit_code
+    if isinstance(error, ApportionError):
+        _say(name, str(error))
+        return error.exit_code
+    if isinstance(error, OSError):
+        _say(name, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        return _USAGE
+    if isinstance(error, MemoryError):
+        _say(name, "out of memory")
+        return _INTERNAL
+    _say(name, f"internal error: {type(error).__name__}: {error} (APPORTION_DEBUG=1 shows where)")
+    return _INTERNAL
+
+
+def _say(name: str, message: str) -> None:
+    """Write one line to stderr, whatever characters the message holds."""
+    line = message.encode(errors="backslashreplace").decode()
+    escaped = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+    click.echo(f"{name}: {escaped}", err=True)
+
+
+def _silence_stdout() -> None:
+    """Point fd 1 at nothing, so that the interpreter's last flush cannot fail again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)

@@ -1,0 +1,180 @@
+"""``solve-instance``: one instance in, one checked and certified plan out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from apportion import __version__
+from apportion.cli.output import emit, quiet_stdout, say
+from apportion.cli.running import run
+from apportion.cli.source import bytes_of, foreign_options, instance_of
+
+if TYPE_CHECKING:
+    from apportion.solution import Solution
+
+__all__ = ["command", "main"]
+
+
+class _Limit(click.ParamType[Any]):
+    """A number of seconds or of work units, or ``none``."""
+
+    name = "number or none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
+        """Return the number, ``None`` for ``none``."""
+        if value is None or (isinstance(value, str) and value.lower() == "none"):
+            return None
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is neither a number nor none", param, ctx)
+
+
+@click.command("solve-instance", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("path", metavar="PATH|-")
+@foreign_options
+@click.option(
+    "--backend",
+    default="auto",
+    show_default=True,
+    help="auto, exact, highs, cp-sat, scip or pyomo:NAME; `apportion backends` lists them.",
+)
+@click.option("--formulation", metavar="NAME", help="The kind's first one by default.")
+@click.option(
+    "--time-limit", type=_Limit(), default=10.0, show_default=True, metavar="S", help="Seconds, or none."
+)
+@click.option(
+    "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at."
+)
+@click.option("--threads", type=int, default=1, show_default=True, metavar="N", help="Of a general solver.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed.")
+@click.option("--deterministic", is_flag=True, help="No clock decides anything; bound it with --work-limit.")
+@click.option("--work-limit", type=_Limit(), metavar="W", help="In the solver's own deterministic units.")
+@click.option("--warm-start", metavar="FILE", help="An earlier result, or a plan, as JSON.")
+@click.option("-o", "--out", metavar="FILE", help="Write the result as JSON to FILE, whole or not at all.")
+@click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON object, nothing else.")
+@click.option("--plot", metavar="FILE", help="Draw the plan: FILE.svg or FILE.html.")
+@click.version_option(__version__, prog_name="solve-instance")
+def command(
+    path: str,
+    format: str | None,
+    index: int,
+    sense: str | None,
+    backend: str,
+    formulation: str | None,
+    warm_start: str | None,
+    out: str | None,
+    as_json: bool,
+    plot: str | None,
+    **options: Any,
+) -> int:
+    """Decide what every job of the instance at PATH (- for standard input) gets, and prove it.
+
+    Exit codes: 0 a solution within the asked gap or a limit's incumbent, 1 internal error, 2 usage, 3 invalid
+    instance, 4 proven infeasible, 5 limit reached with no solution, 7 backend unavailable, 130 interrupted
+    (the incumbent is still written).
+    """
+    if plot is not None:
+        from apportion.plotting import check_name
+
+        check_name(plot)
+    with quiet_stdout():
+        began = time.perf_counter()
+        instance = instance_of(path, format, index, sense)
+        earlier = None if warm_start is None else _plan_of(bytes_of(warm_start))
+        read_seconds = time.perf_counter() - began
+        solution = _solve(instance, as_json, backend, formulation, earlier, options)
+    _write(solution, read_seconds, out, as_json, plot)
+    return _exit_code(solution)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run ``solve-instance`` and leave the process with its exit code."""
+    sys.exit(run(command, "solve-instance", arguments))
+
+
+def _plan_of(raw: bytes) -> Any:
+    """Return the plan of a stored result, or the plan that the file is."""
+    from apportion.errors import InvalidInstance, Problem
+    from apportion.json_text import parse
+
+    told, problems = parse(raw)
+    if not problems and not isinstance(told, dict):
+        problems.append(Problem("$", "a warm start is a stored result or a plan, both JSON objects"))
+    if problems:
+        raise InvalidInstance(
+            [Problem(f"warm start {problem.path}", problem.message) for problem in problems]
+        )
+    return told.get("plan") if "plan" in told else told
+
+
+def _solve(
+    instance: Any, as_json: bool, backend: str, formulation: str | None, earlier: Any, options: dict[str, Any]
+) -> Solution:
+    from apportion.api import solve
+    from apportion.cli.progress import Progress
+
+    with Progress(not as_json) as progress:
+        return solve(
+            instance,
+            backend,
+            warm_start=earlier,
+            formulation=formulation,
+            on_incumbent=progress.callback,
+            **options,
+        )
+
+
+def _write(solution: Solution, read_seconds: float, out: str | None, as_json: bool, plot: str | None) -> None:
+    from apportion import stored
+
+    document = stored.document(solution, read_seconds)
+    encoded = stored.encode(document)
+    if out is not None:
+        emit(encoded, out)
+    if as_json and out != "-":
+        emit(encoded)
+    elif out != "-":
+        from apportion.cli.summary import summary
+
+        say(summary(solution.instance, document))
+    if plot is not None:
+        _plot(solution, plot)
+
+
+def _plot(solution: Solution, plot: str) -> None:
+    if solution.plan is None:
+        click.echo("solve-instance: there is no plan to draw", err=True)
+        return
+    from apportion.files import write_whole
+    from apportion.plotting import drawing
+
+    write_whole(plot, drawing(solution.instance, solution.plan, plot).encode())
+
+
+def _exit_code(solution: Solution) -> int:
+    from apportion.outcome import Termination
+
+    ended = solution.termination
+    if ended is Termination.INTERRUPTED:
+        return 130
+    if ended in (Termination.ERROR, Termination.NUMERICAL_ERROR):
+        for note in solution.notes:
+            click.echo(f"solve-instance: {note}", err=True)
+        return 1
+    if solution.plan is not None:
+        return 0
+    if ended is Termination.INFEASIBLE:
+        return 4
+    limits = (
+        Termination.TIME_LIMIT,
+        Termination.NODE_LIMIT,
+        Termination.MEMORY_LIMIT,
+        Termination.SOLUTION_LIMIT,
+    )
+    return 5 if ended in limits else 1

@@ -1,0 +1,58 @@
+"""Where an instance comes from on the command line: a path or ``-``, and the options of foreign formats."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from apportion.instances import Instance
+
+__all__ = ["bytes_of", "foreign_options", "instance_of"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def foreign_options(command: _F) -> _F:
+    """Add ``--format``, ``--index`` and ``--sense`` to a command."""
+    for option in (
+        click.option(
+            "--sense", type=click.Choice(["max", "min"]), help="Sense of a foreign file that does not say."
+        ),
+        click.option(
+            "--index",
+            type=click.IntRange(min=0),
+            default=0,
+            metavar="K",
+            help="Which problem of a foreign file, from 0.",
+        ),
+        click.option(
+            "--format",
+            metavar="F",
+            help="json, or a foreign format (orlib-mknap, mmkp, ...); by default judged by name and content.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def bytes_of(path: str) -> bytes:
+    """Return the content of a file, or of standard input for ``-``, up to the size limit."""
+    from pathlib import Path
+
+    from apportion.reading import read_limited
+
+    if path == "-":
+        return read_limited(sys.stdin.buffer)
+    with Path(path).open("rb") as file:
+        return read_limited(file)
+
+
+def instance_of(path: str, format: str | None = None, index: int = 0, sense: str | None = None) -> Instance:
+    """Read and validate the instance at a path, or on standard input for ``-``."""
+    from apportion.reading import read
+
+    return read(bytes_of("-") if path == "-" else path, format, index, sense)

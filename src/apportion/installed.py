@@ -1,0 +1,46 @@
+"""What is installed: every backend with its versions, and why one is not available. Nothing is imported."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from apportion.registry import BACKENDS
+
+__all__ = ["backends"]
+
+
+def backends() -> list[dict[str, Any]]:
+    """Return one row per backend, ``pyomo:NAME`` for every solver Pyomo knows.
+
+    Returns
+    -------
+    list of dict
+        ``name``, ``available``, ``why`` (``None`` if available), ``accepts`` (``"knapsack"`` or
+        ``"linear"``), ``packages`` (version by name, ``None`` where missing) and ``description``.
+    """
+    rows = [
+        _row(entry.name, entry.accepts, entry.versions(), entry.description) for entry in BACKENDS.values()
+    ]
+    pyomo = {"pyomo": _version("pyomo")}
+    rows.append(_row("pyomo:NAME", "linear", pyomo, "any solver Pyomo knows, for instance pyomo:appsi_highs"))
+    return rows
+
+
+def _row(name: str, accepts: str, packages: dict[str, str | None], description: str) -> dict[str, Any]:
+    missing = [package for package, found in packages.items() if found is None]
+    return {
+        "name": name,
+        "available": not missing,
+        "why": f"{', '.join(missing)} not installed" if missing else None,
+        "accepts": accepts,
+        "packages": packages,
+        "description": description,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,31 @@
+"""Colours that people with any colour vision tell apart.
+
+Six of Okabe and Ito (2008), without their yellow, which is faint as an outline; two dark ones of Paul Tol's.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FAINT", "IDLE", "INK", "OTHERS", "color", "ink_on"]
+
+INK = "#1f2328"
+FAINT = "#59636e"
+IDLE = "#e4e7eb"
+"""Nodes and capacity that nobody uses."""
+OTHERS = "#9aa4af"
+"""Jobs that are drawn together."""
+_JOBS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#d55e00", "#882255")
+
+
+def color(position: int) -> str:
+    """Return the fill of the job at a position; neighbours differ, and so do any eight in a row."""
+    return _JOBS[position % len(_JOBS)]
+
+
+def ink_on(fill: str) -> str:
+    """Return black or white, whichever reads better on a fill (relative luminance, WCAG 2)."""
+    red, green, blue = (int(fill[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#ffffff"
