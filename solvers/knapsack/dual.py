@@ -18,7 +18,7 @@ from apportion.options import SolveOptions
 from apportion.solvers.knapsack.budget import Budget
 from apportion.solvers.knapsack.menus import Block, Columns, Menus, build
 
-__all__ = ["DualPoint", "multiplier", "solve_dual"]
+__all__ = ["DualPoint", "bound_at", "multiplier", "solve_dual"]
 
 _SAMPLE_FROM = 1 << 18
 """Options from which on the bracket is first sought on a sample."""
@@ -81,24 +81,23 @@ def multiplier(model: MultipleChoiceKnapsack) -> tuple[float, float]:
     if menus is None:
         raise ValueError("no choice is feasible: the least uses of the required jobs exceed the capacity")
     point = solve_dual(menus, Budget(SolveOptions()))
-    bound = bound_at(menus, point)
+    bound = bound_at(menus, point.multiplier)
     return point.multiplier, bound if model.sense == "maximize" else -bound
 
 
-def bound_at(menus: Menus, point: DualPoint) -> float:
-    """Return ``L(lambda)`` of a maximising knapsack, rounded upwards past any error of float64 sums."""
-    lam = point.multiplier
-    slack = float(menus.capacity)
-    total, size, terms = 0.0, 0.0, 1
-    for block, columns in zip(menus.blocks, point.high, strict=True):
-        value, use = block.value_at(columns), block.use_at(columns)
-        slack -= float(use.sum())
-        total += float(value.sum())
-        size += float(np.abs(value).sum()) + lam * float(use.sum())
-        terms += value.size
-    slack = float(menus.capacity - menus.used(point.high))
-    rounding = 2.0**-52 * (8.0 + np.log2(terms)) * (size + lam * abs(slack))
-    return total + lam * slack + float(rounding)
+def bound_at(menus: Menus, multiplier: float) -> float:
+    """Return ``L(lambda)`` of a maximising knapsack, rounded upwards past any error of float64 arithmetic."""
+    total, size, terms = multiplier * menus.capacity, multiplier * menus.capacity, 1
+    for block in menus.blocks:
+        best = np.empty(block.size)
+        for start, stop, score in block.scores(multiplier):
+            score = np.maximum(score * (1.0 + _NOISE), score * (1.0 - _NOISE))  # the product and the difference
+            score += block.use[start:stop] * (2.0 * _NOISE * multiplier)
+            score.max(axis=1, out=best[start:stop])
+        total += float(best.sum())
+        size += float(np.abs(best).sum())
+        terms += block.size
+    return total + 2.0**-52 * (8.0 + float(np.log2(terms))) * size
 
 
 def solve_dual(menus: Menus, budget: Budget) -> DualPoint:
@@ -126,7 +125,7 @@ def solve_dual(menus: Menus, budget: Budget) -> DualPoint:
         if used <= menus.capacity:
             return DualPoint(0.0, columns, columns, sweeps, True)
     low, low_at = columns, guess
-    if high is None and around[1] is not None:
+    if high is None and around[1]:
         guess = around[1]
         for _ in range(8):
             columns = _best(menus.blocks, guess)
@@ -261,7 +260,7 @@ def _sampled_bracket(menus: Menus, budget: Budget) -> tuple[float, float]:
     margin = min(0.5, 2.0 / jobs**0.5)
     found = []
     for factor in (1.0 + margin, 1.0 - margin):
-        sample = Menus(parts, least_use + int(factor * spare), jobs, least, least_use, False)
+        sample = Menus(parts, least_use + int(factor * spare), jobs, least, least_use, menus.largest_use, False)
         low = _best(parts, 0.0)
         if sample.used(low) <= sample.capacity:
             found.append(0.0)

@@ -131,6 +131,8 @@ class Menus:
         Columns of least use.
     least_use
         Their sum; above the capacity nothing is feasible.
+    largest_use
+        The greatest use of an option that may be used.
     pruned
         Whether some option that cannot fit beside the least uses of the other jobs was marked unusable.
     """
@@ -140,6 +142,7 @@ class Menus:
     num_jobs: int
     least: Columns
     least_use: int
+    largest_use: int
     pruned: bool
 
     def rows(self, columns: Columns) -> NDArray[np.int64]:
@@ -159,6 +162,14 @@ class Menus:
             column = chosen - block.first
             found.append(column if block.out is None else np.where(chosen < 0, block.out, column))
         return found
+
+    def every(self, stride: int, base: Columns) -> Menus:
+        """Return the menus of every n-th job of each block, with the room `base` leaves and `base` for `least`."""
+        blocks = [block.subset(np.arange(0, block.size, stride)) for block in self.blocks] if stride > 1 else self.blocks
+        part = [column[::stride] for column in base]
+        used = sum(int(block.use_at(column).sum()) for block, column in zip(blocks, part, strict=True))
+        capacity = used + self.capacity - self.used(base)
+        return Menus(blocks, capacity, self.num_jobs, part, used, self.largest_use, self.pruned)
 
     def used(self, columns: Columns) -> int:
         """Return what a choice uses of the capacity."""
@@ -199,10 +210,12 @@ def build(model: MultipleChoiceKnapsack, prune: bool = True) -> Menus | None:
     least = [_least(block) for block in blocks]
     least_uses = [block.use_at(column) for block, column in zip(blocks, least, strict=True)]
     total = sum(int(uses.sum()) for uses in least_uses)
-    menus = Menus(blocks, capacity, model.num_jobs, least, total, False)
+    largest = int(use.max()) if use.size else 0
+    menus = Menus(blocks, capacity, model.num_jobs, least, total, largest, False)
     if total > capacity:
         return None
-    if prune and use.size and int(use.max()) > capacity - total:
+    if prune and largest > capacity - total:
+        menus.largest_use = min(largest, capacity)
         for block, uses in zip(blocks, least_uses, strict=True):
             menus.pruned |= _mark_unusable(block, uses, capacity - total)
     return menus

@@ -105,8 +105,7 @@ def reduce(menus: Menus, multiplier: float, base: Columns, limit: float, prune_d
     prune_dominated
         Drop an option if another of the same job uses no more and is worth at least as much.
     """
-    largest = float(min(menus.capacity, max((int(b.use.max()) for b in menus.blocks), default=0)))
-    margin = _ROUNDING * (multiplier * largest + limit)
+    margin = _ROUNDING * (multiplier * menus.largest_use + limit)
     blocks, jobs, columns = [], [], []
     for number, (block, chosen) in enumerate(zip(menus.blocks, base, strict=True)):
         width = block.width

@@ -15,13 +15,18 @@ from apportion.solvers.knapsack.core_dp import search
 from apportion.solvers.knapsack.dual import solve_dual
 from apportion.solvers.knapsack.granularity import improvement_step
 from apportion.solvers.knapsack.greedy import break_solution, repaired
-from apportion.solvers.knapsack.menus import Columns, Menus, build
+from apportion.solvers.knapsack.menus import Block, Columns, Menus, build
 from apportion.solvers.knapsack.reduction import charged, reduce
 
 __all__ = ["Run"]
 
 _CAPS = (1 << 12, 1 << 16, 1 << 23)
 """Most states held in the first, second and last search of the core: narrow searches find good choices soon."""
+_WORTH_A_TRY = 20_000
+"""Options from which on a small core is searched before all menus are reduced."""
+_TRIED_OPTIONS = 1 << 17
+_TRIED_CORE = 600.0
+_SAMPLED = 1 << 13
 _EQUAL = 1e-12
 _TIE_WORK = 3e7
 
@@ -71,6 +76,8 @@ class Run:
         self._accept(choice, self._loss_of(choice))
         if warm is not None and (loss := self._loss_of(warm)) < self._loss:
             self._accept(warm, loss)
+        if self._loss > self._noise() and not self._close_enough() and budget.exhausted() is None:
+            self._try_a_few_jobs()
         self._seconds["dual"] = perf_counter() - began
         if self._loss <= self._noise():
             return Termination.OPTIMAL
@@ -78,6 +85,30 @@ class Run:
             return Termination.GAP_REACHED
         stopped = budget.exhausted()
         return stopped if stopped is not None else self._close()
+
+    def _try_a_few_jobs(self) -> None:
+        """Search a small core first: a good choice found there makes the reduction of all menus a deep one."""
+        menus = self._menus
+        options = sum(block.value.size for block in menus.blocks)
+        if options < _WORTH_A_TRY:
+            return
+        stride = -(-options // _TRIED_OPTIONS)
+        few = menus.every(stride, self.base)
+        losses = np.concatenate([_sampled_losses(b, self._multiplier, c) for b, c in zip(few.blocks, few.least, strict=True)])
+        losses = losses[losses > 0.0]
+        share = losses.size / max(sum(block.value.size for block in few.blocks), 1)
+        wanted = int(_TRIED_CORE * share)
+        if losses.size <= wanted:
+            return
+        limit = min(self._loss, float(np.partition(losses, wanted)[wanted]))
+        core = reduce(few, self._multiplier, few.least, limit)
+        goal = self._options.gap * max(abs(self._objective()), 1e-9)
+        found = search(core, self._loss, self._noise(), goal, _CAPS[0], self._budget, self._announce)
+        if found.entries is not None:
+            columns = [column.copy() for column in self.base]
+            for column, part in zip(columns, core.columns(found.entries), strict=True):
+                column[::stride] = part
+            self.incumbent, self._loss = columns, self._loss_of(columns)
 
     def _close(self) -> Termination:
         """Reduce to the core and search it, with ever more states."""
@@ -201,7 +232,8 @@ class Run:
         """Return what the float64 errors of the bound stay below."""
         used = float(self._menus.used(self.incumbent)) + float(self._menus.used(self.base))
         size = self._size(self.incumbent) + self._size(self.base) + self._multiplier * (used + self._menus.capacity)
-        return 2.0**-51 * (4.0 + float(np.log2(self._menus.num_jobs + 1))) * size
+        scores = 3.0 * self._multiplier * self._menus.largest_use * self._menus.num_jobs  # of options nearly best
+        return 2.0**-51 * ((4.0 + float(np.log2(self._menus.num_jobs + 1))) * size + scores)
 
     def _close_enough(self) -> bool:
         gap = self._loss - self._floor + (self._rounding() if self._options.gap > 0 else 0.0)
@@ -222,3 +254,13 @@ class Run:
 
     def _add(self, phase: str, seconds: float) -> None:
         self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+
+
+def _sampled_losses(block: Block, multiplier: float, base: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the losses of a sample of a block's options."""
+    stride = -(-block.value.size // _SAMPLED)
+    columns = base[::stride]
+    part = Block(block.value[::stride], block.use[::stride], None, block.first[::stride], None)
+    score = part.value - multiplier * part.use
+    losses: NDArray[np.float64] = (part.value_at(columns) - multiplier * part.use_at(columns))[:, None] - score
+    return losses.ravel()

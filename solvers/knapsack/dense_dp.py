@@ -1,0 +1,107 @@
+"""Plain dynamic programming over one whole capacity: slow, simple, and the reference for everything faster.
+
+``best[c]`` is the greatest value of the jobs so far within capacity c; every job tries every option at every
+c. Time and memory grow with jobs x options x capacity and jobs x capacity.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import BackendUnavailable
+from apportion.models import MultipleChoiceKnapsack
+from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome, Termination
+
+__all__ = ["solve"]
+
+_TABLE_BYTES = 2**30
+
+
+def solve(
+    model: MultipleChoiceKnapsack, options: SolveOptions, start: NDArray[np.int64] | None = None
+) -> Outcome:
+    """Solve a knapsack with one capacity by tabulating every capacity from 0 up.
+
+    Parameters
+    ----------
+    model
+        The model; either sense. Its capacity is cut to the sum of the jobs' greatest uses.
+    options
+        `time_limit` and `work_limit` (one unit per job, option and capacity) stop it without a choice.
+    start
+        Not used.
+
+    Returns
+    -------
+    Outcome
+        `MEMORY_LIMIT` without a choice if the table of decisions would exceed 1 GiB.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the model has not exactly one capacity.
+    """
+    if model.num_capacities != 1:
+        raise BackendUnavailable(f"dense-dp takes one capacity, the model has {model.num_capacities}")
+    began = perf_counter()
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    use = model.uses[:, 0]
+    sizes = np.diff(model.offsets)
+    greatest = np.zeros(model.num_jobs, dtype=np.int64)
+    if use.size:
+        greatest[sizes > 0] = np.maximum.reduceat(use, model.offsets[:-1][sizes > 0])
+    capacity = min(int(model.capacities[0]), int(greatest.sum()))
+    decision = np.dtype(np.int16 if sizes.max(initial=0) < 2**15 else np.int32)
+    cells = model.num_jobs * (capacity + 1)
+    if cells * decision.itemsize + 32 * (capacity + 1) > _TABLE_BYTES:
+        return Outcome(
+            termination=Termination.MEMORY_LIMIT,
+            raw_status=f"a table of {model.num_jobs} jobs x {capacity + 1} capacities exceeds {_TABLE_BYTES} bytes",
+        )
+    taken = np.full((model.num_jobs, capacity + 1), -1, dtype=decision)
+    best = np.zeros(capacity + 1)
+    work = 0.0
+    for job in range(model.num_jobs):
+        new = np.full(capacity + 1, -np.inf) if model.required[job] else best.copy()
+        first, last = int(model.offsets[job]), int(model.offsets[job + 1])
+        for number, row in enumerate(range(first, last)):
+            taking = int(use[row])
+            if taking > capacity:
+                continue
+            value = best[: capacity + 1 - taking] + sign * model.values[row]
+            better = value > new[taking:]
+            new[taking:][better] = value[better]
+            taken[job, taking:][better] = number
+        best = new
+        work += (last - first) * (capacity + 1)
+        late = options.time_limit is not None and perf_counter() - began > options.time_limit
+        if late or (options.work_limit is not None and work > options.work_limit):
+            stopped = Termination.TIME_LIMIT if late else Termination.NODE_LIMIT
+            return Outcome(termination=stopped, raw_status=f"stopped after {job + 1} jobs")
+    at = int(best.argmax())
+    if best[at] == -np.inf:
+        return Outcome(termination=Termination.INFEASIBLE, raw_status="no choice fits the capacity")
+    choice = np.full(model.num_jobs, -1, dtype=np.int64)
+    for job in range(model.num_jobs - 1, -1, -1):
+        number = int(taken[job, at])
+        if number >= 0:
+            choice[job] = model.offsets[job] + number
+            at -= int(use[choice[job]])
+    objective = model.objective(choice)
+    seconds = perf_counter() - began
+    if options.on_incumbent is not None:
+        options.on_incumbent(Incumbent(objective, objective, seconds))
+    return Outcome(
+        termination=Termination.OPTIMAL,
+        raw_status="the table is complete",
+        point=choice,
+        objective=objective,
+        bound=objective,
+        bound_source="dynamic_programming",
+        seconds={"solve": seconds},
+        counters={"cells": float(cells), "work": work},
+    )
