@@ -26,7 +26,7 @@ from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
 from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
 from apportion.simulation.job_table import SubmittedJob, read_job_table
 
-__all__ = ["read_curves", "snapshot", "snapshot_from_files"]
+__all__ = ["curve_of_jobs", "read_curves", "snapshot", "snapshot_from_files"]
 
 
 def snapshot(
@@ -74,7 +74,7 @@ def snapshot(
         tuple(trace.names[node] for node in before[end - share : end] if node in remaining)
         for share, end in zip(shares, ends, strict=True)
     ]
-    scaling = _curve_of_jobs(admitted, curves)
+    scaling = curve_of_jobs(admitted, curves)
     since = f" of {trace.t0}" if trace.t0 else ""
     return GapFillingInstance(
         schema_version="1",
@@ -135,7 +135,14 @@ def _admitted(jobs: Sequence[SubmittedJob], trainers: int) -> list[SubmittedJob]
     return sorted(jobs, key=lambda job: job.submitted_s)[:trainers]
 
 
-def _curve_of_jobs(jobs: Iterable[SubmittedJob], curves: Mapping[str, ScalingCurve]) -> list[ScalingCurve]:
+def curve_of_jobs(jobs: Iterable[SubmittedJob], curves: Mapping[str, ScalingCurve]) -> list[ScalingCurve]:
+    """Return the curve of every job: the one named after the first ``-`` of its id, letter case ignored.
+
+    Raises
+    ------
+    InvalidInstance
+        If a job names no curve, or two curves differ only by letter case.
+    """
     by_name: dict[str, ScalingCurve] = {}
     problems: list[Problem] = []
     for name, curve in curves.items():

@@ -1,0 +1,383 @@
+"""Replay of gap filling: idle nodes come and go as recorded, a policy decides, the books are kept.
+
+The accounting is that of BFTrainer's replayer (arXiv:2106.12091), job for job. At every row of the trace:
+
+1. a job makes (time since the last step) x (its rate), less the rescale charge of the last step;
+2. a job that loses nodes is charged ``down_s`` x (its rate before), once per step; it keeps the other nodes;
+3. jobs with all their samples leave, what they made beyond is taken off: completion is noticed at steps only;
+4. nodes join; submitted jobs are admitted first come first served, at most `trainers` at a time;
+5. the policy decides; growing charges ``up_s``, shrinking ``down_s``, times the rate before (after step 2, and 0
+   below the job's minimum: starting is free). Only the very first map is charged ``up_s`` times the new rate.
+
+A plan is used only if it passes `apportion.policies.view.check_plan`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import InvalidOption
+from apportion.policies.view import FREE, GapFillingView, Policy, check_plan, count_held
+from apportion.simulation.event_queue import EventQueue
+from apportion.simulation.node_changes import NodeChanges
+from apportion.simulation.totals import Series, Step, Totals
+from apportion.simulation.workload import Workload
+
+__all__ = ["SERIES", "Replay"]
+
+BUSY = -2
+"""Holder of a node that is not idle."""
+SERIES = ("idle", "used", "running", "rate")
+_WAKE = -1
+_WARM_UP_S = 20.0
+
+
+class Replay:
+    """One replay under way.
+
+    Parameters
+    ----------
+    changes
+        Who leaves and joins when.
+    jobs
+        The workload.
+    policy
+        Called at every step with idle nodes and admitted jobs.
+    trainers
+        Most jobs admitted at a time.
+    observers
+        Called with every `Step`.
+
+    Attributes
+    ----------
+    totals
+        The sums so far.
+    series
+        Averages over time of idle nodes, nodes in use, running jobs and rate.
+    completed_s
+        float64 [jobs]: when each job of a finite workload was seen to be done, NaN until then.
+    started_s
+        float64 [jobs]: when it was admitted, NaN until then.
+    """
+
+    def __init__(
+        self,
+        changes: NodeChanges,
+        jobs: Workload,
+        policy: Policy,
+        trainers: int = 10,
+        observers: tuple[Callable[[Step], None], ...] = (),
+    ) -> None:
+        if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
+            raise InvalidOption(f"trainers must be a whole number of at least 1, not {trainers}")
+        self.changes, self.jobs, self.policy, self.trainers = changes, jobs, policy, trainers
+        self.observers = observers
+        self.totals = Totals()
+        self.start_s = self.now_s = float(changes.time_s[0])
+        self.series = Series(self.start_s, SERIES)
+        self.completed_s = np.full(jobs.num_jobs, np.nan)
+        self.started_s = np.full(jobs.num_jobs, np.nan)
+        self.seconds = 0.0
+        self._queue: EventQueue[int] = EventQueue()
+        self._queue.push(self.start_s, 0)
+        self._holder = np.full(changes.num_nodes, BUSY, dtype=np.int64)
+        self._idle_since = np.zeros(changes.num_nodes)
+        self._departed: list[NDArray[np.float64]] = []
+        self._next_job = 0
+        self._row = 0
+        self._wake_s: float | None = None
+        self._first = True
+        self._idle = 0
+        self._admit_into(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
+        self._held = np.zeros(0, dtype=np.int64)
+        self._stall_s = np.zeros(0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every job of a finite workload is done."""
+        return not self.jobs.endless and self._next_job >= self.jobs.num_jobs and not self._job.size
+
+    def run(self, until_s: float | None = None, steps: int | None = None) -> Totals:
+        """Go on until the jobs are done, the record ends, or a limit is reached, and return the sums.
+
+        Parameters
+        ----------
+        until_s
+            Stop before the first step later than this.
+        steps
+            Stop after this many steps.
+        """
+        began = time.perf_counter()
+        taken = 0
+        while not self.finished and (steps is None or taken < steps):
+            at_s = self._queue.next_time()
+            if at_s is None or at_s >= self.changes.end_s:
+                self._close()
+                break
+            if until_s is not None and at_s > until_s:
+                break
+            self._step()
+            taken += 1
+        self.seconds += time.perf_counter() - began
+        return self.totals
+
+    def _step(self) -> None:
+        at_s, row = self._queue.pop()
+        if row == _WAKE and at_s != self._wake_s:
+            return
+        left = joined = np.zeros(0, dtype=np.int64)
+        if row == _WAKE:
+            self._wake_s = None
+        else:
+            changes = self.changes
+            left = changes.left[changes.left_at[row] : changes.left_at[row + 1]]
+            joined = changes.joined[changes.joined_at[row] : changes.joined_at[row + 1]]
+            self._row = row + 1
+            if self._row < changes.num_rows:
+                self._queue.push(float(changes.time_s[self._row]), self._row)
+            self.totals.events += 1
+        lasted = at_s - self.now_s
+        measured = np.where(lasted >= self._stall_s + _WARM_UP_S, self._rate, np.nan)
+        made = self._progress(at_s)
+        loss, hit = self._depart(left, at_s)
+        made -= loss
+        self._done += made
+        output, gone = self._complete(made)
+        if gone is not None:
+            measured = measured[gone]
+        self._join(joined, at_s)
+        before = self._job.size
+        self._admit(at_s)
+        measured = np.concatenate((measured, np.full(self._job.size - before, np.nan)))
+        rescale_loss, rescaled = self._decide(at_s, measured)
+        totals = self.totals
+        totals.output += output
+        preemption_loss = float(loss.sum())
+        totals.preemption_loss += preemption_loss
+        totals.preemptions += hit
+        totals.rescales += rescaled
+        if self.observers:
+            step = Step(
+                time_s=at_s,
+                lasted_s=lasted,
+                left=int(left.size),
+                joined=int(joined.size),
+                preempted=hit,
+                finished=0 if gone is None else int(gone.size - np.count_nonzero(gone)),
+                jobs=int(self._job.size),
+                running=int(np.count_nonzero(self._rate)),
+                idle=self._idle,
+                used=int(self._held.sum()),
+                rate=float(self._rate.sum()),
+                output=output,
+                preemption_loss=preemption_loss,
+                rescale_loss=rescale_loss,
+                rescaled=rescaled,
+            )
+            for observe in self.observers:
+                observe(step)
+
+    def _progress(self, at_s: float) -> NDArray[np.float64]:
+        """Let time pass; return the samples made, the rescale charge taken off."""
+        lasted = at_s - self.now_s
+        totals, used = self.totals, int(self._held.sum())
+        if lasted > 0:
+            values = (
+                float(self._idle),
+                float(used),
+                float(np.count_nonzero(self._rate)),
+                float(self._rate.sum()),
+            )
+            self.series.add(self.now_s, at_s, values)
+        totals.idle_node_s += lasted * self._idle
+        totals.used_node_s += lasted * used
+        totals.elapsed_s += lasted
+        totals.rescale_loss += float(self._charge.sum())
+        made: NDArray[np.float64] = lasted * self._rate - self._charge
+        self._charge = np.zeros(made.size)
+        self.now_s = at_s
+        return made
+
+    def _depart(self, left: NDArray[np.int64], at_s: float) -> tuple[NDArray[np.float64], int]:
+        """Take nodes away; return the samples charged per job and how many jobs were hit."""
+        loss = np.zeros(self._job.size)
+        if not left.size:
+            return loss, 0
+        lost = count_held(np.maximum(self._holder[left], FREE), self._job.size)
+        self._holder[left] = BUSY
+        self._idle -= int(left.size)
+        self._departed.append(at_s - self._idle_since[left])
+        hit = lost > 0
+        loss[hit] = self._down_s[hit] * self._rate[hit]
+        self._held -= lost
+        return loss, int(np.count_nonzero(loss))
+
+    def _complete(self, made: NDArray[np.float64]) -> tuple[float, NDArray[np.bool_] | None]:
+        """Let finished jobs go; return the output of this step, and which jobs stay if any goes."""
+        over = self._done - self._work
+        done = over >= 0
+        output = float(made.sum())
+        if not done.any():
+            return output, None
+        excess = float(over[done].sum())
+        self.totals.excess += excess
+        self.totals.finished += int(np.count_nonzero(done))
+        if not self.jobs.endless:
+            self.completed_s[self._job[done]] = self.now_s
+        stay = ~done
+        table = np.full(self._job.size + 2, FREE, dtype=np.int64)
+        table[0] = BUSY
+        table[2:][stay] = np.arange(np.count_nonzero(stay))
+        self._holder = table[self._holder - BUSY]
+        self._held = self._held[stay]
+        self._stall_s = self._stall_s[stay]
+        self._admit_into(self._job[stay], self._done[stay], self._rate[stay], self._charge[stay])
+        return output - excess, stay
+
+    def _join(self, joined: NDArray[np.int64], at_s: float) -> None:
+        self._holder[joined] = FREE
+        self._idle_since[joined] = at_s
+        self._idle += int(joined.size)
+
+    def _admit(self, at_s: float) -> None:
+        room = self.trainers - self._job.size
+        if room <= 0:
+            return
+        jobs = self.jobs
+        ready = int(np.searchsorted(jobs.submitted_s, at_s, side="right"))
+        last = self._next_job + room
+        if not jobs.endless or ready < jobs.num_jobs:
+            last = min(last, ready)
+        if last <= self._next_job:
+            return
+        new = np.arange(self._next_job, last)
+        self._next_job = last
+        if not jobs.endless:
+            self.started_s[new] = at_s
+        more = np.zeros(new.size)
+        self._held = np.concatenate((self._held, new * 0))
+        self._stall_s = np.concatenate((self._stall_s, more))
+        self._admit_into(
+            np.concatenate((self._job, new)),
+            np.concatenate((self._done, more)),
+            np.concatenate((self._rate, more)),
+            np.concatenate((self._charge, more)),
+        )
+
+    def _admit_into(
+        self,
+        job: NDArray[np.int64],
+        done: NDArray[np.float64],
+        rate: NDArray[np.float64],
+        charge: NDArray[np.float64],
+    ) -> None:
+        """Set the admitted jobs, and look their data up once."""
+        jobs = self.jobs
+        self._job, self._done, self._rate, self._charge = job, done, rate, charge
+        index = job % jobs.num_jobs
+        self._low, self._high = jobs.min_nodes[index], jobs.max_nodes[index]
+        self._up_s, self._down_s, self._work = jobs.up_s[index], jobs.down_s[index], jobs.work[index]
+        curve = jobs.curve[index]
+        self._true = jobs.rates[curve]
+        self._believed = self._true if jobs.believed is jobs.rates else jobs.believed[curve]
+        self._position = np.arange(job.size)
+
+    def _rates(self, held: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.where(held >= self._low, self._true[self._position, held], 0.0)
+
+    def _decide(self, at_s: float, measured: NDArray[np.float64]) -> tuple[float, int]:
+        """Ask the policy, check its plan, book the charges; return the samples charged and jobs resized."""
+        if not self._idle or not self._job.size:
+            self._rate = np.zeros(self._job.size)
+            self._stall_s = np.zeros(self._job.size)
+            return 0.0, 0
+        nodes = np.flatnonzero(self._holder > BUSY)
+        view = GapFillingView(
+            time_s=at_s,
+            jobs=self._job,
+            rates=self._believed,
+            min_nodes=self._low,
+            max_nodes=self._high,
+            up_s=self._up_s,
+            down_s=self._down_s,
+            remaining=np.maximum(self._work - self._done, 0.0),
+            nodes=nodes,
+            holder=self._holder[nodes],
+            idle_since_s=self._idle_since[nodes],
+            departed_after_s=np.concatenate(self._departed) if self._departed else np.zeros(0),
+            waiting=self._waiting(at_s),
+            measured=measured,
+        )
+        self._departed = []
+        plan = self.policy(view)
+        counts = check_plan(view, plan)
+        self.totals.decisions += 1
+        held, running = self._held, self._rates(self._held)
+        self._stall_s = self._up_s * (counts > held) + self._down_s * (counts < held)
+        self._rate = self._rates(counts)
+        self._charge = self._up_s * self._rate if self._first else running * self._stall_s
+        self._first = False
+        self._held = counts
+        self._holder[nodes] = plan.holder
+        if plan.wake_s is not None and plan.wake_s > at_s:
+            self._wake_s = plan.wake_s
+            self._queue.push(plan.wake_s, _WAKE, priority=1)
+        return float(self._charge.sum()), int(np.count_nonzero(self._charge))
+
+    def _waiting(self, at_s: float) -> int:
+        if self.jobs.endless:
+            return self.jobs.num_jobs
+        return max(int(np.searchsorted(self.jobs.submitted_s, at_s, side="right")) - self._next_job, 0)
+
+    def _close(self) -> None:
+        """Let the last row last until the record ends."""
+        made = self._progress(self.changes.end_s)
+        self._done += made
+        output, _ = self._complete(made)
+        self.totals.output += output
+
+    def state(self) -> dict[str, Any]:
+        """Return all that is needed to go on later, as arrays and numbers."""
+        told = {name: getattr(self, name) for name in _STATE}
+        departed = np.concatenate(self._departed) if self._departed else np.zeros(0)
+        return {**told, "departed": departed, "totals": self.totals.as_dict(), "series": self.series.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state of a replay of the same changes, jobs and trainers."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self._admit_into(state["_job"], state["_done"], state["_rate"], state["_charge"])
+        self._departed = [state["departed"]] if state["departed"].size else []
+        self.totals = Totals.from_dict(state["totals"])
+        self.series.restore(state["series"])
+        self._queue = EventQueue()
+        if self._row < self.changes.num_rows:
+            self._queue.push(float(self.changes.time_s[self._row]), self._row)
+        if self._wake_s is not None:
+            self._queue.push(self._wake_s, _WAKE, priority=1)
+
+
+_STATE = (
+    "now_s",
+    "seconds",
+    "completed_s",
+    "started_s",
+    "_holder",
+    "_idle_since",
+    "_next_job",
+    "_row",
+    "_wake_s",
+    "_first",
+    "_idle",
+    "_job",
+    "_done",
+    "_rate",
+    "_charge",
+    "_held",
+    "_stall_s",
+)
