@@ -1,4 +1,4 @@
-"""Static: every job keeps the nodes it has; nodes that nobody holds are shared out to the jobs that hold none."""
+"""Static: every job runs on one fixed number of nodes; what it loses is replaced when a node is free."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ __all__ = ["Static"]
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """Give every starting job a fixed number of nodes and never rescale it but by losing nodes.
+    """Give every job the same fixed number of nodes, first come first served, and no more.
 
     Attributes
     ----------
     nodes_per_job
-        Nodes a job starts with, within its minimum and maximum; fewer if not enough are free.
+        Nodes of a job, cut to its minimum and maximum; it runs on fewer, not below its minimum, until enough
+        are free.
     """
 
     nodes_per_job: int = 8
 
     def __call__(self, view: GapFillingView) -> Plan:
-        """Return the plan: only jobs below their minimum get nodes."""
+        """Return the plan of this instant."""
         held = view.held()
         counts = held.copy()
+        target = np.clip(self.nodes_per_job, view.min_nodes, view.max_nodes)
         free = view.nodes.size - int(held.sum())
-        for job in np.flatnonzero(held < view.min_nodes).tolist():
-            wanted = int(np.clip(self.nodes_per_job, view.min_nodes[job], view.max_nodes[job]))
-            more = min(wanted - int(held[job]), free)
+        for job in np.flatnonzero(held < target).tolist():
+            more = min(int(target[job] - held[job]), free)
             if held[job] + more >= view.min_nodes[job]:
                 counts[job] += more
                 free -= more
