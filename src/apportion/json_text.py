@@ -154,27 +154,31 @@ def _cleaned(
             problems.append(Problem(path, f"must be a finite number that fits in 64 bits, not {value.text}"))
             holder[key] = None
         elif isinstance(value, str):
-            _note_surrogates(path, value, problems)
+            holder[key] = _unicode(path, value, problems)
         elif isinstance(value, dict | list) and depth >= _DEEPEST:
             raise InvalidInstance(Problem("$", f"is nested more than {_DEEPEST} levels deep"))
         elif isinstance(value, dict):
             for name in repeated.get(id(value), ({}, []))[1]:
-                problems.append(Problem(f"{path}.{name}", REPEATED))
-            for name in value:
-                _note_surrogates(f"{path}.{name}", name, problems)
+                where = f"{path}.{name}".encode(errors="backslashreplace").decode()
+                problems.append(Problem(where, REPEATED))
+            if not all(name.isascii() for name in value):
+                value = {_unicode(f"{path}.{name}", name, problems): item for name, item in value.items()}
+                holder[key] = value
             pending.extend((f"{path}.{name}", value, name, depth + 1) for name in reversed(value))
         elif isinstance(value, list):
             pending.extend((f"{path}[{i}]", value, i, depth + 1) for i in reversed(range(len(value))))
     return root[0]
 
 
-def _note_surrogates(path: str, text: str, problems: list[Problem]) -> None:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            code = ord(text[error.start])
-            shown = path.encode(errors="backslashreplace").decode()
-            problems.append(
-                Problem(shown, f"holds the lone surrogate \\u{code:04x}, which is no Unicode text")
-            )
+def _unicode(path: str, text: str, problems: list[Problem]) -> str:
+    """Return the text; if it holds lone surrogates, note it and return it with them spelt out."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        message = f"holds the lone surrogate \\u{code:04x}, which is no Unicode text"
+        problems.append(Problem(path.encode(errors="backslashreplace").decode(), message))
+        return text.encode(errors="backslashreplace").decode()
+    return text

@@ -7,7 +7,7 @@ import json
 import click
 
 from apportion.cli.output import say
-from apportion.cli.source import bytes_of, foreign_options, instance_of
+from apportion.cli.source import foreign_options, instance_of, json_of
 
 __all__ = ["command"]
 
@@ -24,17 +24,13 @@ def command(
 
     Exit code 0 if every claim holds, 3 if one does not or a file is malformed. One of the two may be -.
     """
-    from apportion.errors import InvalidInstance, Problem
-    from apportion.json_text import parse
+    from apportion.errors import InvalidInstance
     from apportion.stored import verify
 
     if instance_path == solution_path == "-":
         raise click.UsageError("only one of INSTANCE and SOLUTION can be standard input")
     instance = instance_of(instance_path, format, index, sense)
-    document, problems = parse(bytes_of(solution_path))
-    if problems:
-        raise InvalidInstance([Problem(f"solution {problem.path}", problem.message) for problem in problems])
-    verification = verify(instance, document)
+    verification = verify(instance, json_of(solution_path, "solution"))
     if as_json:
         checks = [{"name": name, "ok": ok, "message": message} for name, ok, message in verification.checks]
         say(json.dumps({"verified": verification.ok, "checks": checks}))

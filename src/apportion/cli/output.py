@@ -6,20 +6,34 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["emit", "quiet_stdout", "say"]
+__all__ = ["OutputClosed", "check_target", "emit", "quiet_stdout", "say"]
+
+
+class OutputClosed(Exception):
+    """Nobody reads standard output any more; not an ``OSError``, which click answers by itself."""
 
 
 def emit(data: bytes, path: str = "-") -> None:
     """Write data and a newline to a file, whole, or to standard output for ``-``."""
     if path == "-":
         stream = sys.stdout.buffer
-        stream.write(data + b"\n")
-        stream.flush()
+        try:
+            stream.write(data + b"\n")
+            stream.flush()
+        except BrokenPipeError:
+            raise OutputClosed from None
         return
     from apportion.files import write_whole
 
     write_whole(path, data + b"\n")
+
+
+def check_target(path: str | None) -> None:
+    """Raise `NotADirectoryError` if the folder of a file to be written later does not exist."""
+    if path not in (None, "-") and not Path(str(path)).absolute().parent.is_dir():
+        raise NotADirectoryError(None, f"cannot write {path}: its folder does not exist")
 
 
 def say(text: str) -> None:

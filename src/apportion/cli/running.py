@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from apportion.cli.output import OutputClosed
 from apportion.errors import ApportionError, InvalidInstance
 
 __all__ = ["run"]
@@ -33,12 +34,15 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
             args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
         )
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputClosed):
         _silence_stdout()
         return _BROKEN_PIPE
     except (KeyboardInterrupt, click.Abort):
         _say(name, "interrupted")
         return _INTERRUPTED
+    except SystemExit as leaving:  # click's own answer to a closed pipe while it prints help
+        _silence_stdout()
+        return leaving.code if isinstance(leaving.code, int) else _INTERNAL
     except Exception as error:
         return _failed(name, error)
     return code if isinstance(code, int) else 0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from apportion import __version__
-from apportion.cli.output import emit, quiet_stdout, say
+from apportion.cli.output import check_target, emit, quiet_stdout, say
 from apportion.cli.running import run
-from apportion.cli.source import bytes_of, foreign_options, instance_of
+from apportion.cli.source import foreign_options, instance_of, json_of
 
 if TYPE_CHECKING:
     from apportion.solution import Solution
@@ -83,10 +83,12 @@ def command(
         from apportion.plotting import check_name
 
         check_name(plot)
+    for target in (out, plot):
+        check_target(target)
     with quiet_stdout():
         began = time.perf_counter()
         instance = instance_of(path, format, index, sense)
-        earlier = None if warm_start is None else _plan_of(bytes_of(warm_start))
+        earlier = None if warm_start is None else _plan_of(warm_start)
         read_seconds = time.perf_counter() - began
         solution = _solve(instance, as_json, backend, formulation, earlier, options)
     _write(solution, read_seconds, out, as_json, plot)
@@ -98,18 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(command, "solve-instance", arguments))
 
 
-def _plan_of(raw: bytes) -> Any:
+def _plan_of(path: str) -> Any:
     """Return the plan of a stored result, or the plan that the file is."""
     from apportion.errors import InvalidInstance, Problem
-    from apportion.json_text import parse
 
-    told, problems = parse(raw)
-    if not problems and not isinstance(told, dict):
-        problems.append(Problem("$", "a warm start is a stored result or a plan, both JSON objects"))
-    if problems:
-        raise InvalidInstance(
-            [Problem(f"warm start {problem.path}", problem.message) for problem in problems]
-        )
+    told = json_of(path, "warm start")
+    if not isinstance(told, dict):
+        raise InvalidInstance(Problem("warm start $", "must be a stored result or a plan, both JSON objects"))
     return told.get("plan") if "plan" in told else told
 
 
@@ -135,14 +132,16 @@ def _write(solution: Solution, read_seconds: float, out: str | None, as_json: bo
 
     document = stored.document(solution, read_seconds)
     encoded = stored.encode(document)
-    if out is not None:
-        emit(encoded, out)
-    if as_json and out != "-":
-        emit(encoded)
-    elif out != "-":
-        from apportion.cli.summary import summary
+    try:
+        if out is not None:
+            emit(encoded, out)
+    finally:  # a full disk must not lose the answer
+        if as_json and out != "-":
+            emit(encoded)
+        elif out != "-":
+            from apportion.cli.summary import summary
 
-        say(summary(solution.instance, document))
+            say(summary(solution.instance, document))
     if plot is not None:
         _plot(solution, plot)
 

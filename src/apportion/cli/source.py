@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from apportion.instances import Instance
 
-__all__ = ["bytes_of", "foreign_options", "instance_of"]
+__all__ = ["bytes_of", "foreign_options", "instance_of", "json_of"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -49,6 +49,20 @@ def bytes_of(path: str) -> bytes:
         return read_limited(sys.stdin.buffer)
     with Path(path).open("rb") as file:
         return read_limited(file)
+
+
+def json_of(path: str, what: str) -> Any:
+    """Return the JSON at a path, read as strictly as an instance; problems are prefixed with `what` it is."""
+    from apportion.errors import InvalidInstance, Problem
+    from apportion.json_text import parse
+
+    try:
+        tree, problems = parse(bytes_of(path))
+    except InvalidInstance as error:
+        tree, problems = None, list(error.problems)
+    if problems:
+        raise InvalidInstance([Problem(f"{what} {problem.path}", problem.message) for problem in problems])
+    return tree
 
 
 def instance_of(path: str, format: str | None = None, index: int = 0, sense: str | None = None) -> Instance:
