@@ -103,7 +103,9 @@ def search(
     starts = core.start.tolist()
     deviations = core.deviation if divisor == 1 else core.deviation // divisor
     spread = int(deviations.max() - deviations.min()) if deviations.size else 0
-    states: States = (Dense if spread <= _DENSE_SPREAD else Sparse).at_origin(core.multiplier * rest, room, price)
+    states: States = (Dense if spread <= _DENSE_SPREAD else Sparse).at_origin(
+        core.multiplier * rest, room, price
+    )
     trail = _Trail()
     answer: tuple[int, int] | None = None
     floor, widest, work, stopped, truncated = np.inf, 1, 0, None, False

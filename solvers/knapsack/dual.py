@@ -91,7 +91,9 @@ def bound_at(menus: Menus, multiplier: float) -> float:
     for block in menus.blocks:
         best = np.empty(block.size)
         for start, stop, score in block.scores(multiplier):
-            score = np.maximum(score * (1.0 + _NOISE), score * (1.0 - _NOISE))  # the product and the difference
+            score = np.maximum(
+                score * (1.0 + _NOISE), score * (1.0 - _NOISE)
+            )  # the product and the difference
             score += block.use[start:stop] * (2.0 * _NOISE * multiplier)
             score.max(axis=1, out=best[start:stop])
         total += float(best.sum())
@@ -160,12 +162,14 @@ def _narrow(
             break
         value_gap = sum(float((a.low_value - a.high_value).sum()) for a in active)
         crossing = max(value_gap / use_gap, 0.0)
+        if crossing <= low_at or (high_at is not None and crossing >= high_at):  # only rounding is left
+            _write_back(active, low, high)
+            end = low_at if crossing <= low_at or high_at is None else high_at
+            return DualPoint(end, low, high, sweeps, True)
         guess = crossing
         if same_side >= 3 and high_at is not None:  # one end does not move: halve instead
-            middle = (low_at * high_at) ** 0.5 if low_at > 0 else 0.5 * high_at
-            guess, same_side = middle, 0
-        if guess < low_at or (high_at is not None and guess > high_at):
-            guess = min(max(guess, low_at), guess if high_at is None else high_at)
+            guess = (low_at * high_at) ** 0.5 if low_at > 0 else 0.5 * high_at
+            same_side = 0
         sweeps += 1
         columns = [a.block.best(guess) for a in active]
         values = [a.block.value_at(c) for a, c in zip(active, columns, strict=True)]
@@ -236,7 +240,14 @@ def _activate(
         part = outer.block.subset(keep)
         lows, highs = low[index], high[index]
     return _Active(
-        part, index, lows, highs, part.value_at(lows), part.value_at(highs), part.use_at(lows), part.use_at(highs)
+        part,
+        index,
+        lows,
+        highs,
+        part.value_at(lows),
+        part.value_at(highs),
+        part.use_at(lows),
+        part.use_at(highs),
     )
 
 
@@ -260,7 +271,9 @@ def _sampled_bracket(menus: Menus, budget: Budget) -> tuple[float, float]:
     margin = min(0.5, 2.0 / jobs**0.5)
     found = []
     for factor in (1.0 + margin, 1.0 - margin):
-        sample = Menus(parts, least_use + int(factor * spare), jobs, least, least_use, menus.largest_use, False)
+        sample = Menus(
+            parts, least_use + int(factor * spare), jobs, least, least_use, menus.largest_use, False
+        )
         low = _best(parts, 0.0)
         if sample.used(low) <= sample.capacity:
             found.append(0.0)

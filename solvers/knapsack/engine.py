@@ -67,7 +67,9 @@ def solve(
             seconds={"solve": perf_counter() - budget.started},
         )
     if model.num_options and not float(np.abs(model.values).max()) < 1e150:
-        return Outcome(termination=Termination.NUMERICAL_ERROR, raw_status="values of 1e150 and more would overflow")
+        return Outcome(
+            termination=Termination.NUMERICAL_ERROR, raw_status="values of 1e150 and more would overflow"
+        )
     run = Run(model, menus, options, budget)
     try:
         termination = run.to_the_end(start)

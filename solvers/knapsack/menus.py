@@ -165,7 +165,11 @@ class Menus:
 
     def every(self, stride: int, base: Columns) -> Menus:
         """Return the menus of every n-th job of each block, with the room `base` leaves and `base` for `least`."""
-        blocks = [block.subset(np.arange(0, block.size, stride)) for block in self.blocks] if stride > 1 else self.blocks
+        blocks = (
+            [block.subset(np.arange(0, block.size, stride)) for block in self.blocks]
+            if stride > 1
+            else self.blocks
+        )
         part = [column[::stride] for column in base]
         used = sum(int(block.use_at(column).sum()) for block, column in zip(blocks, part, strict=True))
         capacity = used + self.capacity - self.used(base)
@@ -173,7 +177,9 @@ class Menus:
 
     def used(self, columns: Columns) -> int:
         """Return what a choice uses of the capacity."""
-        return sum(int(block.use_at(column).sum()) for block, column in zip(self.blocks, columns, strict=True))
+        return sum(
+            int(block.use_at(column).sum()) for block, column in zip(self.blocks, columns, strict=True)
+        )
 
 
 def build(model: MultipleChoiceKnapsack, prune: bool = True) -> Menus | None:

@@ -89,7 +89,9 @@ class Core:
         return hits if hits.size == self.groups else None
 
 
-def reduce(menus: Menus, multiplier: float, base: Columns, limit: float, prune_dominated: bool = True) -> Core:
+def reduce(
+    menus: Menus, multiplier: float, base: Columns, limit: float, prune_dominated: bool = True
+) -> Core:
     """Return the core: every option with a loss of at most `limit`, of the jobs that have more than one.
 
     Parameters
@@ -210,7 +212,8 @@ def _ordered(
     start, group = _groups(block, job)
     order = np.lexsort((deviation, loss, ~is_base, group))
     second = loss[order][start + 1]
-    signature = np.add.reduceat(0.618 * loss[order] + deviation[order], start)
+    # Scattered, so that groups of equal second loss do not all pull the same way; equal menus stay together.
+    signature = np.modf(np.add.reduceat(0.618 * loss[order] + deviation[order], start) * 0.6180339887)[0]
     rank = np.lexsort((signature, second))
     counts = np.diff(np.append(start, order.size))[rank]
     starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))

@@ -26,6 +26,7 @@ _WORTH_A_TRY = 20_000
 """Options from which on a small core is searched before all menus are reduced."""
 _TRIED_OPTIONS = 1 << 17
 _TRIED_CORE = 600.0
+_TRIED_WORK = 1e6
 _SAMPLED = 1 << 13
 _EQUAL = 1e-12
 _TIE_WORK = 3e7
@@ -94,7 +95,9 @@ class Run:
             return
         stride = -(-options // _TRIED_OPTIONS)
         few = menus.every(stride, self.base)
-        losses = np.concatenate([_sampled_losses(b, self._multiplier, c) for b, c in zip(few.blocks, few.least, strict=True)])
+        losses = np.concatenate(
+            [_sampled_losses(b, self._multiplier, c) for b, c in zip(few.blocks, few.least, strict=True)]
+        )
         losses = losses[losses > 0.0]
         share = losses.size / max(sum(block.value.size for block in few.blocks), 1)
         wanted = int(_TRIED_CORE * share)
@@ -103,7 +106,9 @@ class Run:
         limit = min(self._loss, float(np.partition(losses, wanted)[wanted]))
         core = reduce(few, self._multiplier, few.least, limit)
         goal = self._options.gap * max(abs(self._objective()), 1e-9)
-        found = search(core, self._loss, self._noise(), goal, _CAPS[0], self._budget, self._announce)
+        budget = self._budget.part(_TRIED_WORK)
+        found = search(core, self._loss, self._noise(), goal, _CAPS[0], budget, self._announce)
+        self._budget.work += budget.work
         if found.entries is not None:
             columns = [column.copy() for column in self.base]
             for column, part in zip(columns, core.columns(found.entries), strict=True):
@@ -170,7 +175,9 @@ class Run:
         bound: float | None = None
         source: str | None = None
         if termination is Termination.OPTIMAL:
-            bound = objective if self._proven is None else self._sign * max(self._sign * objective, self._proven)
+            bound = (
+                objective if self._proven is None else self._sign * max(self._sign * objective, self._proven)
+            )
         elif self._loss < np.inf:
             bound = objective + self._sign * (self._loss - self._floor + self._rounding())
         if bound is not None:
@@ -231,8 +238,14 @@ class Run:
     def _rounding(self) -> float:
         """Return what the float64 errors of the bound stay below."""
         used = float(self._menus.used(self.incumbent)) + float(self._menus.used(self.base))
-        size = self._size(self.incumbent) + self._size(self.base) + self._multiplier * (used + self._menus.capacity)
-        scores = 3.0 * self._multiplier * self._menus.largest_use * self._menus.num_jobs  # of options nearly best
+        size = (
+            self._size(self.incumbent)
+            + self._size(self.base)
+            + self._multiplier * (used + self._menus.capacity)
+        )
+        scores = (
+            3.0 * self._multiplier * self._menus.largest_use * self._menus.num_jobs
+        )  # of options nearly best
         return 2.0**-51 * ((4.0 + float(np.log2(self._menus.num_jobs + 1))) * size + scores)
 
     def _close_enough(self) -> bool:
@@ -249,7 +262,10 @@ class Run:
         if self._options.on_incumbent is not None:
             known = self._loss if self._loss < np.inf else loss
             value = self._objective() + (known - loss)
-            objective, bound = self._sign * value, self._sign * (value + loss - self._floor + self._rounding())
+            objective, bound = (
+                self._sign * value,
+                self._sign * (value + loss - self._floor + self._rounding()),
+            )
             self._options.on_incumbent(Incumbent(objective, bound, self._budget.seconds))
 
     def _add(self, phase: str, seconds: float) -> None:
@@ -262,5 +278,7 @@ def _sampled_losses(block: Block, multiplier: float, base: NDArray[np.int64]) ->
     columns = base[::stride]
     part = Block(block.value[::stride], block.use[::stride], None, block.first[::stride], None)
     score = part.value - multiplier * part.use
-    losses: NDArray[np.float64] = (part.value_at(columns) - multiplier * part.use_at(columns))[:, None] - score
+    losses: NDArray[np.float64] = (part.value_at(columns) - multiplier * part.use_at(columns))[
+        :, None
+    ] - score
     return losses.ravel()

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Dense", "Sparse", "States"]
 
+_NEARNESS = 1e-2
+"""Share of the capacity's price that a unit of distance from the room weighs when states must be dropped."""
+
 
 @dataclass(slots=True, eq=False)
 class Dense:
@@ -191,7 +194,9 @@ class Sparse:
         alive = np.flatnonzero(bound < limit)
         dropped = np.inf
         if alive.size > cap:
-            order = np.argpartition(bound[alive], cap)
+            # Among equal bounds, and these are the rule where options tie, the states nearest the room finish first.
+            away = np.abs(self.deviation[alive] - self.room)
+            order = np.argpartition(bound[alive] + _NEARNESS * self.price * away, cap)
             dropped = float(bound[alive[order[cap:]]].min())
             alive = np.sort(alive[order[:cap]])
         if alive.size == bound.size:
