@@ -1,0 +1,1 @@
+"""Solvers: one file per backend, one room per exact algorithm. They see models, never an instance."""
