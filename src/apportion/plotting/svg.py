@@ -17,7 +17,9 @@ def escaped(text: str) -> str:
     """Return text for XML: markup escaped, characters that XML forbids replaced."""
     allowed = "".join(
         char
-        if char >= " " and not "\ud800" <= char <= "\udfff" and char not in "\ufffe\uffff\x7f"
+        if (char >= " " or char in "\t\n")
+        and not "\ud800" <= char <= "\udfff"
+        and char not in "\ufffe\uffff\x7f"
         else "\ufffd"
         for char in text
     )
