@@ -24,16 +24,18 @@ class Budget:
         Clock reading at the start.
     work
         Work units spent.
+    deadline, work_limit
+        Where to stop.
     """
 
-    __slots__ = ("_deadline", "_work_limit", "started", "work")
+    __slots__ = ("deadline", "started", "work", "work_limit")
 
     def __init__(self, options: SolveOptions) -> None:
         self.started = perf_counter()
         self.work = 0.0
         limit = options.time_limit
-        self._deadline = float("inf") if limit is None else self.started + 0.97 * limit
-        self._work_limit = float("inf") if options.work_limit is None else float(options.work_limit)
+        self.deadline = float("inf") if limit is None else self.started + 0.97 * limit
+        self.work_limit = float("inf") if options.work_limit is None else float(options.work_limit)
 
     @property
     def seconds(self) -> float:
@@ -42,15 +44,19 @@ class Budget:
 
     def part(self, work: float) -> Budget:
         """Return a budget with the same clock and at most `work` units of what is left."""
-        part = Budget.__new__(Budget)
-        part.started, part._deadline, part.work = self.started, self._deadline, 0.0
-        part._work_limit = min(work, self._work_limit - self.work)
+        part = Budget(SolveOptions())
+        part.started, part.deadline = self.started, self.deadline
+        part.work_limit = min(work, self.work_limit - self.work)
         return part
+
+    def affords(self, seconds: float) -> bool:
+        """Return whether a step that may take so long ends before the deadline; short steps always do."""
+        return seconds < 1e-3 or perf_counter() + seconds < self.deadline
 
     def exhausted(self) -> Termination | None:
         """Return why the solve must stop now, or ``None``."""
-        if self.work >= self._work_limit:
+        if self.work >= self.work_limit:
             return Termination.NODE_LIMIT
-        if perf_counter() >= self._deadline:
+        if perf_counter() >= self.deadline:
             return Termination.TIME_LIMIT
         return None

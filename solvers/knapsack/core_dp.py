@@ -2,8 +2,8 @@
 
 A state is a deviation in use with the least loss that reaches it. Groups enter in order of their second loss;
 a state is dropped when its loss and the least that the groups to come can charge for the way back to the
-capacity reach the loss to beat. States are a dense window of consecutive deviations where these are few, and a
-sorted list otherwise. The values of every stage are kept; the way back is found by equality.
+capacity reach the loss to beat. States are a dense window of consecutive deviations where these are few,
+and a sorted list otherwise. The values of every stage are kept; the way back is found by equality.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apportion.solvers.knapsack.states import Dense, Sparse, States
 
 __all__ = ["Found", "search"]
 
-_HISTORY_BYTES = 640 * 2**20
+_HISTORY_BYTES = 384 * 2**20
 _DENSE_SPREAD = 4096
 """Spread of one group's deviations up to which the window is dense from the start."""
 
@@ -88,7 +88,8 @@ def search(
     goal
         Stop when the loss found exceeds the floor by no more than this.
     cap
-        Most states held at once; beyond it the least promising are dropped.
+        Most states held at once in a list, and an eighth of those in a window; beyond it the least promising
+        are dropped.
     budget
         Clock and work.
     improved
@@ -126,6 +127,10 @@ def search(
         previous = (shifts, losses)
         count = bisect_left(losses, best - step)
         shifts, losses = shifts[:count], losses[:count]
+        if not budget.affords(len(losses) * states.size * states.seconds_each):
+            stopped = Termination.TIME_LIMIT
+            floor = min(floor, _least(states, rises[group], falls[group]))
+            break
         before = states
         trail.groups.append(group)
         trail.options.append(shifts)

@@ -60,7 +60,7 @@ def solve(
     if cells * decision.itemsize + 32 * (capacity + 1) > _TABLE_BYTES:
         return Outcome(
             termination=Termination.MEMORY_LIMIT,
-            raw_status=f"a table of {model.num_jobs} jobs x {capacity + 1} capacities exceeds {_TABLE_BYTES} bytes",
+            raw_status=f"a table of {cells} cells exceeds {_TABLE_BYTES} bytes",
         )
     taken = np.full((model.num_jobs, capacity + 1), -1, dtype=decision)
     best = np.zeros(capacity + 1)

@@ -35,8 +35,8 @@ class DualPoint:
     multiplier
         lambda >= 0.
     low, high
-        Columns that are best at `multiplier`; `low` uses at least the capacity and `high` at most, if the dual
-        was solved to the end.
+        Columns that are best at `multiplier`; `low` uses at least the capacity and `high` at most, if the
+        dual was solved to the end.
     sweeps
         How many multipliers were tried.
     finished
@@ -104,10 +104,9 @@ def bound_at(menus: Menus, multiplier: float) -> float:
 
 def solve_dual(menus: Menus, budget: Budget) -> DualPoint:
     """Solve the dual, or stop at the limits of `budget` with the multiplier reached."""
+    around: tuple[float, float] = (0.0, 0.0)
     if sum(block.value.size for block in menus.blocks) >= _SAMPLE_FROM:
         around = _sampled_bracket(menus, budget)
-    else:
-        around = (0.0, None)
     sweeps = 1
     guess = around[0]
     columns = _best(menus.blocks, guess)
@@ -127,7 +126,7 @@ def solve_dual(menus: Menus, budget: Budget) -> DualPoint:
         if used <= menus.capacity:
             return DualPoint(0.0, columns, columns, sweeps, True)
     low, low_at = columns, guess
-    if high is None and around[1]:
+    if high is None and around[1] > 0.0:
         guess = around[1]
         for _ in range(8):
             columns = _best(menus.blocks, guess)

@@ -1,7 +1,8 @@
 """How much better than a known choice the next better one must be, when values lie on a grid.
 
-Every choice the core still holds is worth the base choice plus a sum of gains. If these are whole multiples of
-a grid g, so is that sum, and a better choice beats the known one by at least the rest up to the next multiple.
+Every choice the core still holds is worth the base choice plus a sum of gains. If these are whole multiples
+of a grid g, so is that sum, and a better choice beats the known one by at least the rest up to the next
+multiple.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ _ROUNDS = 12
 def choice(model: MultipleChoiceKnapsack, multiplier: float) -> NDArray[np.int64] | None:
     """Return a feasible choice near the one a multiplier suggests, ``None`` only if nothing is feasible.
 
-    Jobs whose best option at `multiplier` does not fit go to their option of least use, cheapest loss of value per
-    use first; what is left of the capacity is handed to the best upgrades.
+    While the best options at `multiplier` do not fit together, jobs go to their option of least use, cheapest
+    loss of value per use first; what is left of the capacity is handed to the best upgrades.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _downgrade(menus: Menus, columns: Columns, excess: int) -> None:
 
 
 def _upgrade(menus: Menus, columns: Columns, room: int) -> bool:
-    """Move jobs to a better option that fits the room, greatest gain per use first; False if there is none."""
+    """Move jobs to better options that fit the room, greatest gain per use first; False if there are none."""
     changed = False
     for block, column in zip(menus.blocks, columns, strict=True):
         value, use = block.value_at(column), block.use_at(column)

@@ -98,7 +98,7 @@ class Block:
             yield start, stop, score
 
     def best(self, multiplier: float) -> NDArray[np.int64]:
-        """Return int64 [jobs]: the column of the greatest ``value - multiplier * use``, the first among equals."""
+        """Return int64 [jobs]: the first column of the greatest ``value - multiplier * use``."""
         columns = np.empty(self.size, dtype=np.int64)
         for start, stop, score in self.scores(multiplier):
             score.argmax(axis=1, out=columns[start:stop])
@@ -164,7 +164,7 @@ class Menus:
         return found
 
     def every(self, stride: int, base: Columns) -> Menus:
-        """Return the menus of every n-th job of each block, with the room `base` leaves and `base` for `least`."""
+        """Return every n-th job of each block, with the room that `base` leaves and `base` for `least`."""
         blocks = (
             [block.subset(np.arange(0, block.size, stride)) for block in self.blocks]
             if stride > 1

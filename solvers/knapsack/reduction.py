@@ -2,8 +2,8 @@
 
 At a multiplier lambda the *loss* of option i of job j is ``L_j - (v_ji - lambda u_ji) >= 0`` with
 ``L_j = max_i (v_ji - lambda u_ji)``. By weak duality a choice of value V has
-``L(lambda) - V = sum of its losses + lambda * unused capacity``: an option whose own loss exceeds the gap of a
-known choice is in no better one.
+``L(lambda) - V = sum of its losses + lambda * unused capacity``: an option whose own loss exceeds the gap
+of a known choice is in no better one.
 """
 
 from __future__ import annotations
@@ -208,12 +208,13 @@ def _ordered(
     value: NDArray[np.float64],
     is_base: NDArray[np.bool_],
 ) -> Core:
-    """Order entries within their group by loss, the base first, and groups by second loss, equal menus together."""
+    """Order entries by loss within their group, the base first, and groups by their second loss."""
     start, group = _groups(block, job)
     order = np.lexsort((deviation, loss, ~is_base, group))
     second = loss[order][start + 1]
     # Scattered, so that groups of equal second loss do not all pull the same way; equal menus stay together.
-    signature = np.modf(np.add.reduceat(0.618 * loss[order] + deviation[order], start) * 0.6180339887)[0]
+    total = np.add.reduceat(0.618 * loss[order] + deviation[order], start)
+    signature = np.mod(total * 0.6180339887, 1.0)
     rank = np.lexsort((signature, second))
     counts = np.diff(np.append(start, order.size))[rank]
     starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
@@ -244,8 +245,9 @@ def charged(core: Core, menus: Menus, wanted: Columns, charge: float) -> Core:
     is_base = np.zeros(loss.size, dtype=np.bool_)
     is_base[origin] = True
     return _ordered(
-        menus, core.multiplier, core.columns(origin), core.rounding, core.block[groups], core.job[groups], core.column,
-        loss - lowest[groups], core.deviation - core.deviation[origin][groups], core.value, is_base,
+        menus, core.multiplier, core.columns(origin), core.rounding, core.block[groups], core.job[groups],
+        core.column, loss - lowest[groups], core.deviation - core.deviation[origin][groups],
+        core.value, is_base,
     )  # fmt: skip
 
 
@@ -278,7 +280,7 @@ def _undominated(
 def _slopes(
     loss: NDArray[np.float64], deviation: NDArray[np.int64], start: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return, per group, the least loss per unit that it and later groups ask to use more, and to use less."""
+    """Return, per group, the least loss per unit of use that it and later groups gain, and give back."""
     ends = []
     for direction in (1, -1):
         towards = np.where(direction * deviation > 0, np.abs(deviation).astype(np.float64), 0.0)

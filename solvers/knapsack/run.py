@@ -20,8 +20,8 @@ from apportion.solvers.knapsack.reduction import charged, reduce
 
 __all__ = ["Run"]
 
-_CAPS = (1 << 12, 1 << 16, 1 << 23)
-"""Most states held in the first, second and last search of the core: narrow searches find good choices soon."""
+_CAPS = (1 << 12, 1 << 16, 1 << 19)
+"""Most states held in the first, second and last search of the core: a narrow one finds good choices soon."""
 _WORTH_A_TRY = 20_000
 """Options from which on a small core is searched before all menus are reduced."""
 _TRIED_OPTIONS = 1 << 17
@@ -88,7 +88,7 @@ class Run:
         return stopped if stopped is not None else self._close()
 
     def _try_a_few_jobs(self) -> None:
-        """Search a small core first: a good choice found there makes the reduction of all menus a deep one."""
+        """Search a small core first: a good choice found there lets the reduction cut deep."""
         menus = self._menus
         options = sum(block.value.size for block in menus.blocks)
         if options < _WORTH_A_TRY:
@@ -250,7 +250,7 @@ class Run:
 
     def _close_enough(self) -> bool:
         gap = self._loss - self._floor + (self._rounding() if self._options.gap > 0 else 0.0)
-        return 0 < self._options.gap and gap <= self._options.gap * max(abs(self._objective()), 1e-9)
+        return self._options.gap > 0 and gap <= self._options.gap * max(abs(self._objective()), 1e-9)
 
     def _accept(self, columns: Columns, loss: float) -> None:
         self.incumbent = columns

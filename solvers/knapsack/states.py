@@ -16,6 +16,8 @@ __all__ = ["Dense", "Sparse", "States"]
 
 _NEARNESS = 1e-2
 """Share of the capacity's price that a unit of distance from the room weighs when states must be dropped."""
+_WINDOW = 8
+"""A window may hold this many times the states of a list: it costs that much less to advance."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +53,11 @@ class Dense:
     def nbytes(self) -> int:
         """How much memory they take."""
         return self.loss.nbytes
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds that one option of one state may take, on the safe side."""
+        return 5e-9
 
     def advanced(self, shifts: list[int], losses: list[float]) -> Self:
         """Return the states after one more group takes one of its options, the first of which is free."""
@@ -90,7 +97,7 @@ class Dense:
         return bound
 
     def trimmed(self, limit: float, rise: float, fall: float, cap: int) -> tuple[Self, float]:
-        """Return the states that may end below `limit`, and the least bound among those dropped for `cap` alone."""
+        """Return the states that may end below `limit`, and the least bound of those dropped for `cap`."""
         bound = self.bounds(rise, fall)
         alive = bound < limit
         first = int(alive.argmax())
@@ -98,6 +105,7 @@ class Dense:
             return type(self)(self.low, self.loss[:0], self.room, self.price), np.inf
         last = alive.size - int(alive[::-1].argmax())
         dropped = np.inf
+        cap *= _WINDOW
         if last - first > cap:
             start = min(max(self.room - self.low - cap // 2, first), last - cap)
             for cut in (bound[first:start], bound[start + cap : last]):
@@ -156,6 +164,11 @@ class Sparse:
         """How much memory they take."""
         return 2 * self.loss.nbytes
 
+    @property
+    def seconds_each(self) -> float:
+        """Seconds that one option of one state may take, on the safe side."""
+        return 2e-7
+
     def advanced(self, shifts: list[int], losses: list[float]) -> Self:
         """Return the states after one more group takes one of its options, the first of which is free."""
         deviation = (np.array(shifts)[:, None] + self.deviation).ravel()
@@ -189,12 +202,12 @@ class Sparse:
         return bound
 
     def trimmed(self, limit: float, rise: float, fall: float, cap: int) -> tuple[Self, float]:
-        """Return the states that may end below `limit`, and the least bound among those dropped for `cap` alone."""
+        """Return the states that may end below `limit`, and the least bound of those dropped for `cap`."""
         bound = self.bounds(rise, fall)
         alive = np.flatnonzero(bound < limit)
         dropped = np.inf
         if alive.size > cap:
-            # Among equal bounds, and these are the rule where options tie, the states nearest the room finish first.
+            # Bounds are equal where options tie: then the states nearest the room finish first.
             away = np.abs(self.deviation[alive] - self.room)
             order = np.argpartition(bound[alive] + _NEARNESS * self.price * away, cap)
             dropped = float(bound[alive[order[cap:]]].min())
@@ -210,7 +223,7 @@ class Sparse:
             return self
         low = int(self.deviation[0])
         span = int(self.deviation[-1]) - low + 1
-        if span > min(16 * size, cap):
+        if span > min(16 * size, cap * _WINDOW):
             return self
         loss = np.full(span, np.inf)
         loss[self.deviation - low] = self.loss

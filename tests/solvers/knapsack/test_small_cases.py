@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.oracles import enumerate_knapsack
+from tests.strategies import knapsacks
 
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.knapsack import dense_dp, dual, engine, greedy
-from tests.oracles import enumerate_knapsack
-from tests.strategies import knapsacks
 
 
 def random_model(rng: np.random.Generator, max_jobs: int = 5, max_options: int = 5) -> MultipleChoiceKnapsack:

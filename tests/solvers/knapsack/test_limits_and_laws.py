@@ -1,0 +1,187 @@
+"""Limits are kept, bounds hold at every stop, answers repeat, and what must not matter does not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from apportion.models import MultipleChoiceKnapsack
+from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.knapsack import dense_dp, engine, run
+
+
+def stubborn(jobs: int = 300, seed: int = 0) -> MultipleChoiceKnapsack:
+    """Values that differ from a multiple of the use by random cents, and uses too scattered for a window."""
+    rng = np.random.default_rng(seed)
+    uses = rng.integers(10**9, 2 * 10**9, (jobs, 10))
+    values = uses * 1e-6 + rng.integers(0, 40, (jobs, 10)) * 7.3
+    capacity = int(uses.mean(axis=1).sum())
+    return MultipleChoiceKnapsack.from_arrays(
+        values.ravel(), uses.ravel(), np.arange(jobs + 1) * 10, [capacity]
+    )
+
+
+def assert_honest(model: MultipleChoiceKnapsack, outcome: Outcome) -> None:
+    """A feasible choice, its true objective, and a bound that no choice beats by exact arithmetic."""
+    assert outcome.point is not None and outcome.objective is not None
+    report = model.check(outcome.point)
+    assert report.feasible and report.objective == outcome.objective
+    if outcome.bound is not None:
+        sign = 1 if model.sense == "maximize" else -1
+        assert sign * outcome.bound >= sign * outcome.objective
+
+
+@pytest.mark.parametrize("limit", [0.002, 0.01, 0.05, 0.3])
+def test_the_clock_is_kept(limit: float) -> None:
+    late = []
+    for seed in range(4):
+        model = stubborn(seed=seed)
+        began = perf_counter()
+        outcome = engine.solve(model, SolveOptions(time_limit=limit), None)
+        late.append(perf_counter() - began - limit)
+        assert_honest(model, outcome)
+        assert outcome.termination in (Termination.TIME_LIMIT, Termination.OPTIMAL)
+    assert min(late) < 0.1
+
+
+@pytest.mark.parametrize("work", [1.0, 1e3, 1e5])
+def test_a_work_limit_gives_the_same_answer_every_time(work: float) -> None:
+    model = stubborn(40)
+    outcomes = [engine.solve(model, SolveOptions(work_limit=work, deterministic=True), None) for _ in range(2)]
+    first, second = outcomes
+    assert_honest(model, first)
+    assert first.termination is second.termination
+    assert first.point is not None and second.point is not None
+    assert first.point.tobytes() == second.point.tobytes()
+    assert first.bound == second.bound
+    optimum = engine.solve(model, SolveOptions(work_limit=3e6), None)
+    assert optimum.objective is not None and first.bound is not None and first.objective is not None
+    assert first.bound >= optimum.objective >= first.objective
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_at_every_stop_hold_for_the_optimum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, width = 12, 6
+    uses = rng.integers(1, 200, jobs * width)
+    values = uses + rng.normal(0, 3, jobs * width)
+    model = MultipleChoiceKnapsack.from_arrays(
+        values if seed % 2 else -values,
+        uses,
+        np.arange(jobs + 1) * width,
+        [int(uses.sum() // (2 * width))],
+        required=rng.random(jobs) < 0.5,
+        sense="maximize" if seed % 2 else "minimize",
+    )
+    best = dense_dp.solve(model, SolveOptions(), None)
+    if best.point is None:
+        assert engine.solve(model, SolveOptions(), None).termination is Termination.INFEASIBLE
+        return
+    optimum = sum((Fraction(float(model.values[row])) for row in best.point if row >= 0), Fraction(0))
+    sign = 1 if seed % 2 else -1
+    for options in (
+        *(SolveOptions(work_limit=limit) for limit in (1.0, 30.0, 300.0, 3000.0)),
+        *(SolveOptions(gap=gap) for gap in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)),
+    ):
+        outcome = engine.solve(model, options, None)
+        assert_honest(model, outcome)
+        assert outcome.bound is not None and outcome.objective is not None
+        if outcome.termination is Termination.OPTIMAL:
+            assert outcome.objective == pytest.approx(float(optimum), rel=1e-13)
+        else:
+            assert sign * Fraction(outcome.bound) >= sign * optimum
+        if outcome.termination is Termination.GAP_REACHED:
+            assert abs(outcome.bound - outcome.objective) <= options.gap * max(abs(outcome.objective), 1e-9)
+
+
+def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_CAPS", (2, 3))
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        uses = rng.integers(10**6, 10**7, 60)
+        model = MultipleChoiceKnapsack.from_arrays(
+            uses * 1e-3 + rng.normal(0, 50, 60), uses, np.arange(11) * 6, [int(uses.sum() // 6)]
+        )
+        outcome = engine.solve(model, SolveOptions(), None)
+        assert_honest(model, outcome)
+        assert outcome.termination in (Termination.OPTIMAL, Termination.MEMORY_LIMIT)
+        assert outcome.bound is not None
+        with monkeypatch.context() as wide:
+            wide.setattr(run, "_CAPS", (1 << 20,))
+            best = engine.solve(model, SolveOptions(), None)
+        assert best.termination is Termination.OPTIMAL and best.objective is not None
+        assert outcome.bound >= best.objective * (1 - 1e-14)
+        if outcome.termination is Termination.OPTIMAL:
+            assert outcome.objective == pytest.approx(best.objective, rel=1e-14)
+
+
+def test_incumbents_only_improve_and_an_error_in_the_callback_propagates() -> None:
+    model = stubborn(60)
+    seen: list[Incumbent] = []
+    outcome = engine.solve(model, SolveOptions(work_limit=1e6, on_incumbent=seen.append), None)
+    assert seen and outcome.objective is not None
+    objectives = [incumbent.objective for incumbent in seen]
+    assert objectives == sorted(objectives)
+    assert objectives[-1] == pytest.approx(outcome.objective, rel=1e-12)
+    assert all(i.bound is not None and i.bound >= outcome.objective for i in seen)
+
+    def fail(_: Incumbent) -> None:
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        engine.solve(model, SolveOptions(on_incumbent=fail), None)
+
+
+def test_an_interrupt_returns_the_incumbent() -> None:
+    def interrupt(_: Incumbent) -> None:
+        raise KeyboardInterrupt
+
+    model = stubborn(60)
+    outcome = engine.solve(model, SolveOptions(on_incumbent=interrupt), None)
+    assert outcome.termination is Termination.INTERRUPTED
+    assert_honest(model, outcome)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_laws(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, width = 30, 7
+    values, uses = rng.random((jobs, width)) * 50, rng.integers(0, 60, (jobs, width))
+    offsets = np.arange(jobs + 1) * width
+
+    def best(values: np.ndarray, uses: np.ndarray, capacity: int) -> float:
+        model = MultipleChoiceKnapsack.from_arrays(
+            values.ravel(), uses.ravel(), offsets, [capacity], required=False
+        )
+        outcome = engine.solve(model, SolveOptions(), None)
+        assert outcome.termination is Termination.OPTIMAL and outcome.objective is not None
+        return outcome.objective
+
+    capacities = [0, 100, 200, 300, 301, 302, 10**18]
+    found = [best(values, uses, capacity) for capacity in capacities]
+    assert found == sorted(found)
+    order = rng.permutation(jobs)
+    assert best(values[order], uses[order], 200) == pytest.approx(found[2], rel=1e-13)
+    for factor in (2.0**-90, 3e-25, 1e15):
+        assert best(values * factor, uses, 200) == pytest.approx(found[2] * factor, rel=1e-12)
+    mixed = values.copy()
+    mixed[0] = 1e18
+    mixed[1] *= 1e-30
+    assert best(mixed, uses, 10**9) == pytest.approx(1e18, rel=1e-9)
+
+
+def test_values_too_large_to_add_are_refused() -> None:
+    model = MultipleChoiceKnapsack.from_arrays([1e300, 1e300], [1, 1], [0, 1, 2], [2])
+    assert engine.solve(model, SolveOptions(), None).termination is Termination.NUMERICAL_ERROR
+
+
+def test_the_lowest_multiplier_counts_options_that_fit_nowhere() -> None:
+    model = MultipleChoiceKnapsack.from_arrays([5.0, 100.0], [2, 50], [0, 2], [10], required=False)
+    outcome = engine.solve(model, SolveOptions(), None)
+    assert outcome.objective == outcome.bound == 5.0
+    assert outcome.multipliers is not None
+    assert outcome.multipliers[0] == pytest.approx(95.0 / 48.0)
