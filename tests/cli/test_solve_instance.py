@@ -338,3 +338,49 @@ def test_progress_is_shown_on_a_terminal_only(small: Path, monkeypatch: pytest.M
     shown = call(main, small, terminal=True)
     assert "objective 12, bound 13" in shown.err
     assert "\x1b[3" not in shown.err  # NO_COLOR
+
+
+def test_ctrl_c_ends_a_running_solve_with_130_and_its_incumbent(tmp_path: Path, root: Path) -> None:
+    import signal
+    import time
+
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    uses = rng.integers(1, 60, (200, 5, 10)).tolist()
+    hard = {
+        "kind": "multiple_choice_knapsack",
+        "schema_version": "1",
+        "sense": "maximize",
+        "capacities": {f"c{k}": 1500 for k in range(10)},
+        "jobs": [
+            {
+                "id": f"j{job}",
+                "required": False,
+                "options": [
+                    {
+                        "id": f"o{i}",
+                        "value": 100.0 + row[0],
+                        "uses": {f"c{k}": use for k, use in enumerate(row)},
+                    }
+                    for i, row in enumerate(menu)
+                ],
+            }
+            for job, menu in enumerate(uses)
+        ],
+    }
+    path, began = tmp_path / "hard.json", time.perf_counter()
+    path.write_text(json.dumps(hard))
+    running = subprocess.Popen(
+        [sys.executable, "-c", SOLVE, str(path), "--json", "--time-limit", "40"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+    )
+    time.sleep(2.0)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, b"")
+    told = json.loads(out)
+    assert (told["termination"], told["check"]["feasible"]) == ("interrupted", True)
+    assert time.perf_counter() - began < 30
