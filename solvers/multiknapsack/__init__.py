@@ -1,1 +1,1 @@
-"""The multiple-choice knapsack with any number of capacities: multipliers, repair, beam search, reduced cores."""
+"""The multiple-choice knapsack with several capacities: multipliers, repair, beam search, reduced cores."""

@@ -1,8 +1,8 @@
-"""The search between the first incumbent and the limit: beam passes of growing width, neighbourhoods, core MIPs.
+"""The search from the first incumbent to the limit: beams of growing width, neighbourhoods, core MIPs.
 
-Passes over all jobs alternate with passes over a random part of them, the rest staying as in the incumbent. Widths
-grow while nothing improves. Every improvement lets reduced costs fix more options. When the menus left are few a
-general solver is given a share of the time to prove, a larger one each time.
+Passes over all jobs alternate with passes over a random part of them, the rest staying as in the incumbent.
+Widths grow while nothing improves. Every improvement lets reduced costs fix more options. When the menus
+left are few a general solver is given a share of the time to prove, a larger one each time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ _MEMORY = 12_000_000
 _PART = 60
 """Jobs of a neighbourhood to begin with."""
 _MIP_OPTIONS = 4_000
-_PATIENCE = 8.0
-"""Without a limit: seconds (of clock or estimate) to search on, twice those to the last improvement on top."""
+"""Cores of more options are not given to a general solver."""
+_HOPEFUL_OPTIONS = 250
+"""Cores of no more options are tried again, whatever came of the first attempt."""
+_PATIENCE = 15.0
+"""Without a limit: seconds to search on, thrice those to the last improvement on top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,6 @@ class Search:
         self._rate = 3e-7
         self._last_gain = budget.elapsed()
         self._next_mip = self._last_gain + 0.4
-        self._mip_tried = 0.0
 
     def run(self) -> Ending:
         """Search until something ends it."""
@@ -135,7 +137,9 @@ class Search:
         open_jobs = np.flatnonzero(np.diff(live.offsets) > 1)
         anchor = None if best.rows is None else live.locate(best.rows)
         usable = anchor is not None and bool((anchor >= 0).all())
-        partial = usable and open_jobs.size > self._part and bool(self._random.random() < _share(open_jobs.size))
+        partial = (
+            usable and open_jobs.size > self._part and bool(self._random.random() < _share(open_jobs.size))
+        )
         if self._tilt is None:
             self._tilt = freezing(live, self._weights)
         menus, jobs = live, np.arange(live.num_jobs)
@@ -203,9 +207,10 @@ class Search:
         share = max(0.5, elapsed)
         left = budget.remaining()
         if left is not None:
+            if self._last_gain < 0.3 * elapsed and elapsed > 0.4 * left:
+                # A proof is more likely than a gain: let it have the rest.
+                share = left
             share = min(share, left - 0.15)
-            if left - share < 1.5 and elapsed > 1.0:
-                share = left - 0.15
         anchor = None if best.rows is None else live.locate(best.rows)
         start = anchor if anchor is not None and bool((anchor >= 0).all()) else None
         answer = solve_core(
@@ -228,7 +233,9 @@ class Search:
         closed = 0.0
         if answer.bound is not None and best.value is not None and self._bound > best.value:
             closed = (self._bound - answer.bound) / (self._bound - best.value)
-        self._next_mip = budget.elapsed() * (1.7 if closed > 0.3 else 6.0)
+        # Cores that resist are left to the beam.
+        hopeful = closed > 0.3 or live.num_options <= _HOPEFUL_OPTIONS
+        self._next_mip = budget.elapsed() * (2.5 if hopeful else 50.0)
         return None
 
 

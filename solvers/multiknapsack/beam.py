@@ -1,13 +1,14 @@
 """Beam search over jobs, one layer per job, guided by the smoothed dual; without a cut it is an exact proof.
 
-A state is a partial choice: what is left of each capacity and the loss so far (how far below the Lagrangian bound the
-choice already is). Two states of equal loss differ in how well the rest can be steered to use up what is left: with
-mean m and covariance S of the undecided jobs' use (and of the slack) at temperature T, ending at residual r costs about
-``T/2 (r - m)' S^-1 (r - m)`` more. The states of least estimated loss survive.
+A state is a partial choice: what is left of each capacity and the loss so far (how far below the Lagrangian
+bound the choice already is). Two states of equal loss differ in how well the rest can be steered to use up
+what is left: with mean m and covariance S of the undecided jobs' use (and of the slack) at temperature T,
+ending at residual r costs about ``T/2 (r - m)' S^-1 (r - m)`` more. The states of least estimated loss
+survive.
 
-States go for good only for three reasons: no completion fits (smallest uses), none can beat the incumbent (the loss is
-a valid bound), or another state has used exactly as much at a smaller loss. If the beam was never full, the answer is
-proven: the best choice better than the incumbent, or that there is none.
+States go for good only for three reasons: no completion fits (smallest uses), none can beat the incumbent
+(the loss is a valid bound), or another state has used exactly as much at a smaller loss. If the beam was
+never full, the answer is proven: the best choice better than the incumbent, or that there is none.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def _lookahead(
     covariance += np.eye(num_caps) * (1e-12 * max(1.0, float(covariance[0].max())))
     inverse = np.linalg.inv(covariance) * (tilt.temperature / 2)
     # S^-1 = R R' with R from the Cholesky factor: distances become plain sums of squares.
-    steer = np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2)
+    steer = np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2).astype(np.float64)
     return steer, np.cumsum(centre[::-1], axis=0)[::-1], np.cumsum(least[::-1], axis=0)[::-1]
 
 

@@ -12,7 +12,7 @@ _SECONDS_PER_STATE = 2.5e-7
 _SECONDS_PER_LAYER = 1.5e-4
 _SECONDS_PER_NODE = 1e-2
 _CAUTION = 0.4
-"""Share of a time limit that estimated work may fill in deterministic mode, so that the clock stays a safety net."""
+"""Share of a time limit that estimated work may fill in deterministic mode: the clock is a safety net."""
 
 
 class Budget:
@@ -21,8 +21,8 @@ class Budget:
     Parameters
     ----------
     options
-        With `deterministic` every decision is taken on estimated seconds (states, layers and nodes counted at fixed
-        prices); a time limit then becomes a work limit below it, and the clock only a last resort.
+        With `deterministic` every decision is taken on estimated seconds (states, layers and nodes counted
+        at fixed prices); a time limit then becomes a work limit below it, and the clock only a last resort.
     margin
         Seconds kept back from the time limit for handing over the answer.
     """

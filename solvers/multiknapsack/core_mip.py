@@ -69,7 +69,9 @@ def solve_core(
 
     num, jobs, caps = menus.num_options, menus.num_jobs, menus.capacities.size
     rows, columns = np.nonzero(menus.uses)
-    pointer = np.concatenate((menus.offsets, num + np.cumsum(np.bincount(rows, minlength=caps)))).astype(np.int32)
+    pointer = np.concatenate((menus.offsets, num + np.cumsum(np.bincount(rows, minlength=caps)))).astype(
+        np.int32
+    )
     index = np.concatenate((np.arange(num), columns)).astype(np.int32)
     data = np.concatenate((np.ones(num), menus.uses[rows, columns]))
     solver = highspy.Highs()

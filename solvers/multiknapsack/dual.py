@@ -190,10 +190,10 @@ def solve_large(
     start: NDArray[np.float64] | None = None,
     late: Callable[[], bool] = lambda: False,
 ) -> tuple[Dual, Menus]:
-    """Minimise L over many options: on a sample of jobs, then over the options near the top, then check over all.
+    """Minimise L over many options: on a sample of jobs, then on the options near the top; check over all.
 
-    Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound is L over
-    the whole menus.
+    Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
+    is L over the whole menus.
     """
     jobs, options = menus.num_jobs, menus.num_options
     if options < _LARGE or jobs < 64:
@@ -202,7 +202,9 @@ def solve_large(
     if start is None:
         sample = np.arange(0, jobs, stride)
         share = sample.size / jobs
-        start = solve_dual(menus.part(sample, menus.capacities * share), gap=max(gap, 1e-5), late=late).multipliers
+        start = solve_dual(
+            menus.part(sample, menus.capacities * share), gap=max(gap, 1e-5), late=late
+        ).multipliers
     loss = menus.loss(start)
     near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
     kept = loss <= np.quantile(loss[:: max(1, options // 20_000)], near)
@@ -221,13 +223,11 @@ def solve_large(
     return replace(dual, bound=bound), top
 
 
-def multipliers(
-    model: MultipleChoiceKnapsack, *, gap: float = 1e-9
-) -> tuple[NDArray[np.float64], float]:
+def multipliers(model: MultipleChoiceKnapsack, *, gap: float = 1e-9) -> tuple[NDArray[np.float64], float]:
     """Return near-optimal multipliers [capacities] >= 0 and the bound they prove, in the model's own sense.
 
-    Where no choice can be feasible there is nothing to price: multipliers of 0 and the optimum over the empty set,
-    minus infinity when maximising, plus infinity when minimising.
+    Where no choice can be feasible there is nothing to price: multipliers of 0 and the optimum over the
+    empty set, minus infinity when maximising, plus infinity when minimising.
     """
     sign = 1.0 if model.sense == "maximize" else -1.0
     menus = build(model)

@@ -1,4 +1,4 @@
-"""The engine for any number of capacities: price, repair, stop if close enough, search on, prove where possible."""
+"""The engine for several capacities: price, repair, stop if close enough, search on, prove where possible."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ def solve(
     model
         The menus; any number of capacities, none included.
     options
-        With a time limit the call returns within it (building the search form of millions of options aside); without
-        one, when the optimum is proven, the gap is reached, or a bounded search is over.
+        With a time limit the call returns within it (building the search form of millions of options
+        aside); without one, when the optimum is proven, the gap is reached, or a bounded search is over.
     start
-        int64 [jobs], chosen rows (-1: none). A feasible start is never lost; any other is repaired if possible.
+        int64 [jobs], chosen rows (-1: none). A feasible start is never lost; any other is repaired if
+        possible.
 
     Returns
     -------
     Outcome
-        `point` holds the chosen rows. `multipliers` prove `bound` where `bound_source` is ``multipliers``; where it is
-        ``branch_and_bound`` the bound is a claim of the exhaustive part of the search, ``solver`` one of HiGHS.
+        `point` holds the chosen rows. `multipliers` prove `bound` where `bound_source` is ``multipliers``;
+        where it is ``branch_and_bound`` the bound is a claim of the exhaustive part of the search,
+        ``solver`` one of HiGHS.
     """
     budget = Budget(options)
     run = _Run(model, options, budget)
@@ -77,7 +79,9 @@ class _Run:
         """Run all phases and say how it ended."""
         best, model = self._best, self._model
         if start is not None:
-            self._start_used = bool(model.check(start).feasible) and best.offer(np.asarray(start, dtype=np.int64))
+            self._start_used = bool(model.check(start).feasible) and best.offer(
+                np.asarray(start, dtype=np.int64)
+            )
         if best.rows is None and not model.required.any():
             best.offer(np.full(model.num_jobs, -1, dtype=np.int64))
         menus = build(model)
@@ -85,11 +89,15 @@ class _Run:
             return Ending("proven", infeasible=True)
         self._mark("build")
         if menus.num_jobs == 0 or menus.num_capacities == 0:
-            rows = np.zeros(0, np.int64) if menus.num_jobs == 0 else menus.rows[menus.best_choice(menus.values)]
+            rows = (
+                np.zeros(0, np.int64) if menus.num_jobs == 0 else menus.rows[menus.best_choice(menus.values)]
+            )
             best.offer(rows)
             self._set_bound(np.zeros(model.num_capacities))
             return Ending("proven")
-        dual, top = solve_large(menus, gap=min(1e-8, 0.01 * self._options.gap) or 1e-8, late=self._budget.late)
+        dual, top = solve_large(
+            menus, gap=min(1e-8, 0.01 * self._options.gap) or 1e-8, late=self._budget.late
+        )
         if dual.infeasible:
             return Ending("proven", infeasible=True)
         self._set_bound(menus.expand(dual.multipliers, model.num_capacities))

@@ -64,7 +64,7 @@ class Master:
         self._count += 1
 
     def solve(self) -> tuple[NDArray[np.float64], float]:
-        """Return the scaled multipliers [capacities] >= 0 and the master's value; stops early if it stalls."""
+        """Return scaled multipliers [capacities] >= 0 and the master's value; stops early if it stalls."""
         columns = self._columns[:, : self._count]
         values = self._values[: self._count]
         scale = max(1.0, float(np.abs(values[self._size + 1 :]).max(initial=1.0)))

@@ -130,7 +130,7 @@ class Menus:
         return self.first_at(scores == self.largest(scores)[self.job])
 
     def loss(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64 [options] >= 0: how much worse than the menu's best each option is at these multipliers."""
+        """Return float64 [options] >= 0: how far below its menu's best an option is at these multipliers."""
         scores = self.values - weights @ self.uses
         return self.per_option(self.largest(scores)) - scores
 

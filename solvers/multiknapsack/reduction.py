@@ -1,4 +1,4 @@
-"""What can be left out before searching: dominated options, options too far below the bound; and the value grid."""
+"""What can be left out before searching: dominated and hopeless options; and the grid of values."""
 
 from __future__ import annotations
 

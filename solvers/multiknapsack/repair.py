@@ -1,8 +1,8 @@
 """From any choice to a feasible one: the swaps that lose least per relieved use, then whatever still fits.
 
-After the repair and fill steps of the primal heuristics in Kellerer, Pferschy and Pisinger, *Knapsack Problems*
-(2004), section 9.5, with Lagrangian losses as pseudo-utilities. Many swaps are made per sweep where many are due,
-so the number of sweeps stays small at any number of jobs.
+After the repair and fill steps of the primal heuristics in Kellerer, Pferschy and Pisinger, *Knapsack
+Problems* (2004), section 9.5, with Lagrangian losses as pseudo-utilities. Many swaps are made per sweep
+where many are due, so the number of sweeps stays small at any number of jobs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 from .menus import Menus, build
 
-__all__ = ["choice", "cheapest", "filled", "repaired"]
+__all__ = ["cheapest", "choice", "filled", "repaired"]
 
 _SWEEPS = 400
 
@@ -39,8 +39,8 @@ def choice(
     multipliers
         float64 [capacities] >= 0.
     start
-        int64 [jobs], chosen rows (-1: none), possibly infeasible: repaired instead of the multipliers' choice. A job
-        whose entry is not in its menu begins at what the multipliers prefer.
+        int64 [jobs], chosen rows (-1: none), possibly infeasible: repaired instead of the multipliers'
+        choice. A job whose entry is not in its menu begins at what the multipliers prefer.
     """
     menus = build(model)
     if menus is None:
@@ -72,8 +72,8 @@ def repaired(
 ) -> NDArray[np.int64] | None:
     """Swap options until every capacity holds; ``None`` if no single swap relieves any more (or it is late).
 
-    Each sweep takes every job's best swap (least loss per relieved use, overuse in shares of the capacities), sorts
-    them and makes about half of those that would be needed, one at least.
+    Each sweep takes every job's best swap (least loss per relieved use, overuse in shares of the
+    capacities), sorts them and makes about half of those that would be needed, one at least.
     """
     chosen = start.copy()
     capacities = menus.capacities
@@ -120,7 +120,7 @@ def filled(
     start: NDArray[np.int64],
     late: Callable[[], bool] = _never,
 ) -> NDArray[np.int64]:
-    """Make every single swap that gains and fits: first those the multipliers favour, then any by its gain."""
+    """Make every single swap that gains and fits: first those the multipliers favour, then any."""
     chosen = start.copy()
     scores = menus.values - weights @ menus.uses
     used = menus.used(chosen)
@@ -133,7 +133,9 @@ def filled(
             good = gain > tiny
             good &= menus.values > menus.values[chosen][menus.job] + tiny
             for k in range(menus.capacities.size):
-                good &= menus.uses[k] - menus.uses[k, chosen][menus.job] <= menus.capacities[k] - used[k] + 1e-9
+                good &= (
+                    menus.uses[k] - menus.uses[k, chosen][menus.job] <= menus.capacities[k] - used[k] + 1e-9
+                )
             candidates = np.flatnonzero(good)
             if candidates.size == 0:
                 break

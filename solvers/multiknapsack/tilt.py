@@ -1,14 +1,14 @@
 """The smoothed dual: a temperature under which every job draws its option, and capacities are met on average.
 
-At temperature T job j takes option i with probability proportional to ``exp((v_i - lambda . u_i) / T)`` and the
-slack of capacity k is exponential with mean ``T / lambda_k``. The multipliers for which the mean use plus the mean
-slack is the capacity minimise the strictly convex
+At temperature T job j takes option i with probability proportional to ``exp((v_i - lambda . u_i) / T)`` and
+the slack of capacity k is exponential with mean ``T / lambda_k``. The multipliers for which the mean use
+plus the mean slack is the capacity minimise the strictly convex
 
     lambda . C + T sum_j log sum_i exp((v_ji - lambda . u_ji) / T) - T sum_k log lambda_k
 
-(an entropic smoothing of the Lagrangian dual with a logarithmic barrier; as T falls it becomes the dual). It is
-minimised by Newton's method. The covariance of the draws tells how far the use of the jobs still to be decided can be
-steered and at what loss: that is what the beam search weighs its states with.
+(an entropic smoothing of the Lagrangian dual with a logarithmic barrier; as T falls it becomes the dual).
+It is minimised by Newton's method. The covariance of the draws tells how far the use of the jobs still to
+be decided can be steered and at what loss: that is what the beam search weighs its states with.
 """
 
 from __future__ import annotations
@@ -128,10 +128,11 @@ def tilted(menus: Menus, start: NDArray[np.float64], temperature: float) -> Tilt
 
 
 def log_count(menus: Menus, tilt: Tilt) -> float:
-    """Return the logarithm of how many feasible choices are about as good as a draw at this temperature.
+    """Return the logarithm of how many feasible choices are about as good as a draw.
 
-    The entropy of the draws less that of a normal law over total use and slack: the share of draws whose use meets
-    the capacities. Zero marks the temperature below which no choice is expected, that is, the optimum.
+    The entropy of the draws less that of a normal law over total use and slack: the share of draws whose
+    use meets the capacities. Zero marks the temperature below which no choice is expected, that is, the
+    optimum.
     """
     weighted = menus.uses * tilt.probability
     spread = weighted @ menus.uses.T - tilt.mean @ tilt.mean.T + np.diag(tilt.slack**2)
