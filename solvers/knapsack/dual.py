@@ -106,7 +106,10 @@ def solve_dual(menus: Menus, budget: Budget) -> DualPoint:
     """Solve the dual, or stop at the limits of `budget` with the multiplier reached."""
     around: tuple[float, float] = (0.0, 0.0)
     if sum(block.value.size for block in menus.blocks) >= _SAMPLE_FROM:
-        around = _sampled_bracket(menus, budget)
+        around = _sampled_bracket(menus)
+        if budget.exhausted() is not None:  # one sweep for a bound and, most likely, a choice that fits
+            columns = _best(menus.blocks, around[1])
+            return DualPoint(around[1], columns, columns, 1, False)
     sweeps = 1
     guess = around[0]
     columns = _best(menus.blocks, guess)
@@ -258,7 +261,7 @@ def _write_back(active: list[_Active] | list[_Active | None], low: Columns, high
             high[k][where] = a.high
 
 
-def _sampled_bracket(menus: Menus, budget: Budget) -> tuple[float, float]:
+def _sampled_bracket(menus: Menus) -> tuple[float, float]:
     """Return two multipliers that probably lie around the best one, from every n-th job."""
     options = sum(block.value.size for block in menus.blocks)
     stride = max(2, options // _SAMPLE_OPTIONS)
@@ -277,5 +280,5 @@ def _sampled_bracket(menus: Menus, budget: Budget) -> tuple[float, float]:
         if sample.used(low) <= sample.capacity:
             found.append(0.0)
             continue
-        found.append(_narrow(sample, low, 0.0, least, None, 0, budget).multiplier)
+        found.append(_narrow(sample, low, 0.0, least, None, 0, Budget(SolveOptions())).multiplier)
     return min(found), max(found)

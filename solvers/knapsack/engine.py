@@ -66,7 +66,7 @@ def solve(
             raw_status="the least uses of the required jobs exceed the capacity",
             seconds={"solve": perf_counter() - budget.started},
         )
-    if model.num_options and not float(np.abs(model.values).max()) < 1e150:
+    if model.num_options and max(float(model.values.max()), -float(model.values.min())) >= 1e150:
         return Outcome(
             termination=Termination.NUMERICAL_ERROR, raw_status="values of 1e150 and more would overflow"
         )

@@ -259,19 +259,12 @@ def _block(
 
 
 def _least(block: Block) -> NDArray[np.int64]:
-    """Return the columns of least use and, among these, of greatest value."""
+    """Return the columns of least use, the first among equals."""
     size, width = block.use.shape
     columns = np.empty(size, dtype=np.int64)
     step = max(1, _CHUNK // width)
     for start in range(0, size, step):
-        use = block.use[start : start + step]
-        column = use.argmin(axis=1)
-        least = use.ravel().take(np.arange(0, use.size, width) + column)
-        tied = np.flatnonzero(np.count_nonzero(use == least[:, None], axis=1) > 1)
-        if tied.size:
-            worth = np.where(use[tied] == least[tied, None], block.value[start : start + step][tied], -np.inf)
-            column[tied] = worth.argmax(axis=1)
-        columns[start : start + step] = column
+        block.use[start : start + step].argmin(axis=1, out=columns[start : start + step])
     return columns
 
 

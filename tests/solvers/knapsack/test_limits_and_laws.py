@@ -51,8 +51,8 @@ def test_the_clock_is_kept(limit: float) -> None:
 @pytest.mark.parametrize("work", [1.0, 1e3, 1e5])
 def test_a_work_limit_gives_the_same_answer_every_time(work: float) -> None:
     model = stubborn(40)
-    outcomes = [engine.solve(model, SolveOptions(work_limit=work, deterministic=True), None) for _ in range(2)]
-    first, second = outcomes
+    options = SolveOptions(work_limit=work, deterministic=True)
+    first, second = (engine.solve(model, options, None) for _ in range(2))
     assert_honest(model, first)
     assert first.termination is second.termination
     assert first.point is not None and second.point is not None
