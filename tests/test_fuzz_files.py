@@ -165,9 +165,11 @@ def judge(raw: bytes, done: Called) -> None:
     value = (allocation_value if instance["kind"] == "gap_filling" else choice_value)(instance, plan)
     scale = max(1.0, abs(value), magnitude(instance))
     assert math.isclose(objective, value, rel_tol=1e-9, abs_tol=1e-12 * scale)
-    assert told["termination"] == "optimal"
     assert best is not None
-    assert math.isclose(objective, best, rel_tol=1e-9, abs_tol=1e-12 * scale), (objective, float(best))
+    # Beside a value 1e6 times the others the proof may stay a hair open; then it must not be called optimal.
+    exact = told["termination"] == "optimal"
+    assert exact or (told["termination"] == "gap_reached" and told["gap"] <= 1e-6)
+    assert math.isclose(objective, best, rel_tol=1e-9 if exact else 1e-6, abs_tol=1e-12 * scale)
 
 
 def magnitude(tree: Any) -> float:
@@ -284,3 +286,25 @@ def best_choice(instance: dict[str, Any]) -> Fraction | None:
     if not values:
         return None
     return max(values) if instance["sense"] == "maximize" else min(values)
+
+
+FOREIGN = {
+    "orlib-mknap": b"2\n3 2 9\n5 4 3\n1 2 3\n3 2 1\n4 4\n2 1 0\n5 6\n1.5 2\n2\n",
+    "mmkp": b"2 2\n5 6\n2\n3 1 2\n4 2 2\n2\n1 1 1\n9 4 4\n",
+}
+
+
+@pytest.mark.parametrize("format", sorted(FOREIGN))
+def test_damaged_foreign_files_are_refused_or_answered_rightly(format: str) -> None:
+    codes = set()
+    for seed in range(150):
+        raw = mutated(FOREIGN[format], seed)
+        done = call(group, "convert", "-", "--format", format, stdin=raw)
+        codes.add(done.code)
+        assert "Traceback" not in done.err and "internal error" not in done.err, (seed, done.err)
+        assert done.code in (0, 3), (seed, done.err)
+        if done.code == 0 and len(raw) < 200:
+            solved = call(solve, "-", "--json", stdin=done.out.encode())
+            assert solved.code in (0, 4), (seed, solved.err)
+            judge(done.out.encode(), solved)
+    assert codes == {0, 3}

@@ -12,18 +12,24 @@ __all__ = ["OutputClosed", "check_target", "emit", "quiet_stdout", "say"]
 
 
 class OutputClosed(Exception):
-    """Nobody reads standard output any more; not an ``OSError``, which click answers by itself."""
+    """Standard output takes no more; the message is empty where its reader has simply gone.
+
+    It is no ``OSError``, because click would answer that by itself.
+    """
 
 
 def emit(data: bytes, path: str = "-") -> None:
     """Write data and a newline to a file, whole, or to standard output for ``-``."""
     if path == "-":
+        if sys.stdout is None:
+            raise OutputClosed("standard output is closed")
         stream = sys.stdout.buffer
         try:
             stream.write(data + b"\n")
             stream.flush()
-        except BrokenPipeError:
-            raise OutputClosed from None
+        except OSError as error:
+            told = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
+            raise OutputClosed(told) from None
         return
     from apportion.files import write_whole
 
@@ -45,7 +51,8 @@ def say(text: str) -> None:
 def quiet_stdout() -> Iterator[None]:
     """Send to standard error what native code, or a child process, prints on file descriptor 1."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         saved = os.dup(1)
     except (OSError, ValueError):  # standard output is closed: there is nothing to keep clean
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 import click
@@ -14,6 +13,7 @@ from apportion.errors import ApportionError, InvalidInstance
 __all__ = ["run"]
 
 _INTERNAL, _USAGE, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
+_WRONG_PATH = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _SHOWN_PROBLEMS = 50
 
 
@@ -33,10 +33,12 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
         code = command.main(
             args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
         )
-        sys.stdout.flush()
-    except (BrokenPipeError, OutputClosed):
+    except OutputClosed as closed:
         _silence_stdout()
-        return _BROKEN_PIPE
+        if not str(closed):
+            return _BROKEN_PIPE
+        _say(name, str(closed))
+        return _INTERNAL
     except (KeyboardInterrupt, click.Abort):
         _say(name, "interrupted")
         return _INTERRUPTED
@@ -68,7 +70,7 @@ def _failed(name: str, error: Exception) -> int:
         return error.exit_code
     if isinstance(error, OSError):
         _say(name, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
-        return _USAGE
+        return _USAGE if isinstance(error, _WRONG_PATH) else _INTERNAL
     if isinstance(error, MemoryError):
         _say(name, "out of memory")
         return _INTERNAL

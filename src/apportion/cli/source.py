@@ -46,6 +46,8 @@ def bytes_of(path: str) -> bytes:
     from apportion.reading import read_limited
 
     if path == "-":
+        if sys.stdin is None:
+            raise FileNotFoundError(None, "standard input is closed")
         return read_limited(sys.stdin.buffer)
     with Path(path).open("rb") as file:
         return read_limited(file)

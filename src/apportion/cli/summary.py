@@ -23,6 +23,8 @@ def summary(instance: Instance, told: Mapping[str, Any]) -> str:
         lines.extend(_allocation(instance, told["plan"]["allocation"]))
     elif isinstance(instance, MultipleChoiceKnapsackInstance):
         lines.extend(_choice(instance, told["plan"]["choice"]))
+    else:
+        lines.extend(_listed(told["plan"]))
     return "\n".join(lines)
 
 
@@ -88,6 +90,20 @@ def _choice(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, str]) -
     )
     yield from _table(rows, "<<<><")
     yield from _rest(len(instance.jobs), "jobs")
+
+
+def _listed(plan: Mapping[str, Any]) -> Iterable[str]:
+    """Return the first table of a plan of any other kind: what every job is given."""
+    name, given = next(iter(plan.items()))
+    rows = [("job", name), *((str(job), _value(value)) for job, value in list(given.items())[:_ROWS])]
+    yield from _table(rows, "<<")
+    yield from _rest(len(given), "jobs")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_plain(str(name))} {share:.4g}" for name, share in value.items())
+    return _plain(str(value))
 
 
 def _table(rows: Sequence[tuple[str, ...]], alignment: str) -> Iterable[str]:
