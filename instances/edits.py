@@ -23,6 +23,7 @@ from apportion.instances.multiple_choice_knapsack import (
 
 __all__ = [
     "MOST_NEW_NODES",
+    "Job",
     "add_jobs",
     "capacities",
     "change_capacity",

@@ -1,0 +1,96 @@
+"""What every capacity is worth at the plan: its price, one unit more and one unit fewer by re-solving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apportion.errors import ApportionError
+from apportion.explanation.plan_view import PlanView, difference
+from apportion.explanation.resolver import Resolver
+from apportion.explanation.result import CapacityWorth, Difference
+from apportion.explanation.submodel import with_capacities
+from apportion.explanation.variants import compiled, with_more
+from apportion.models.lagrangian import lagrangian_bound
+
+__all__ = ["capacity_worths"]
+
+
+def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tuple[CapacityWorth, ...]:
+    """Return the worth of every capacity.
+
+    One unit more changes the instance (for gap filling a node is added, and longer menus with it); one unit
+    fewer leaves the menus as they are, so a job that gives up a node pays for its rescaling.
+
+    Parameters
+    ----------
+    view
+        The plan.
+    resolver
+        Re-solves; each of its questions may take an equal share of the seconds left.
+    notes
+        Gets a line for what could not be shown.
+    """
+    model = view.model
+    used = model.used(view.rows)
+    worths = []
+    for k, name in enumerate(model.capacity_names):
+        share = 1.0 / (2 * (model.num_capacities - k))
+        capacity = int(model.capacities[k])
+        one_more, at_most = _one_more(view, name, resolver, share, notes)
+        worths.append(
+            CapacityWorth(
+                name=name,
+                capacity=capacity,
+                used=int(used[k]),
+                free=capacity - int(used[k]),
+                price=None if view.prices is None else float(view.prices[k]),
+                one_more=one_more,
+                one_more_at_most=at_most,
+                one_fewer=_one_fewer(view, k, resolver, 2 * share, notes),
+            )
+        )
+    return tuple(worths)
+
+
+def _one_more(
+    view: PlanView, name: str, resolver: Resolver, share: float, notes: list[str]
+) -> tuple[Difference | None, float | None]:
+    try:
+        wider = with_more(view.instance, {name: 1})
+    except ApportionError as error:
+        notes.append(f"one more unit of {name}: {error}")
+        return None, None
+    answer = resolver.solve(wider, view.solution, share)
+    worth = None
+    if answer is None or answer.plan is None:
+        notes.append(f"one more unit of {name} was not solved within the limit")
+    else:
+        worth = difference(answer, view.solution, view.sign)
+    return worth, _at_most(view, wider)
+
+
+def _at_most(view: PlanView, wider: Any) -> float | None:
+    """Return the bound of the same multipliers with the wider instance, less the objective."""
+    if view.prices is None or view.solution.objective is None:
+        return None
+    structure = compiled(wider)
+    bound = lagrangian_bound(structure.knapsack, view.prices, structure.value_error)
+    return None if bound is None else max(view.sign * (bound - view.solution.objective), 0.0)
+
+
+def _one_fewer(
+    view: PlanView, k: int, resolver: Resolver, share: float, notes: list[str]
+) -> Difference | None:
+    capacities = view.model.capacities.copy()
+    if capacities[k] == 0:
+        return None
+    capacities[k] -= 1
+    name = view.model.capacity_names[k]
+    still_fits = bool((view.model.used(view.rows) <= capacities).all())
+    answer = resolver.solve(with_capacities(view.model, capacities), view.rows if still_fits else None, share)
+    if answer is None or answer.plan is None:
+        infeasible = answer is not None and answer.termination.value == "infeasible"
+        told = "leaves nothing feasible" if infeasible else "was not solved within the limit"
+        notes.append(f"one unit fewer of {name} {told}")
+        return None
+    return difference(view.solution, answer, view.sign)

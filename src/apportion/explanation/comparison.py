@@ -1,0 +1,237 @@
+"""Two solutions side by side: what changes in the objective, for every job, and in the prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from apportion.explanation.result import Difference
+from apportion.explanation.variants import compiled, kind_for
+from apportion.formulations.protocol import KnapsackFormulation
+from apportion.outcome import Termination
+from apportion.solution import Solution
+
+__all__ = ["Comparison", "JobChange", "compare"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """One job before and after.
+
+    Attributes
+    ----------
+    job
+        Its name.
+    presence
+        ``"stays"``, ``"new"`` or ``"gone"``.
+    before, after
+        The option it has, ``None`` for none.
+    value_before, value_after
+        Its part of the objective, 0 where it is absent.
+    gain
+        By how much its part gets better (positive) or worse, in the instance's sense.
+    nodes_gained, nodes_lost
+        Nodes it has in one plan only, where the kind has nodes.
+    """
+
+    job: str
+    presence: Literal["stays", "new", "gone"]
+    before: str | None
+    after: str | None
+    value_before: float
+    value_after: float
+    gain: float
+    nodes_gained: tuple[str, ...] = ()
+    nodes_lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The plan before and after a change.
+
+    Attributes
+    ----------
+    kind, name, sense
+        Of the instance.
+    edits
+        The changes, in words.
+    termination_before, termination_after
+        Why the two solves ended.
+    objective_before, objective_after
+        ``None`` without a plan.
+    change
+        After less before, in the instance's units; ``None`` if either has no plan.
+    proven
+        Whether both objectives are proven optimal, and the change with them exact.
+    gain
+        By how much the optimum gets better, with bounds where it is not proven.
+    jobs
+        Every job whose option, value or nodes change, in the order of the instance, new ones last; empty if
+        either has no plan.
+    unchanged
+        How many jobs do not change.
+    prices_before, prices_after
+        Multipliers by capacity; ``None`` without any.
+    notes
+        What could not be shown.
+    before, after
+        The two solutions.
+    """
+
+    kind: str
+    name: str
+    sense: str
+    edits: tuple[str, ...]
+    termination_before: str
+    termination_after: str
+    objective_before: float | None
+    objective_after: float | None
+    change: float | None
+    proven: bool
+    gain: Difference | None
+    jobs: tuple[JobChange, ...]
+    unchanged: int
+    prices_before: Mapping[str, float] | None
+    prices_after: Mapping[str, float] | None
+    notes: tuple[str, ...] = ()
+    before: Solution | None = field(default=None, repr=False, compare=False)
+    after: Solution | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def winners(self) -> tuple[JobChange, ...]:
+        """The jobs that gain, the most first."""
+        return tuple(sorted((job for job in self.jobs if job.gain > 0), key=lambda job: -job.gain))
+
+    @property
+    def losers(self) -> tuple[JobChange, ...]:
+        """The jobs that lose, the most first."""
+        return tuple(sorted((job for job in self.jobs if job.gain < 0), key=lambda job: job.gain))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the solutions as plain dicts, lists, numbers and strings."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("before", "after")}
+        plain["gain"] = None if self.gain is None else asdict(self.gain)
+        plain["jobs"] = [
+            {**asdict(job), "nodes_gained": list(job.nodes_gained), "nodes_lost": list(job.nodes_lost)}
+            for job in self.jobs
+        ]
+        for name in ("edits", "notes"):
+            plain[name] = list(plain[name])
+        for name in ("prices_before", "prices_after"):
+            plain[name] = None if plain[name] is None else dict(plain[name])
+        plain["plan_before"] = None if self.before is None else _listed(self.before.plan)
+        plain["plan_after"] = None if self.after is None else _listed(self.after.plan)
+        return plain
+
+    def __str__(self) -> str:
+        from apportion.explanation.comparison_wording import told
+
+        return "\n".join(told(self))
+
+
+def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> Comparison:
+    """Set two solutions side by side.
+
+    Parameters
+    ----------
+    before, after
+        Solutions of two instances of one kind and sense.
+    edits
+        What was changed, in words.
+    """
+    first, second = compiled(before.instance), compiled(after.instance)
+    sign = 1.0 if second.knapsack.sense == "maximize" else -1.0
+    both = before.objective is not None and after.objective is not None
+    jobs = _changes(before, after, first, second, sign) if both else []
+    changed = tuple(job for job in jobs if _differs(job))
+    notes = [
+        f"there is no plan {when}: {solution.termination.value}"
+        for when, solution in (("before", before), ("after", after))
+        if solution.plan is None
+    ]
+    return Comparison(
+        kind=kind_for(after.instance).name,
+        name=str(getattr(after.instance, "name", "")),
+        sense=second.knapsack.sense,
+        edits=edits,
+        termination_before=before.termination.value,
+        termination_after=after.termination.value,
+        objective_before=before.objective,
+        objective_after=after.objective,
+        change=None if not both else float(after.objective) - float(before.objective),  # type: ignore[arg-type]
+        proven=before.termination is after.termination is Termination.OPTIMAL,
+        gain=_gain(before, after, sign) if both else None,
+        jobs=changed,
+        unchanged=len(jobs) - len(changed),
+        prices_before=before.certificate.multipliers,
+        prices_after=after.certificate.multipliers,
+        notes=tuple(notes),
+        before=before,
+        after=after,
+    )
+
+
+def _gain(before: Solution, after: Solution, sign: float) -> Difference:
+    from apportion.explanation.plan_view import difference
+
+    return difference(after, before, sign, least=None)
+
+
+def _changes(
+    before: Solution,
+    after: Solution,
+    first: KnapsackFormulation,
+    second: KnapsackFormulation,
+    sign: float,
+) -> list[JobChange]:
+    old, new = _shares(first, before.plan), _shares(second, after.plan)
+    old_nodes, new_nodes = _nodes(before.plan), _nodes(after.plan)
+    changes = []
+    for job in dict.fromkeys((*old, *new)):
+        option_before, value_before = old.get(job, (None, 0.0))
+        option_after, value_after = new.get(job, (None, 0.0))
+        held, holds = old_nodes.get(job, ()), new_nodes.get(job, ())
+        gain = sign * (value_after - value_before)
+        scale = max(abs(value_before), abs(value_after))
+        changes.append(
+            JobChange(
+                job=job,
+                presence="gone" if job not in new else "new" if job not in old else "stays",
+                before=option_before,
+                after=option_after,
+                value_before=value_before,
+                value_after=value_after,
+                gain=0.0 if abs(gain) <= 1e-12 * scale else gain,
+                nodes_gained=tuple(node for node in holds if node not in set(held)),
+                nodes_lost=tuple(node for node in held if node not in set(holds)),
+            )
+        )
+    return changes
+
+
+def _shares(structure: KnapsackFormulation, plan: Any) -> dict[str, tuple[str | None, float]]:
+    """Return the option and the value of every job in a plan."""
+    rows = structure.choice(plan)
+    assert rows is not None
+    values = structure.knapsack.values
+    return {
+        name: (None, 0.0) if row < 0 else (structure.option_name(row), float(values[row]))
+        for name, row in zip(structure.job_names(), rows.tolist(), strict=True)
+    }
+
+
+def _nodes(plan: Any) -> Mapping[str, tuple[str, ...]]:
+    allocation = plan.get("allocation") if isinstance(plan, Mapping) else None
+    return {} if allocation is None else {job: tuple(nodes) for job, nodes in allocation.items()}
+
+
+def _differs(job: JobChange) -> bool:
+    moved = bool(job.nodes_gained or job.nodes_lost)
+    return job.presence != "stays" or job.before != job.after or job.gain != 0.0 or moved
+
+
+def _listed(plan: Any) -> Any:
+    return plan.tolist() if isinstance(plan, np.ndarray) else plan

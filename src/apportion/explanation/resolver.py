@@ -1,0 +1,98 @@
+"""Re-solving variants of an instance within one budget of seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from apportion.api import solve
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.outcome import Termination
+from apportion.registry import Backend
+from apportion.solution import Solution
+
+__all__ = ["Resolver"]
+
+_ANY_PLAN = 1e9
+"""A relative gap that every plan meets."""
+
+
+class Resolver:
+    """Solves variants with one backend until its seconds are used up.
+
+    Parameters
+    ----------
+    backend
+        As in `apportion.solve`.
+    time_limit
+        Seconds for everything it solves together; ``None`` for no limit.
+    threads, seed
+        As in `apportion.solve`.
+
+    Attributes
+    ----------
+    solves
+        How many variants it has solved.
+    """
+
+    def __init__(
+        self,
+        backend: str | Backend = "auto",
+        time_limit: float | None = None,
+        threads: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self._backend = backend
+        self._threads = threads
+        self._seed = seed
+        self._end = None if time_limit is None else time.perf_counter() + time_limit
+        self.solves = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the seconds are used up."""
+        return self._end is not None and time.perf_counter() >= self._end
+
+    @property
+    def remaining(self) -> float | None:
+        """The seconds that are left, ``None`` without a limit."""
+        return None if self._end is None else max(self._end - time.perf_counter(), 0.0)
+
+    def solve(
+        self, variant: Any, warm_start: Any = None, share: float = 1.0, gap: float = 0.0
+    ) -> Solution | None:
+        """Solve a variant in at most a share of the seconds left; ``None`` if there are none.
+
+        Parameters
+        ----------
+        variant
+            An instance, or a bare knapsack.
+        warm_start
+            As in `apportion.solve`.
+        share
+            Largest part of the remaining seconds to spend.
+        gap
+            Relative gap at which to stop.
+        """
+        if self.exhausted:
+            return None
+        self.solves += 1
+        left = self.remaining
+        return solve(
+            variant,
+            backend=self._backend,
+            time_limit=None if left is None else max(left * share, 1e-3),
+            gap=gap,
+            threads=self._threads,
+            seed=self._seed,
+            warm_start=warm_start,
+        )
+
+    def feasible(self, model: MultipleChoiceKnapsack, share: float = 1.0) -> bool | None:
+        """Return whether a knapsack has any feasible choice, ``None`` if that was not settled in time."""
+        answer = self.solve(model, share=share, gap=_ANY_PLAN)
+        if answer is None:
+            return None
+        if answer.plan is not None:
+            return True
+        return False if answer.termination is Termination.INFEASIBLE else None

@@ -1,0 +1,63 @@
+"""Changed instances, whatever their kind: an instance is edited, a bare knapsack gets other arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from apportion import registry
+from apportion.arrays import ARRAYS, ArrayFormulation
+from apportion.errors import InvalidOption
+from apportion.explanation.submodel import held_to, with_capacities
+from apportion.formulations.protocol import KnapsackFormulation
+from apportion.instances import edits
+from apportion.instances.kinds import Kind, kind_of
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["compiled", "kind_for", "with_more", "without"]
+
+
+def kind_for(instance: Any) -> Kind:
+    """Return the kind of an instance or of a bare knapsack."""
+    return ARRAYS if isinstance(instance, MultipleChoiceKnapsack) else kind_of(instance)
+
+
+def compiled(instance: Any) -> KnapsackFormulation:
+    """Return the menus of an instance.
+
+    Raises
+    ------
+    InvalidOption
+        If its kind has no formulation as menus.
+    """
+    if isinstance(instance, MultipleChoiceKnapsack):
+        bare: Any = ArrayFormulation(instance)  # its plans are arrays, not objects
+        return cast(KnapsackFormulation, bare)
+    kind = kind_of(instance)
+    entry = registry.formulation(kind.name, None)
+    if entry.produces != "knapsack":
+        raise InvalidOption(f"instances of kind {kind.name} cannot be explained: they have no menus")
+    structure: KnapsackFormulation = entry.compile(instance)
+    return structure
+
+
+def with_more(instance: Any, additions: Mapping[str, int]) -> Any:
+    """Return the instance with more of some capacities."""
+    if isinstance(instance, MultipleChoiceKnapsack):
+        extra = [additions.get(name, 0) for name in instance.capacity_names]
+        return with_capacities(instance, instance.capacities + np.array(extra, dtype=np.int64))
+    for name, amount in additions.items():
+        instance = edits.change_capacity(instance, name, amount)
+    return instance
+
+
+def without(instance: Any, names: Sequence[str]) -> Any:
+    """Return the instance without some jobs (a bare knapsack keeps them, left out)."""
+    if isinstance(instance, MultipleChoiceKnapsack):
+        index = {name: job for job, name in enumerate(compiled(instance).job_names())}
+        for name in names:
+            instance = held_to(instance, index[name], -1)
+        return instance
+    return edits.remove_jobs(instance, names)

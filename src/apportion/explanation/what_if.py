@@ -1,0 +1,132 @@
+"""What if: the instance edited, solved before and after, and the two plans compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from apportion.errors import InvalidOption
+from apportion.explanation.comparison import Comparison, compare
+from apportion.explanation.resolver import Resolver
+from apportion.instances import edits
+from apportion.instances.edits import Job
+from apportion.instances.kinds import Instance
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.registry import Backend
+from apportion.solution import Solution
+
+__all__ = ["what_if"]
+
+
+def what_if(
+    instance: Instance,
+    *,
+    add_jobs: Iterable[Job] = (),
+    remove_jobs: Iterable[str] = (),
+    remove_nodes: Iterable[str] = (),
+    capacity: Mapping[str, int] | None = None,
+    pin: Mapping[str, int | str] | None = None,
+    unpin: Iterable[str] = (),
+    solution: Solution | None = None,
+    backend: str | Backend = "auto",
+    time_limit: float | None = 20.0,
+    threads: int = 1,
+    seed: int = 0,
+) -> Comparison:
+    """Solve an instance as it is and with some changes, and say who wins, who loses and by how much.
+
+    The changes apply in this order: lift pins, remove jobs, remove nodes, change capacities, add jobs, pin.
+
+    Parameters
+    ----------
+    instance
+        An instance.
+    add_jobs
+        New jobs.
+    remove_jobs, unpin
+        Job ids.
+    remove_nodes
+        Node names.
+    capacity
+        Capacity name to units more (positive) or fewer; for gap filling ``idle_nodes``.
+    pin
+        Job id to the option it must get (an option id or a node count).
+    solution
+        The solution before, if it is known.
+    backend, threads, seed
+        As in `apportion.solve`, for both solves.
+    time_limit
+        Seconds for both solves together.
+
+    Raises
+    ------
+    InvalidInstance
+        If something that is named does not exist, or the changed instance is not valid.
+    InvalidOption
+        If the instance is a bare knapsack, whose jobs have no names.
+
+    Examples
+    --------
+    >>> import apportion
+    >>> from apportion.explanation import what_if
+    >>> instance = apportion.MultipleChoiceKnapsackInstance(
+    ...     "1", "maximize", {"gpu": 2},
+    ...     tuple(
+    ...         apportion.KnapsackJob(name, (apportion.KnapsackOption("2gpu", value, {"gpu": 2}),), False)
+    ...         for name, value in (("a", 3.0), ("b", 2.0))
+    ...     ),
+    ... )
+    >>> comparison = what_if(instance, capacity={"gpu": 2})
+    >>> comparison.change, [job.job for job in comparison.winners]
+    (2.0, ['b'])
+    """
+    if isinstance(instance, MultipleChoiceKnapsack):
+        raise InvalidOption("what-if needs an instance with named jobs, not a bare MultipleChoiceKnapsack")
+    changed, told = _edited(
+        instance,
+        tuple(add_jobs),
+        tuple(remove_jobs),
+        tuple(remove_nodes),
+        dict(capacity or {}),
+        dict(pin or {}),
+        tuple(unpin),
+    )
+    resolver = Resolver(backend, time_limit, threads, seed)
+    before = solution or resolver.solve(instance, share=0.5)
+    assert before is not None
+    after = resolver.solve(changed, warm_start=before)
+    if after is None:  # the first solve took all the time: the second one still gets a moment
+        after = Resolver(backend, 1e-3, threads, seed).solve(changed, warm_start=before)
+    assert after is not None
+    return compare(before, after, told)
+
+
+def _edited(
+    instance: Instance,
+    new_jobs: tuple[Job, ...],
+    old_jobs: tuple[str, ...],
+    old_nodes: tuple[str, ...],
+    capacity: dict[str, int],
+    pins: dict[str, int | str],
+    loose: tuple[str, ...],
+) -> tuple[Any, tuple[str, ...]]:
+    told = []
+    if loose:
+        instance = edits.unpin(instance, loose)
+        told += [f"{job} is not pinned" for job in loose]
+    if old_jobs:
+        instance = edits.remove_jobs(instance, old_jobs)
+        told += [f"{job} is removed" for job in old_jobs]
+    if old_nodes:
+        instance = edits.remove_nodes(instance, old_nodes)
+        told += [f"node {node} is removed" for node in old_nodes]
+    for pool, delta in capacity.items():
+        instance = edits.change_capacity(instance, pool, delta)
+        told.append(f"{pool} {delta:+d}")
+    if new_jobs:
+        instance = edits.add_jobs(instance, new_jobs)
+        told += [f"{job.id} is added" for job in new_jobs]
+    if pins:
+        instance = edits.pin(instance, pins)
+        told += [f"{job} is pinned to {option}" for job, option in pins.items()]
+    return instance, tuple(told)

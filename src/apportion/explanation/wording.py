@@ -1,0 +1,187 @@
+"""An explanation in words an administrator understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from apportion.explanation.result import (
+    CapacityWorth,
+    Conflict,
+    Explanation,
+    JobWorth,
+    OptionWorth,
+    Relaxation,
+    Rival,
+)
+from apportion.explanation.words import Words, added, amount, plain, words_of
+
+__all__ = ["told"]
+
+_NAMES = 12
+
+
+def told(explanation: Explanation) -> Iterator[str]:
+    """Yield the lines of an explanation."""
+    words = words_of(explanation.kind, explanation.sense)
+    title = f"{explanation.kind} {plain(explanation.name)}".rstrip()
+    if explanation.feasible:
+        assert explanation.objective is not None
+        yield f"{title}: {explanation.termination}, objective {amount(explanation.objective)}{words.value}"
+    elif explanation.feasible is False:
+        yield f"{title}: no plan is feasible"
+    else:
+        yield f"{title}: {explanation.termination}, no plan"
+    for conflict in explanation.conflicts:
+        yield ""
+        yield from _conflict(conflict)
+    if explanation.relaxations:
+        yield ""
+        yield "the cheapest ways out:"
+        for relaxation in explanation.relaxations:
+            yield f"  {_relaxation(relaxation)}"
+    for capacity in explanation.capacities:
+        yield ""
+        yield from _capacity(capacity, words)
+    single = explanation.capacities[0] if len(explanation.capacities) == 1 else None
+    for job in explanation.jobs:
+        yield ""
+        yield from _job(job, single, words)
+    if explanation.notes:
+        yield ""
+        yield from (f"note: {plain(note)}" for note in explanation.notes)
+
+
+def _conflict(conflict: Conflict) -> Iterator[str]:
+    over = f" and {_listed(conflict.capacities)}" if conflict.capacities else ""
+    yield f"in conflict: {_listed(conflict.jobs)}{over}"
+    yield f"  {plain(conflict.reason)}"
+    if conflict.smallest:
+        yield "  no conflict has fewer members"
+    elif conflict.irreducible:
+        yield "  without any one of them there would be no conflict among the others"
+    if conflict.undecided:
+        yield f"  kept without a decision, for want of time: {_listed(conflict.undecided)}"
+
+
+def _relaxation(relaxation: Relaxation) -> str:
+    if relaxation.kind == "add_capacity":
+        way = f"add {added(relaxation.add)}"
+    else:
+        way = f"leave out {_listed(relaxation.leave_out)}"
+    cheapest = "the least that helps" if relaxation.minimal else "not shown to be the least"
+    verified = "verified by re-solving" if relaxation.verified else relaxation.note or "not verified"
+    return f"{way} ({cheapest}; {verified})"
+
+
+def _capacity(capacity: CapacityWorth, words: Words) -> Iterator[str]:
+    unit = words.unit(capacity.name)
+    free = f"{capacity.free:,d} free" if capacity.free else "none free"
+    yield f"{plain(capacity.name)}: {capacity.used:,d} of {capacity.capacity:,d} used, {free}"
+    if capacity.price is not None:
+        price = f"{amount(capacity.price)}{words.value} a {unit}"
+        yield f"  price: {price} (the slope of the bound over many units)"
+    if capacity.one_more is not None:
+        most = ""
+        if capacity.one_more_at_most is not None:
+            most = f"; the prices alone say at most {amount(capacity.one_more_at_most)}"
+        worth = words.difference(capacity.one_more)
+        yield f"  one more {unit} {words.gains} {worth} (by re-solving{most})"
+    if capacity.one_fewer is not None:
+        yield f"  one {unit} fewer costs {words.difference(capacity.one_fewer)} (by re-solving)"
+
+
+def _job(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterator[str]:
+    chosen = job.chosen
+    yield f"{plain(job.job)} gets {words.option(chosen.option)}{_at_prices(chosen, words)}"
+    if job.idle:
+        yield from _entry(job, single, words)
+    if words.nodes and single is not None and single.price is not None:
+        yield from _next_node(job, single.price, words)
+    for title, rival in (("runner-up", job.runner_up), ("asked about", job.asked)):
+        if rival is not None:
+            yield from _rival(title, rival, chosen, words)
+
+
+def _at_prices(worth: OptionWorth, words: Words) -> str:
+    if worth.option is None:
+        return ""
+    verb = "worth" if words.maximizes else "costs"
+    text = f": {verb} {amount(worth.value)}{words.value}"
+    if worth.pays is not None and worth.net is not None:
+        text += f", pays {amount(worth.pays)} for {words.uses(worth)}, net worth {amount(worth.net)}"
+    return text
+
+
+def _entry(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterator[str]:
+    if job.enters_at_price is not None and single is not None and single.price is not None:
+        unit, price = words.unit(single.name), single.price
+        if job.enters_at_price < price:
+            yield (
+                f"  a {unit} is worth {amount(price)}{words.value} to the others; the price would have to "
+                f"fall to {amount(job.enters_at_price)} before this job pays for any"
+            )
+        else:
+            yield (
+                f"  it could pay up to {amount(job.enters_at_price)}{words.value} a {unit}, the price is "
+                f"{amount(price)}; but it finds no room beside the others"
+            )
+    elif job.enters_at is not None:
+        if job.enters_at < 1:
+            share = f"{100 * job.enters_at:.4g} % of what they are"
+            yield f"  all prices would have to fall to {share} before an option of it pays"
+        else:
+            yield "  at these prices it would pay, but it finds no room beside the others"
+    elif job.runner_up is not None:
+        yield "  no option of it gains anything, whatever the price"
+
+
+def _next_node(job: JobWorth, price: float, words: Words) -> Iterator[str]:
+    own, step = int(job.chosen.option or 0), job.step_up
+    if step is None or step.option is None or job.idle:
+        return
+    more = int(step.option) - own
+    gain = step.value - job.chosen.value
+    which = f"a {_ordinal(own + 1)}" if more == 1 else f"{more} more nodes, the next count it may have,"
+    worth = f"{amount(price)}{words.value} at the margin"
+    costs = f"a node is worth {worth}" if more == 1 else f"{more} nodes are worth {amount(more * price)}"
+    if gain <= 0:
+        yield f"  {which} would add nothing"
+    elif gain < more * price:
+        yield f"  {which} would add {amount(gain)}{words.value}, but {costs}"
+    else:
+        yield f"  {which} would add {amount(gain)}{words.value}, and {costs}; it does not fit the rest"
+
+
+def _rival(title: str, rival: Rival, chosen: OptionWorth, words: Words) -> Iterator[str]:
+    name = words.option(rival.worth.option)
+    if rival.worth.option == chosen.option:
+        yield f"  {title}: {name} is what it gets"
+        return
+    yield f"  {title}: {name}{_at_prices(rival.worth, words)}"
+    change = "more" if words.maximizes else "less"
+    if rival.estimate is not None:
+        if rival.estimate >= 0:
+            yield f"    at the prices it falls short by {amount(rival.estimate)}{words.value}"
+        else:
+            yield f"    at the prices alone it would be better by {amount(-rival.estimate)}{words.value}"
+    if rival.needed is not None:
+        needs = words.difference(rival.needed)
+        if rival.needed.exact == 0:
+            yield "    an equally good plan has it (by re-solving)"
+        elif words.maximizes:
+            yield f"    to win it would have to be worth {needs} {change} (by re-solving)"
+        else:
+            yield f"    to win it would have to cost {needs} {change} (by re-solving)"
+    elif rival.possible is False:
+        yield "    no plan can have it"
+
+
+def _ordinal(number: int) -> str:
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    suffix = "th" if number % 100 in (11, 12, 13) else ends.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(plain(name) for name in names[:_NAMES]) + more
