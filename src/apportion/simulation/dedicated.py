@@ -23,7 +23,9 @@ __all__ = ["dedicated_makespan", "dedicated_rate", "efficiency"]
 _OPTIONS = SolveOptions(time_limit=None)
 
 
-def efficiency(jobs: Workload, trainers: int, nodes: float, makespan_s: float, start_s: float) -> float | None:
+def efficiency(
+    jobs: Workload, trainers: int, nodes: float, makespan_s: float, start_s: float
+) -> float | None:
     """Return the makespan on a dedicated pool of `nodes` nodes divided by `makespan_s`.
 
     Parameters

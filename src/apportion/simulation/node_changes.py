@@ -87,9 +87,8 @@ def node_changes(
     if not 1 <= size <= total:
         raise InvalidOption(f"nodes must be from 1 to {total}, not {num_nodes}")
     if not trace.first_s <= begin < end <= trace.last_s:
-        raise InvalidOption(
-            f"the span must lie within {trace.first_s:.12g} to {trace.last_s:.12g} s, not {begin:.12g} to {end:.12g}"
-        )
+        whole = f"{trace.first_s:.12g} to {trace.last_s:.12g} s"
+        raise InvalidOption(f"the span must lie within {whole}, not be {begin:.12g} to {end:.12g}")
     inside = (trace.node < size) & (trace.end_s > begin) & (trace.start_s < end)
     node, start, stop = trace.node[inside], trace.start_s[inside], trace.end_s[inside]
     touching = np.flatnonzero((node[1:] == node[:-1]) & (start[1:] == stop[:-1]))

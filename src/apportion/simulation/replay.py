@@ -4,10 +4,10 @@ The accounting is that of BFTrainer's replayer (arXiv:2106.12091), job for job. 
 
 1. a job makes (time since the last step) x (its rate), less the rescale charge of the last step;
 2. a job that loses nodes is charged ``down_s`` x (its rate before), once per step; it keeps the other nodes;
-3. jobs with all their samples leave, what they made beyond is taken off: completion is noticed at steps only;
+3. jobs with all their samples leave, the excess is taken off: completion is noticed at steps only;
 4. nodes join; submitted jobs are admitted first come first served, at most `trainers` at a time;
-5. the policy decides; growing charges ``up_s``, shrinking ``down_s``, times the rate before (after step 2, and 0
-   below the job's minimum: starting is free). Only the very first map is charged ``up_s`` times the new rate.
+5. the policy decides; growing charges ``up_s``, shrinking ``down_s``, times the rate before (after step 2, and
+   0 below the job's minimum: starting is free). Only the very first map is charged ``up_s`` x the new rate.
 
 A plan is used only if it passes `apportion.policies.view.check_plan`.
 """
@@ -93,7 +93,8 @@ class Replay:
         self._wake_s: float | None = None
         self._first = True
         self._idle = 0
-        self._admit_into(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
+        self._charge = np.zeros(0)
+        self._admit_into(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), self._charge)
         self._held = np.zeros(0, dtype=np.int64)
         self._stall_s = np.zeros(0)
 
@@ -101,6 +102,13 @@ class Replay:
     def finished(self) -> bool:
         """Whether every job of a finite workload is done."""
         return not self.jobs.endless and self._next_job >= self.jobs.num_jobs and not self._job.size
+
+    def progress(self) -> NDArray[np.float64]:
+        """Return float64 [jobs], the share of its work that every job of a finite workload has done."""
+        share = np.where(np.isnan(self.completed_s), 0.0, 1.0)
+        if not self.jobs.endless:
+            share[self._job] = np.clip(self._done / np.maximum(self._work, 1e-300), 0.0, 1.0)
+        return share
 
     def run(self, until_s: float | None = None, steps: int | None = None) -> Totals:
         """Go on until the jobs are done, the record ends, or a limit is reached, and return the sums.
@@ -125,6 +133,11 @@ class Replay:
             taken += 1
         self.seconds += time.perf_counter() - began
         return self.totals
+
+    def advance(self, steps: int) -> bool:
+        """Go on for some steps; return whether there is more to do."""
+        self.run(steps=steps)
+        return not self.finished and self.now_s < self.changes.end_s
 
     def _step(self) -> None:
         at_s, row = self._queue.pop()
@@ -336,6 +349,8 @@ class Replay:
 
     def _close(self) -> None:
         """Let the last row last until the record ends."""
+        if self.now_s >= self.changes.end_s:
+            return
         made = self._progress(self.changes.end_s)
         self._done += made
         output, _ = self._complete(made)

@@ -65,7 +65,7 @@ class Totals:
     output
         Samples made, losses and the excess of finished jobs taken off.
     preemption_loss, rescale_loss, excess
-        Samples lost to pre-emption and to rescaling, and made by finished jobs before they were seen to be done.
+        Samples lost to pre-emption and to rescaling, and made by jobs after their end until that was seen.
     idle_node_s, used_node_s
         Node-seconds idle, and held by jobs.
     elapsed_s
@@ -140,8 +140,9 @@ class Series:
         lasted = self._sums[0]
         used = int(np.flatnonzero(lasted > 0).max(initial=-1)) + 1
         lasted = np.maximum(lasted[:used], 1e-9)
+        table: NDArray[np.float64] = self._sums[1:, :used] / lasted
         begins = np.arange(used) * self.width_s
-        return begins, {name: self._sums[k + 1, :used] / lasted for k, name in enumerate(self.names)}
+        return begins, dict(zip(self.names, table, strict=True))
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` takes."""

@@ -1,0 +1,215 @@
+"""``apportion replay``: replay a log of idle nodes under a policy and say what it came to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apportion.cli.output import check_target, emit, say
+
+if TYPE_CHECKING:
+    from apportion.simulation.replay import Replay
+    from apportion.simulation.run_record import RunRecord
+
+__all__ = ["command"]
+
+_POLICIES = (
+    "freetrain",
+    "freetrain-published",
+    "equal-share",
+    "equal-share-published",
+    "greedy",
+    "static",
+    "adaptive",
+)
+_CHUNK = 250
+"""Steps between two looks at the progress bar and the checkpoint clock."""
+_CHECKPOINT_S = 30.0
+
+
+@click.command("replay")
+@click.option(
+    "--trace",
+    "trace_path",
+    required=True,
+    metavar="FILE",
+    help="Idle nodes: .npz, the authors' pickled frame (.pkl), a job log (.swf, .swf.gz) or sacct -P text; "
+    "or 'generated', see --seed.",
+)
+@click.option(
+    "--jobs",
+    "jobs_path",
+    required=True,
+    metavar="FILE",
+    help="CSV table of jobs; or 'generated' (ImageNet mix), 'generated-hpo'.",
+)
+@click.option(
+    "--curves",
+    "curves_path",
+    metavar="FILE",
+    help="JSON of throughput curves; the published ones by default.",
+)
+@click.option("--nodes", type=click.IntRange(min=1), metavar="FIRST_N", help="Only the trace's first nodes.")
+@click.option(
+    "--trainers", type=click.IntRange(min=1), default=10, show_default=True, help="Most jobs at a time."
+)
+@click.option("--horizon-s", type=float, default=120.0, show_default=True, help="Forward-looking time T_fwd.")
+@click.option("--policy", "policy_name", type=click.Choice(_POLICIES), default="freetrain", show_default=True)
+@click.option(
+    "--compare",
+    multiple=True,
+    type=click.Choice(_POLICIES),
+    help="Replay this policy too, for the report; repeatable.",
+)
+@click.option(
+    "--start-s", type=float, help="Default: the first submission if the trace covers it, else its begin."
+)
+@click.option("--end-s", type=float, help="Default: the end of the trace.")
+@click.option("--endless", is_flag=True, help="Submit the jobs again and again: a backlog that never ends.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of generated traces and jobs.")
+@click.option(
+    "--machine-nodes", type=click.IntRange(min=1), help="Nodes of a generated machine or of a job log's."
+)
+@click.option("--days", type=float, default=14.0, show_default=True, help="Length of a generated trace.")
+@click.option(
+    "--cores-per-node", type=click.IntRange(min=1), default=1, show_default=True, help="Of an SWF log."
+)
+@click.option("--log", "log_path", metavar="FILE.jsonl", help="Write the run's log: JSON Lines.")
+@click.option("--checkpoint", "checkpoint_path", metavar="FILE.npz", help="Save the state now and then.")
+@click.option("--resume", is_flag=True, help="Go on from --checkpoint.")
+@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+@click.option("--report", "report_path", metavar="FILE.html", help="Write a self-contained page.")
+def command(**given: Any) -> None:
+    """Replay a log of idle nodes with a backlog of malleable jobs.
+
+    Exit code 0 when the replay ran, 2 for a wrong option, 3 for a wrong input file.
+    """
+    for target in ("log_path", "checkpoint_path", "report_path"):
+        check_target(given[target])
+    if given["resume"] and not given["checkpoint_path"]:
+        raise click.UsageError("--resume needs --checkpoint FILE")
+    make = _inputs(given)
+    names = [
+        given["policy_name"],
+        *(name for name in dict.fromkeys(given["compare"]) if name != given["policy_name"]),
+    ]
+    records = [_run(make, name, given, first=name == names[0]) for name in names]
+    if given["report_path"]:
+        from apportion.simulation.report_page import report_page
+
+        emit(report_page(records).encode(), given["report_path"])
+    if as_json := given["as_json"]:
+        import msgspec
+
+        told = msgspec.to_builtins(records[0].summary)
+        told["versions"] = records[0].versions
+        told["seed"] = records[0].seed
+        if len(records) > 1:
+            told["compared"] = [msgspec.to_builtins(record.summary) for record in records[1:]]
+        emit(msgspec.json.encode(told))
+    if not as_json:
+        from apportion.simulation.report_text import table
+
+        say(table([record.summary for record in records]))
+
+
+def _inputs(given: dict[str, Any]) -> Any:
+    """Read trace and jobs once; return a maker of fresh replays."""
+    from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
+    from apportion.policies.names import policy
+    from apportion.simulation.generated import generated_jobs, generated_trace
+    from apportion.simulation.inputs import read_trace
+    from apportion.simulation.job_table import read_job_table
+    from apportion.simulation.node_changes import node_changes
+    from apportion.simulation.replay import Replay
+    from apportion.simulation.snapshot import read_curves
+    from apportion.simulation.workload import workload
+
+    seed, jobs_path = given["seed"], given["jobs_path"]
+    if given["trace_path"] == "generated":
+        trace = generated_trace(seed, given["machine_nodes"] or 1024, given["days"])
+    else:
+        trace = read_trace(given["trace_path"], given["machine_nodes"], given["cores_per_node"])
+    if jobs_path in ("generated", "generated-hpo"):
+        table: Any = generated_jobs(seed, mix="hpo" if jobs_path.endswith("hpo") else "imagenet")
+    else:
+        table = read_job_table(jobs_path)
+    curves = read_curves(given["curves_path"]) if given["curves_path"] else PUBLISHED_CURVES
+    jobs = workload(table, curves, given["endless"])
+    start_s, end_s = given["start_s"], given["end_s"]
+    if start_s is None:
+        first = float(jobs.submitted_s[0])
+        start_s = first if trace.first_s <= first < (trace.last_s if end_s is None else end_s) else None
+    changes = node_changes(trace, given["nodes"], start_s, end_s)
+
+    def make(name: str, observers: tuple[Any, ...]) -> Replay:
+        return Replay(changes, jobs, policy(name, given["horizon_s"]), given["trainers"], observers)
+
+    return make
+
+
+def _run(make: Any, name: str, given: dict[str, Any], first: bool) -> RunRecord:
+    from apportion.simulation.checkpoint import load_checkpoint, save_checkpoint
+    from apportion.simulation.run_log import RunLog
+    from apportion.simulation.run_record import record_of
+
+    checkpoint = given["checkpoint_path"] if first else None
+    replay: Replay = make(name, ())
+    log_bytes = None
+    if checkpoint and given["resume"] and Path(checkpoint).is_file():
+        log_bytes = load_checkpoint(replay, checkpoint, name)
+    log: RunLog | None = None
+    if first and given["log_path"]:
+        header = {key: value for key, value in given.items() if value not in (None, (), False)}
+        log = RunLog(given["log_path"], header, log_bytes)
+        replay.observers = (log,)
+
+    def save() -> None:
+        if checkpoint:
+            save_checkpoint(replay, checkpoint, name, log.position() if log else None)
+
+    try:
+        _advance(replay, name, save)
+    except KeyboardInterrupt:
+        save()
+        raise
+    finally:
+        if log is not None:
+            log.position()
+    horizon_s = given["horizon_s"] if name.startswith("freetrain") else None
+    generated = "generated" in f"{given['trace_path']} {given['jobs_path']}"
+    record = record_of(replay, name, horizon_s, given["seed"] if generated else None)
+    if log is not None:
+        with log:
+            log.finish(record)
+    return record
+
+
+def _advance(replay: Replay, name: str, save: Any) -> None:
+    """Run in chunks, so that the bar moves and checkpoints are written; on no terminal there is no bar."""
+    import time
+
+    bar: Any = None
+    total = replay.changes.num_rows if replay.jobs.endless else replay.jobs.num_jobs
+    if sys.stderr is not None and sys.stderr.isatty():
+        from rich.progress import Progress
+
+        bar = Progress(transient=True)
+        bar.start()
+        task = bar.add_task(name, total=total)
+    saved = time.monotonic()
+    try:
+        while replay.advance(_CHUNK):
+            if bar is not None:
+                done = replay.totals.events if replay.jobs.endless else replay.totals.finished
+                bar.update(task, completed=done)
+            if time.monotonic() - saved > _CHECKPOINT_S:
+                save()
+                saved = time.monotonic()
+        save()
+    finally:
+        if bar is not None:
+            bar.stop()

@@ -1,0 +1,21 @@
+"""``apportion report``: turn logs of replays into one page."""
+
+from __future__ import annotations
+
+import click
+
+from apportion.cli.output import check_target, emit
+
+__all__ = ["command"]
+
+
+@click.command("report")
+@click.argument("logs", nargs=-1, required=True, metavar="LOG.jsonl...")
+@click.option("-o", "--out", default="-", metavar="FILE.html", help="Standard output by default.")
+def command(logs: tuple[str, ...], out: str) -> None:
+    """Write a self-contained page with the replays of these logs side by side."""
+    from apportion.simulation.report_page import report_page
+    from apportion.simulation.run_record import read_record
+
+    check_target(out)
+    emit(report_page([read_record(path) for path in logs]).encode(), out)

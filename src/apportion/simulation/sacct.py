@@ -1,0 +1,73 @@
+"""Reader of Slurm accounting text: ``sacct -P`` with at least Start, End and NNodes (or AllocNodes)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.simulation.swf import JobLog
+
+__all__ = ["read_sacct"]
+
+_NEVER = ("", "Unknown", "None", "N/A")
+
+
+def read_sacct(path: str | Path) -> JobLog:
+    """Read the output of ``sacct -P -X --format=JobID,Start,End,NNodes,...`` (fields by ``|``, a header line).
+
+    Times are taken as they stand (``2026-01-31T12:00:00``, no zone) or as seconds since 1970. Steps
+    (``123.batch``), jobs that have not started or ended, and jobs of no node are left out. Seconds count from the
+    first start. Slurm does not say how many nodes the machine has.
+
+    Raises
+    ------
+    InvalidInstance
+        If the file cannot be read, a column is missing, a field is wrong (with its line), or no job is left.
+    """
+    path = Path(path)
+    try:
+        lines = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), delimiter="|")
+        rows = [(lines.line_num, row) for row in lines if row]
+    except (OSError, ValueError, csv.Error) as error:
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+    header = rows[0][1] if rows else []
+    nodes = next((name for name in ("NNodes", "AllocNodes") if name in header), None)
+    missing = [name for name in ("Start", "End") if name not in header] + ([] if nodes else ["NNodes"])
+    if missing or nodes is None:
+        message = f"the header lacks {', '.join(missing)}; expected the output of sacct -P"
+        raise InvalidInstance(Problem("line 1", message))
+    at = {name: header.index(name) for name in ("Start", "End", nodes)}
+    step = header.index("JobID") if "JobID" in header else None
+    problems: list[Problem] = []
+    found: list[tuple[float, float, int]] = []
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            problems.append(Problem(f"line {line}", f"has {len(row)} fields, the header has {len(header)}"))
+            continue
+        if (step is not None and "." in row[step]) or row[at["Start"]] in _NEVER or row[at["End"]] in _NEVER:
+            continue
+        try:
+            start, end, count = _seconds(row[at["Start"]]), _seconds(row[at["End"]]), int(row[at[nodes]])
+        except ValueError as error:
+            problems.append(Problem(f"line {line}", str(error)))
+            continue
+        if count > 0 and end > start:
+            found.append((start, end, count))
+    if problems:
+        raise InvalidInstance(problems[:50])
+    if not found:
+        raise InvalidInstance(Problem(str(path), "holds no job that started, ended and had a node"))
+    start_s, end_s, count_of = (np.array(column) for column in zip(*found, strict=True))
+    origin = float(start_s.min())
+    return JobLog(start_s - origin, end_s - origin, count_of.astype(np.int64), None, path.stem)
+
+
+def _seconds(text: str) -> float:
+    if text.replace(".", "", 1).isdigit():
+        return float(text)
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
