@@ -12,7 +12,7 @@ from apportion.options import SolveOptions
 from apportion.outcome import Outcome
 
 if TYPE_CHECKING:
-    from apportion.options import Incumbent
+    pass
 
 __all__ = ["solve", "start"]
 

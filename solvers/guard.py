@@ -1,4 +1,4 @@
-"""Refuse engine versions that are known to answer wrongly or to crash each other, before they are imported."""
+"""Refuse engine versions that answer wrongly or crash each other, before they are imported."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def check_engines(package: str) -> None:
         )
     if highspy is not None and ortools is not None and highspy >= (1, 15) and ortools < (9, 16):
         raise BackendUnavailable(
-            f"highspy {version('highspy')} and ortools {version('ortools')} cannot be loaded in one process (both "
-            "ship libhighs.so.1); pip install 'highspy>=1.13.1,<1.14'"
+            f"highspy {version('highspy')} and ortools {version('ortools')} cannot be loaded in one process "
+            "(both ship libhighs.so.1); pip install 'highspy>=1.13.1,<1.14'"
         )
 
 

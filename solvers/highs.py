@@ -16,7 +16,15 @@ from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.guard import check_engines
 from apportion.solvers.observer import Observe, Observer
-from apportion.solvers.points import Start, empty_model, judged_start, power_of_two_scale, rounded
+from apportion.solvers.points import (
+    Start,
+    empty_model,
+    judged_start,
+    kept,
+    power_of_two_scale,
+    rounded,
+    seconds_left,
+)
 from apportion.solvers.quiet import native_output_to_stderr
 
 __all__ = ["NativeError", "loaded", "refuses", "solve"]
@@ -59,14 +67,14 @@ def solve(
     """
     if (empty := empty_model(model)) is not None:
         return empty
-    check_engines("highspy")
     began = time.perf_counter()
+    check_engines("highspy")
     scale = power_of_two_scale(model.cost)
     given = judged_start(model, start)
-    observer = Observer(options, observe)
+    observer = Observer(model.sense == "maximize", options, observe)
     with native_output_to_stderr():
         highs = loaded(model, scale)
-        _configure(highs, options)
+        _configure(highs, options, seconds_left(options, began))
         start_used = _pass_start(highs, given)
         _listen(highs, model, scale, observer)
         handed_over = time.perf_counter()
@@ -104,13 +112,13 @@ def loaded(model: LinearModel, scale: float = 1.0) -> Any:
     return highs
 
 
-def _configure(highs: Any, options: SolveOptions) -> None:
+def _configure(highs: Any, options: SolveOptions, time_limit: float | None) -> None:
     _set(highs, "threads", options.threads)
     _set(highs, "random_seed", options.seed)
     _set(highs, "mip_rel_gap", float(options.gap))
     _set(highs, "mip_abs_gap", 0.0)
-    if options.time_limit is not None:
-        _set(highs, "time_limit", float(options.time_limit))
+    if time_limit is not None:
+        _set(highs, "time_limit", time_limit)
     if options.work_limit is not None:
         _set(highs, "mip_max_nodes", int(min(options.work_limit, 2**31 - 1)))
 
@@ -192,11 +200,7 @@ def _outcome(
         point = rounded(model, np.array(highs.getSolution().col_value, dtype=np.float64))
         if point.shape != (model.num_columns,) or not np.isfinite(point).all():
             point = None
-    objective = None if point is None else model.objective(point)
-    better = 1.0 if model.sense == "maximize" else -1.0
-    if given is not None and given.objective is not None:
-        if objective is None or better * given.objective > better * objective:
-            point, objective = given.point, given.objective
+    point, objective = kept(model, given, point)
     bound = None
     if termination not in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR):
         bound = _bound(highs, model, info, scale, native)
@@ -208,7 +212,10 @@ def _outcome(
         bound=bound,
         bound_source=None if bound is None else "solver",
         seconds={"hand_over": seconds[0], "solve": seconds[1]},
-        counters={"nodes": float(max(info.mip_node_count, 0)), "iterations": float(info.simplex_iteration_count)},
+        counters={
+            "nodes": float(max(info.mip_node_count, 0)),
+            "iterations": float(info.simplex_iteration_count),
+        },
         start_used=start_used,
     )
 

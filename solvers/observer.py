@@ -21,6 +21,8 @@ class Observer:
 
     Parameters
     ----------
+    maximizes
+        Whether a larger objective is better; a point that improves nothing is not reported.
     options
         Whose `on_incumbent` is called with every incumbent.
     observe
@@ -32,7 +34,9 @@ class Observer:
         The first exception one of them raised; the backend stops as soon as it can and `finish` raises it.
     """
 
-    def __init__(self, options: SolveOptions, observe: Observe | None) -> None:
+    def __init__(self, maximizes: bool, options: SolveOptions, observe: Observe | None) -> None:
+        self._sign = 1.0 if maximizes else -1.0
+        self._best: float | None = None
         self._on_incumbent = options.on_incumbent
         self._observe = observe
         self._began = time.perf_counter()
@@ -53,6 +57,9 @@ class Observer:
         """Report an improving point."""
         if self.raised is not None:
             return
+        if self._best is not None and self._sign * objective <= self._sign * self._best:
+            return
+        self._best = objective
         seconds = time.perf_counter() - self._began
         try:
             if self._observe is not None:

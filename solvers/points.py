@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.linear import LinearModel
+from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 
-__all__ = ["Start", "empty_model", "judged_start", "power_of_two_scale", "rounded"]
+__all__ = ["Start", "empty_model", "judged_start", "kept", "power_of_two_scale", "rounded", "seconds_left"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,19 @@ def judged_start(model: LinearModel, start: NDArray[np.float64] | None) -> Start
     return Start(given, report.objective) if report.feasible else Start(None, None)
 
 
+def kept(
+    model: LinearModel, given: Start | None, point: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64] | None, float | None]:
+    """Return the better of a solver's point and a complete start, with its objective: no start is lost."""
+    objective = None if point is None else model.objective(point)
+    if given is None or given.objective is None:
+        return point, objective
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    if objective is None or sign * given.objective > sign * objective:
+        return given.point, given.objective
+    return point, objective
+
+
 def rounded(model: LinearModel, point: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a point with integer columns rounded where they are within 1e-5 of an integer."""
     x = np.array(point, dtype=np.float64)
@@ -54,6 +69,13 @@ def rounded(model: LinearModel, point: NDArray[np.float64]) -> NDArray[np.float6
     close = model.integer & (np.abs(x - near) <= 1e-5)
     x[close] = near[close]
     return x + 0.0
+
+
+def seconds_left(options: SolveOptions, began: float) -> float | None:
+    """Return what is left of the time limit since `began` on the performance counter, at least 10 ms."""
+    if options.time_limit is None:
+        return None
+    return max(options.time_limit - (time.perf_counter() - began), 0.01)
 
 
 def empty_model(model: LinearModel) -> Outcome | None:

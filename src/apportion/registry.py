@@ -27,7 +27,8 @@ class Backend:
     name
         What callers say: ``highs``.
     accepts
-        ``"knapsack"`` (a `MultipleChoiceKnapsack`, choices) or ``"linear"`` (a `LinearModel`, points).
+        ``"knapsack"`` (a `MultipleChoiceKnapsack`, choices), ``"assignment"`` (an `Assignment`, its points)
+        or ``"linear"`` (a `LinearModel`, points).
     solve
         ``"module:function"``, imported on first use, or the function itself:
         ``solve(model, options, start) -> Outcome``.
@@ -37,14 +38,17 @@ class Backend:
         One line for people.
     general
         Whether it is a general solver that may overrun its limit and is then run in a child process.
+    extra
+        Further positional arguments of the function.
     """
 
     name: str
-    accepts: Literal["knapsack", "linear"]
+    accepts: Literal["knapsack", "assignment", "linear"]
     solve: str | SolveFunction
     packages: tuple[str, ...] = ()
     description: str = ""
     general: bool = False
+    extra: tuple[Any, ...] = ()
 
     def versions(self) -> dict[str, str | None]:
         """Return the version of each package it needs, ``None`` if not installed; imports nothing."""
@@ -82,7 +86,7 @@ class FormulationEntry:
     name
         What callers say: ``by_count``.
     produces
-        ``"knapsack"`` or ``"linear"``.
+        ``"knapsack"``, ``"assignment"`` or ``"linear"``.
     build
         ``"module:class"``, called with the instance and `arguments`.
     arguments
@@ -92,7 +96,7 @@ class FormulationEntry:
     """
 
     name: str
-    produces: Literal["knapsack", "linear"]
+    produces: Literal["knapsack", "assignment", "linear"]
     build: str
     arguments: tuple[tuple[str, Any], ...] = ()
     description: str = ""
@@ -144,6 +148,14 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
     }
 )
 
+_EXACT_FOR_ASSIGNMENT = Backend(
+    "exact",
+    "assignment",
+    "apportion.solvers.assignment.engine:solve",
+    ("numpy", "scipy", "highspy"),
+    "our matching engines: shortest paths, Lagrangian bounds with repair and search, portfolio on the rest",
+)
+
 FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
     {
         "gap_filling": MappingProxyType(
@@ -182,12 +194,29 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                 )
             }
         ),
+        "matching": MappingProxyType(
+            {
+                "by_machine": FormulationEntry(
+                    "by_machine",
+                    "assignment",
+                    "apportion.formulations.matching.by_machine:MatchingByMachine",
+                    description="one machine per job: R||Cmax, generalised assignment, shares of time",
+                )
+            }
+        ),
     }
 )
 
 
-def backend(name: str) -> Backend:
+def backend(name: str, produces: str = "knapsack") -> Backend:
     """Return the backend of that name; ``pyomo:NAME`` names any solver Pyomo knows.
+
+    Parameters
+    ----------
+    name
+        What callers say.
+    produces
+        What the formulation produces: ``exact`` is another engine for every structure.
 
     Raises
     ------
@@ -196,6 +225,8 @@ def backend(name: str) -> Backend:
     """
     if name.startswith("pyomo:"):
         return _pyomo(name.removeprefix("pyomo:"))
+    if name == "exact" and produces == "assignment":
+        return _EXACT_FOR_ASSIGNMENT
     if name not in BACKENDS:
         raise BackendUnavailable(
             f"there is no backend {name!r}; choose auto, {', '.join(BACKENDS)} or pyomo:SOLVER"
@@ -224,14 +255,17 @@ def _pyomo(solver: str) -> Backend:
     if not solver:
         raise BackendUnavailable("name the solver, for instance pyomo:appsi_highs")
 
-    def solve(model: Any, options: Any, start: Any) -> Outcome:
-        from apportion.solvers.pyomo_bridge import solve as bridge
-
-        return bridge(model, options, start, solver)
-
     if find_spec("pyomo") is None:
         raise BackendUnavailable("backend 'pyomo' needs pyomo; install it or choose another")
-    return Backend(f"pyomo:{solver}", "linear", solve, ("pyomo",), f"Pyomo's {solver}")
+    return Backend(
+        f"pyomo:{solver}",
+        "linear",
+        "apportion.solvers.pyomo_bridge:solve",
+        ("pyomo",),
+        f"Pyomo's {solver}",
+        general=True,
+        extra=(solver,),
+    )
 
 
 def _version(package: str) -> str | None:

@@ -101,7 +101,7 @@ def lower(
     one_option = x.segment_sum(knapsack.offsets)
     m.between(
         "one_option",
-        knapsack.required.astype(np.float64),
+        np.where(knapsack.required, 1.0, -np.inf),
         one_option,
         1.0,
         None if job_labels is None else (job_labels,),

@@ -1,0 +1,191 @@
+"""OR-Tools CP-SAT through its own model: pure integer, bounded models only, scaled by us."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.linear import LinearModel
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.guard import check_engines
+from apportion.solvers.integers import IntegerModel, integers_of, refusal
+from apportion.solvers.observer import Observe, Observer
+from apportion.solvers.points import Start, empty_model, judged_start, kept, seconds_left
+from apportion.solvers.quiet import native_output_to_stderr
+
+__all__ = ["refuses", "solve"]
+
+
+def refuses(model: LinearModel) -> str | None:
+    """Return why CP-SAT cannot take a model exactly, or ``None``."""
+    reason = refusal(model)
+    return None if reason is None else f"CP-SAT takes bounded integer models only, and {reason}"
+
+
+def solve(
+    model: LinearModel,
+    options: SolveOptions,
+    start: NDArray[np.float64] | None = None,
+    observe: Observe | None = None,
+) -> Outcome:
+    """Solve a pure integer, bounded model with CP-SAT.
+
+    Parameters
+    ----------
+    model
+        The model; a float objective is scaled by a power of two, and the bound widened by the rounding.
+    options
+        Limits; `work_limit` counts CP-SAT's deterministic seconds.
+    start
+        float64 [columns]; NaN where there is no hint.
+    observe
+        Called with every incumbent's point.
+
+    Returns
+    -------
+    Outcome
+        ``error`` with the reason if the model cannot be written in integers exactly.
+    """
+    if (empty := empty_model(model)) is not None:
+        return empty
+    began = time.perf_counter()
+    if (reason := refuses(model)) is not None:
+        return Outcome(termination=Termination.ERROR, raw_status=reason)
+    check_engines("ortools")
+    whole = integers_of(model)
+    given = judged_start(model, start)
+    observer = Observer(model.sense == "maximize", options, observe)
+    with native_output_to_stderr():
+        native, columns = _written(model, whole)
+        if given is not None and given.point is not None:
+            for column in np.flatnonzero(~np.isnan(given.point)):
+                native.add_hint(columns[column], round(float(given.point[column])))
+        solver = _configured(options, seconds_left(options, began))
+        handed_over = time.perf_counter()
+        status = solver.solve(native, _listener(model, whole, columns, observer))
+        ended = time.perf_counter()
+    observer.finish()
+    return _outcome(
+        model, whole, solver, status, columns, given, options, (handed_over - began, ended - handed_over)
+    )
+
+
+def _written(model: LinearModel, whole: IntegerModel) -> tuple[Any, list[Any]]:
+    from ortools.sat.python import cp_model
+
+    native = cp_model.CpModel()
+    bounds = zip(whole.lower.tolist(), whole.upper.tolist(), strict=True)
+    columns = [native.new_int_var(low, high, "") if low <= high else None for low, high in bounds]
+    if any(column is None for column in columns):
+        native.add_bool_or([])  # an empty domain: nothing is feasible
+        columns = [native.new_int_var(0, 0, "") if column is None else column for column in columns]
+    for row in range(model.num_rows):
+        terms = slice(int(model.indptr[row]), int(model.indptr[row + 1]))
+        expression = cp_model.LinearExpr.weighted_sum(
+            [columns[index] for index in model.indices[terms]], whole.data[terms].tolist()
+        )
+        low, high = int(whole.row_lower[row]), int(whole.row_upper[row])
+        if low > high:
+            native.add_bool_or([])
+        else:
+            native.add_linear_constraint(expression, low, high)
+    used = np.flatnonzero(whole.cost)
+    objective = cp_model.LinearExpr.weighted_sum(
+        [columns[index] for index in used], whole.cost[used].tolist()
+    )
+    if model.sense == "maximize":
+        native.maximize(objective)
+    else:
+        native.minimize(objective)
+    return native, columns
+
+
+def _configured(options: SolveOptions, time_limit: float | None) -> Any:
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    parameters.num_workers = options.threads
+    parameters.random_seed = options.seed
+    parameters.relative_gap_limit = float(options.gap)
+    parameters.absolute_gap_limit = 0.0
+    if options.deterministic and options.threads > 1:
+        parameters.interleave_search = True
+    if time_limit is not None:
+        parameters.max_time_in_seconds = time_limit
+    if options.work_limit is not None:
+        parameters.max_deterministic_time = float(options.work_limit)
+    return solver
+
+
+def _listener(model: LinearModel, whole: IntegerModel, columns: list[Any], observer: Observer) -> Any:
+    from ortools.sat.python import cp_model
+
+    if not observer.active:
+        return None
+
+    class Listener(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            point = np.array([self.value(column) for column in columns], dtype=np.float64)
+            bound = _outward(model, whole, self.best_objective_bound)
+            observer.incumbent(point, model.objective(point), bound)
+            if observer.raised is not None:
+                self.stop_search()
+
+    return Listener()
+
+
+def _outcome(
+    model: LinearModel,
+    whole: IntegerModel,
+    solver: Any,
+    status: Any,
+    columns: list[Any],
+    given: Start | None,
+    options: SolveOptions,
+    seconds: tuple[float, float],
+) -> Outcome:
+    from ortools.sat.python import cp_model
+
+    known = {
+        cp_model.OPTIMAL: Termination.OPTIMAL,
+        cp_model.INFEASIBLE: Termination.INFEASIBLE,
+        cp_model.MODEL_INVALID: Termination.ERROR,
+        cp_model.FEASIBLE: _limit(options, solver.parameters.max_time_in_seconds, seconds[1]),
+        cp_model.UNKNOWN: _limit(options, solver.parameters.max_time_in_seconds, seconds[1]),
+    }
+    termination = known.get(status, Termination.ERROR)
+    point, bound = None, None
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        point = np.array([solver.value(column) for column in columns], dtype=np.float64)
+        bound = _outward(model, whole, solver.best_objective_bound)
+    point, objective = kept(model, given, point)
+    return Outcome(
+        termination=termination,
+        raw_status=solver.status_name(status),
+        point=point,
+        objective=objective,
+        bound=bound,
+        bound_source=None if bound is None else "solver",
+        seconds={"hand_over": seconds[0], "solve": seconds[1]},
+        counters={"branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
+        start_used=None if given is None else given.point is not None,
+    )
+
+
+def _limit(options: SolveOptions, time_limit: float | None, solved: float) -> Termination:
+    """Say which limit ended a search that CP-SAT calls feasible or unknown."""
+    if time_limit is not None and solved >= 0.9 * time_limit:
+        return Termination.TIME_LIMIT
+    return Termination.INTERRUPTED if options.work_limit is None else Termination.NODE_LIMIT
+
+
+def _outward(model: LinearModel, whole: IntegerModel, native_bound: float) -> float | None:
+    bound = native_bound / whole.scale + model.offset
+    if not np.isfinite(bound):
+        return None
+    return bound + whole.error if model.sense == "maximize" else bound - whole.error

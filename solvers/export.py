@@ -1,0 +1,157 @@
+"""Write a linear model as LP or MPS text, names kept, without any solver.
+
+Names are made legal reversibly: brackets become parentheses, everything else that a format could trip over
+becomes ``%XX``; `readable` undoes it.
+"""
+
+from __future__ import annotations
+
+import math
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from apportion.models.linear import LinearModel
+
+__all__ = ["legal", "readable", "to_lp", "to_mps"]
+
+_TERMS_PER_LINE = 6
+
+
+def legal(name: str) -> str:
+    """Return a name that LP and MPS readers take: no blanks, operators or brackets, no leading digit."""
+    text = quote(name, safe="[],.;_").replace("-", "%2D").replace("~", "%7E")
+    text = text.replace("[", "(").replace("]", ")")
+    return text if not text[:1].isdigit() and text[:1] not in ".eE" else f"_{text}"
+
+
+def readable(name: str) -> str:
+    """Return the name that `legal` was given."""
+    text = name[1:] if name[:1] == "_" and (name[1:2].isdigit() or name[1:2] in tuple(".eE")) else name
+    return unquote(text.replace("(", "[").replace(")", "]"))
+
+
+def to_lp(model: LinearModel) -> str:
+    """Return the model in CPLEX LP format."""
+    columns = [legal(name) for name in model.column_names()]
+    rows = [legal(name) for name in model.row_names()]
+    lines = ["Maximize" if model.sense == "maximize" else "Minimize"]
+    used = np.flatnonzero(model.cost)
+    terms = _terms(model.cost[used], [columns[c] for c in used])
+    if model.offset:
+        terms.append(f"{'+' if model.offset >= 0 else '-'} {abs(model.offset)!r}")
+    lines += _wrapped(" objective:", terms or ["0"])
+    lines.append("Subject To")
+    for row, name in enumerate(rows):
+        part = slice(int(model.indptr[row]), int(model.indptr[row + 1]))
+        body = _terms(model.data[part], [columns[c] for c in model.indices[part]])
+        low, high = float(model.row_lower[row]), float(model.row_upper[row])
+        lines += _lp_row(name, body or [f"0 {columns[0]}"], low, high)
+    lines.append("Bounds")
+    for name, low, high in zip(columns, model.lower.tolist(), model.upper.tolist(), strict=True):
+        lines.append(f" {_bound(low)} <= {name} <= {_bound(high)}")
+    whole = [columns[c] for c in np.flatnonzero(model.integer)]
+    if whole:
+        lines += ["General", *(f" {name}" for name in whole)]
+    return "\n".join([*lines, "End", ""])
+
+
+def to_mps(model: LinearModel) -> str:
+    """Return the model in free MPS format."""
+    columns = [legal(name) for name in model.column_names()]
+    rows = [legal(name) for name in model.row_names()]
+    lines = [
+        "NAME apportion",
+        "OBJSENSE",
+        " MAX" if model.sense == "maximize" else " MIN",
+        "ROWS",
+        " N objective",
+    ]
+    kinds = [_mps_kind(low, high) for low, high in zip(model.row_lower, model.row_upper, strict=True)]
+    lines += [f" {kind} {name}" for kind, name in zip(kinds, rows, strict=True)]
+    lines += ["COLUMNS", *_mps_columns(model, columns, rows), "RHS"]
+    if model.offset:
+        lines.append(f" RHS objective {-model.offset!r}")
+    for name, kind, low, high in zip(rows, kinds, model.row_lower, model.row_upper, strict=True):
+        side = float(low) if kind == "G" else float(high)
+        if kind != "N" and side:
+            lines.append(f" RHS {name} {side!r}")
+    ranged = [row for row, kind in enumerate(kinds) if kind == "L" and math.isfinite(model.row_lower[row])]
+    if ranged:
+        lines.append("RANGES")
+        lines += [f" RNG {rows[r]} {float(model.row_upper[r] - model.row_lower[r])!r}" for r in ranged]
+    lines += ["BOUNDS", *_mps_bounds(model, columns)]
+    return "\n".join([*lines, "ENDATA", ""])
+
+
+def _terms(coefficients: np.ndarray, names: list[str]) -> list[str]:
+    return [
+        f"{'+' if value >= 0 else '-'} {abs(value)!r} {name}"
+        for value, name in zip(coefficients.tolist(), names, strict=True)
+    ]
+
+
+def _wrapped(head: str, terms: list[str]) -> list[str]:
+    chunks = [terms[i : i + _TERMS_PER_LINE] for i in range(0, len(terms), _TERMS_PER_LINE)]
+    lines = ["  " + " ".join(chunk) for chunk in chunks]
+    return [head + lines[0][1:], *lines[1:]]
+
+
+def _lp_row(name: str, body: list[str], low: float, high: float) -> list[str]:
+    lines = _wrapped(f" {name}:", body)
+    if low == high:
+        return [*lines[:-1], f"{lines[-1]} = {high!r}"]
+    written: list[str] = []
+    both = math.isfinite(low) and math.isfinite(high)
+    if math.isfinite(high):
+        written += [*lines[:-1], f"{lines[-1]} <= {high!r}"]
+    if math.isfinite(low):
+        lower = _wrapped(f" {name}%2Flower:", body) if both else lines
+        written += [*lower[:-1], f"{lower[-1]} >= {low!r}"]
+    return written
+
+
+def _bound(value: float) -> str:
+    return repr(value) if math.isfinite(value) else ("+inf" if value > 0 else "-inf")
+
+
+def _mps_kind(low: float, high: float) -> str:
+    if low == high:
+        return "E"
+    if math.isfinite(high):
+        return "L"
+    return "G" if math.isfinite(low) else "N"
+
+
+def _mps_columns(model: LinearModel, columns: list[str], rows: list[str]) -> list[str]:
+    matrix = model.matrix().tocsc()
+    lines: list[str] = []
+    inside = False
+    for column, name in enumerate(columns):
+        if bool(model.integer[column]) != inside:
+            inside = not inside
+            lines.append(f" MARKER 'MARKER' '{'INTORG' if inside else 'INTEND'}'")
+        part = slice(matrix.indptr[column], matrix.indptr[column + 1])
+        entries = (
+            [("objective", float(model.cost[column]))]
+            if model.cost[column] or part.start == part.stop
+            else []
+        )
+        entries += [
+            (rows[r], v) for r, v in zip(matrix.indices[part], matrix.data[part].tolist(), strict=True)
+        ]
+        lines += [f" {name} {row} {value!r}" for row, value in entries]
+    if inside:
+        lines.append(" MARKER 'MARKER' 'INTEND'")
+    return lines
+
+
+def _mps_bounds(model: LinearModel, columns: list[str]) -> list[str]:
+    lines: list[str] = []
+    for name, low, high in zip(columns, model.lower.tolist(), model.upper.tolist(), strict=True):
+        if low == high:
+            lines.append(f" FX BND {name} {low!r}")
+            continue
+        lines.append(f" LO BND {name} {low!r}" if math.isfinite(low) else f" MI BND {name}")
+        lines.append(f" UP BND {name} {high!r}" if math.isfinite(high) else f" PL BND {name}")
+    return lines
