@@ -117,52 +117,55 @@ def search(
     if lowest[0] < best:
         best, answer = lowest[0], (0, lowest[1])
         improved(best)
-    while group < groups and second[group] < best - step:
-        a, b = starts[group], starts[group + 1]
-        shifts, losses = deviations[a:b].tolist(), core.loss[a:b].tolist()
-        same = previous is not None and previous[0] == shifts and previous[1] == losses
-        if same and settled:
+    try:
+        while group < groups and second[group] < best - step:
+            a, b = starts[group], starts[group + 1]
+            shifts, losses = deviations[a:b].tolist(), core.loss[a:b].tolist()
+            same = previous is not None and previous[0] == shifts and previous[1] == losses
+            if same and settled:
+                group += 1
+                continue
+            previous = (shifts, losses)
+            count = bisect_left(losses, best - step)
+            shifts, losses = shifts[:count], losses[:count]
+            if not budget.affords(len(losses) * states.size * states.seconds_each):
+                stopped = Termination.TIME_LIMIT
+                floor = min(floor, _least(states, rises[group], falls[group]))
+                break
+            before = states
+            trail.groups.append(group)
+            trail.options.append(shifts)
+            trail.before.append(before)
+            trail.bytes += before.nbytes
+            work += len(losses) * before.size
+            states = before.advanced(shifts, losses)
             group += 1
-            continue
-        previous = (shifts, losses)
-        count = bisect_left(losses, best - step)
-        shifts, losses = shifts[:count], losses[:count]
-        if not budget.affords(len(losses) * states.size * states.seconds_each):
-            stopped = Termination.TIME_LIMIT
-            floor = min(floor, _least(states, rises[group], falls[group]))
-            break
-        before = states
-        trail.groups.append(group)
-        trail.options.append(shifts)
-        trail.before.append(before)
-        trail.bytes += before.nbytes
-        work += len(losses) * before.size
-        states = before.advanced(shifts, losses)
-        group += 1
-        lowest = states.finish()
-        if lowest[0] < best:
-            best, answer = lowest[0], (len(trail.groups), lowest[1])
-            improved(best)
-        states, dropped = states.trimmed(best - step, rises[group], falls[group], cap)
-        widest = max(widest, states.size)
-        if dropped < best - step:
-            floor, truncated = min(floor, dropped), True
-        if states.size == 0:
-            break
-        settled = states.equals(before)
-        if isinstance(states, Sparse):
-            states = states.densified(cap)
-        if goal > 0.0 and best - min(floor, least := _least(states, rises[group], falls[group])) <= goal:
-            floor = min(floor, least)
-            break
-        budget.work += work
-        work = 0
-        stopped = budget.exhausted()
-        if stopped is None and trail.bytes > _HISTORY_BYTES:
-            stopped = Termination.MEMORY_LIMIT
-        if stopped is not None:
-            floor = min(floor, _least(states, rises[group], falls[group]))
-            break
+            lowest = states.finish()
+            if lowest[0] < best:
+                best, answer = lowest[0], (len(trail.groups), lowest[1])
+                improved(best)
+            states, dropped = states.trimmed(best - step, rises[group], falls[group], cap)
+            widest = max(widest, states.size)
+            if dropped < best - step:
+                floor, truncated = min(floor, dropped), True
+            if states.size == 0:
+                break
+            settled = states.equals(before)
+            if isinstance(states, Sparse):
+                states = states.densified(cap)
+            if goal > 0.0 and best - min(floor, least := _least(states, rises[group], falls[group])) <= goal:
+                floor = min(floor, least)
+                break
+            budget.work += work
+            work = 0
+            stopped = budget.exhausted()
+            if stopped is None and trail.bytes > _HISTORY_BYTES:
+                stopped = Termination.MEMORY_LIMIT
+            if stopped is not None:
+                floor = min(floor, _least(states, rises[group], falls[group]))
+                break
+    except KeyboardInterrupt:  # keep the best choice found; what the states prove is lost
+        stopped, floor = Termination.INTERRUPTED, 0.0
     entries = None if answer is None else _entries(core, trail, answer, deviations)
     return Found(best, entries, min(floor, best), stopped, truncated, len(trail.groups), widest)
 

@@ -59,7 +59,10 @@ def solve(
             f"this solver takes one capacity, the model has {model.num_capacities}; use the exact backend"
         )
     budget = Budget(options)
-    menus = build(model)
+    try:
+        menus = build(model)
+    except KeyboardInterrupt:
+        return Outcome(termination=Termination.INTERRUPTED, raw_status="interrupted before the first choice")
     if menus is None:
         return Outcome(
             termination=Termination.INFEASIBLE,

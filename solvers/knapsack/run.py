@@ -114,6 +114,8 @@ class Run:
             for column, part in zip(columns, core.columns(found.entries), strict=True):
                 column[::stride] = part
             self.incumbent, self._loss = columns, self._loss_of(columns)
+        if found.stopped is Termination.INTERRUPTED:
+            raise KeyboardInterrupt
 
     def _close(self) -> Termination:
         """Reduce to the core and search it, with ever more states."""
@@ -164,6 +166,8 @@ class Run:
                 if found.entries is not None:
                     self.incumbent = tied.columns(found.entries)
                 settled = found.floor >= found.loss
+                if found.stopped is Termination.INTERRUPTED:
+                    raise KeyboardInterrupt
         self._counters["tie_break_proven"] = float(settled)
         self._add("ties", perf_counter() - began)
 

@@ -146,6 +146,41 @@ def test_an_interrupt_returns_the_incumbent() -> None:
     assert_honest(model, outcome)
 
 
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_an_interrupt_in_the_search_keeps_the_best_choice_announced(number: int) -> None:
+    seen: list[Incumbent] = []
+
+    def interrupt(incumbent: Incumbent) -> None:
+        seen.append(incumbent)
+        if len(seen) == number:
+            raise KeyboardInterrupt
+
+    model = stubborn(60)
+    outcome = engine.solve(model, SolveOptions(work_limit=1e6, on_incumbent=interrupt), None)
+    assert len(seen) == number
+    assert outcome.termination is Termination.INTERRUPTED
+    assert_honest(model, outcome)
+    assert outcome.objective == pytest.approx(seen[-1].objective, rel=1e-12)
+    assert outcome.bound is not None
+
+
+def test_preferred_rows_among_many_identical_jobs() -> None:
+    jobs, width = 60, 9
+    curve = np.array([0.0, 5.0, 9.0, 11.0, 16.0, 17.0, 18.5, 20.0, 24.0])
+    model = MultipleChoiceKnapsack.from_arrays(
+        np.tile(curve, jobs), np.tile(np.arange(width), jobs), np.arange(jobs + 1) * width, [200]
+    )
+    plain = engine.solve(model, SolveOptions(), None)
+    assert plain.point is not None
+    shuffled = np.random.default_rng(0).permutation(plain.point % width)
+    preferred = np.arange(jobs) * width + shuffled  # itself an optimum: all of it can be kept
+    outcome = engine.solve(model, SolveOptions(), None, preferred=preferred)
+    assert outcome.termination is Termination.OPTIMAL
+    assert outcome.objective == plain.objective == outcome.bound
+    assert outcome.point is not None and (outcome.point == preferred).all()
+    assert outcome.counters["tie_break_proven"] == 1.0
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_laws(seed: int) -> None:
     rng = np.random.default_rng(seed)
