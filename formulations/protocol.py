@@ -8,11 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_lowering import LoweredAssignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-__all__ = ["KnapsackFormulation", "LinearFormulation", "Plan"]
+__all__ = ["AssignmentFormulation", "KnapsackFormulation", "LinearFormulation", "Plan"]
 
 Plan = dict[str, Any]
 """A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""
@@ -61,6 +63,36 @@ class KnapsackFormulation(Protocol):
         It is feasible exactly where `knapsack` is, and stays so under any other capacities: its menus are
         not cut to them. Its values mean nothing.
         """
+        ...
+
+
+class AssignmentFormulation(Protocol):
+    """A formulation as an assignment: our own matching solvers take it as it is."""
+
+    @property
+    def assignment(self) -> Assignment:
+        """The model."""
+        ...
+
+    @property
+    def value_error(self) -> float:
+        """A bound on how much rounding in the compiled values can move a sum of chosen ones."""
+        ...
+
+    def plan(self, point: NDArray[Any]) -> Plan:
+        """Return the plan of a point."""
+        ...
+
+    def choice(self, plan: Any) -> NDArray[Any] | None:
+        """Return the point of a plan as far as it fits; ``None`` if it is no plan."""
+        ...
+
+    def preferred(self) -> NDArray[np.int64] | None:
+        """Return the entry every job has now, ``None`` without any."""
+        ...
+
+    def lowered(self) -> LoweredAssignment:
+        """Return the linear model, with the instance's own names."""
         ...
 
 

@@ -2,6 +2,12 @@
 
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
+from apportion.instances.matching import (
+    MatchingEntry,
+    MatchingInstance,
+    MatchingJob,
+    MatchingMachine,
+)
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     KnapsackOption,
@@ -16,6 +22,10 @@ __all__ = [
     "Kind",
     "KnapsackJob",
     "KnapsackOption",
+    "MatchingEntry",
+    "MatchingInstance",
+    "MatchingJob",
+    "MatchingMachine",
     "MultipleChoiceKnapsackInstance",
     "ScalingCurve",
     "kind_of",

@@ -10,13 +10,15 @@ from typing import Any
 
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.gap_filling import meaning as gap_filling
+from apportion.instances.matching import MatchingInstance
+from apportion.instances.matching import meaning as matching
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
 from apportion.instances.multiple_choice_knapsack import meaning as knapsack
 from apportion.report import Report
 
 __all__ = ["KINDS", "Instance", "Kind", "kind_of"]
 
-Instance = GapFillingInstance | MultipleChoiceKnapsackInstance
+Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             knapsack.check,
             knapsack.exact_objective,
             knapsack.exact_bound,
+        ),
+        "matching": Kind(
+            "matching",
+            MatchingInstance,
+            lambda instance: bool(instance.objective == "value"),
+            matching.check,
+            matching.exact_objective,
+            matching.exact_bound,
         ),
     }
 )

@@ -71,6 +71,30 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
                 "apportion.instances.readers.mmkp",
                 (r"mmkp.*", r"I\d\d(\.txt)?", r"INST\d\d(\.txt)?"),
             ),
+            Reader(
+                "orlib-gap",
+                "OR-Library generalised assignment: K, then m n, costs, uses, capacities; the name or --sense decides",
+                "apportion.instances.readers.orlib_gap",
+                (r"gap_?([a-e]|\d+).*\.txt", r"gap([a-e]|\d+)"),
+            ),
+            Reader(
+                "orlib-assign",
+                "OR-Library linear assignment: n, then n x n costs or lines of i j cost",
+                "apportion.instances.readers.orlib_assign",
+                (r"assignp?\d+(\.txt)?",),
+            ),
+            Reader(
+                "rcmax",
+                "unrelated parallel machines: n, m, then n rows of m times",
+                "apportion.instances.readers.rcmax",
+                (r"fr\d{4}(\.txt)?",),
+            ),
+            Reader(
+                "gavel",
+                "Gavel's throughput table (JSON): an hour of work of every job type, shared by time fractions",
+                "apportion.instances.readers.gavel",
+                (r".*throughputs.*\.gavel",),
+            ),
         )
     }
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,29 +12,33 @@ from numpy.typing import NDArray
 
 from apportion import registry
 from apportion.arrays import ARRAYS, ArrayFormulation
+from apportion.bare_assignment import ASSIGNMENT, AssignmentFormulation
 from apportion.certify import certified_bound, usable
 from apportion.errors import ApportionError, InvalidOption
+from apportion.formulations.protocol import AssignmentFormulation as _Assigned
 from apportion.formulations.protocol import KnapsackFormulation, LinearFormulation
 from apportion.instances.kinds import Instance, Kind, kind_of
 from apportion.judge import judge
+from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 from apportion.solution import Certificate, Solution
+from apportion.structure import StructuredModel, magnitude, point_type, repaired, start, structured
 
 __all__ = ["check", "solve"]
 
 
-def check(instance: Instance | MultipleChoiceKnapsack, plan: Any) -> Report:
+def check(instance: Instance | MultipleChoiceKnapsack | Assignment, plan: Any) -> Report:
     """Check a plan against its instance: every rule by name, and the objective recomputed.
 
     Parameters
     ----------
     instance
-        An instance, or a bare `MultipleChoiceKnapsack`.
+        An instance, or a bare `MultipleChoiceKnapsack` or `Assignment`.
     plan
-        The plan as it stands in JSON, or int64 rows for a bare model.
+        The plan as it stands in JSON, or the point of a bare model.
 
     Returns
     -------
@@ -46,7 +49,7 @@ def check(instance: Instance | MultipleChoiceKnapsack, plan: Any) -> Report:
 
 
 def solve(
-    instance: Instance | MultipleChoiceKnapsack,
+    instance: Instance | MultipleChoiceKnapsack | Assignment,
     backend: str | registry.Backend = "auto",
     time_limit: float | None = 10.0,
     gap: float = 0.0,
@@ -64,7 +67,7 @@ def solve(
     Parameters
     ----------
     instance
-        An instance, or a `MultipleChoiceKnapsack` from `from_arrays`.
+        An instance, or a `MultipleChoiceKnapsack` or `Assignment` from `from_arrays`.
     backend
         ``"auto"``, a name of the registry (``exact``, ``highs``, ``cp-sat``, ``scip``, ``pyomo:NAME``), or a
         `Backend` of your own.
@@ -136,15 +139,21 @@ class _Run:
     instance: Any
     kind: Kind
     options: SolveOptions
-    structure: KnapsackFormulation
+    structure: KnapsackFormulation | _Assigned
     began: float
-    incumbent: NDArray[np.int64] | None = None
+    incumbent: NDArray[Any] | None = None
     multipliers: NDArray[np.float64] | None = None
     plan: Any = None
     report: Report | None = None
     restricted: bool = False
     times: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def model(self) -> StructuredModel:
+        """The structured model: the menus or the assignment."""
+        model: StructuredModel = structured(self.structure)
+        return model
 
     def lap(self, phase: str) -> None:
         """Book the time since the last lap under a phase."""
@@ -166,24 +175,26 @@ class _Run:
         if rows is None:
             self.notes.append("the warm start is no plan of this kind of instance")
             return
-        from apportion.warm_start import repaired
-
-        self.incumbent = repaired(self.structure.knapsack, rows)
+        self.incumbent = repaired(self.model, rows)
         if self.incumbent is None:
             self.notes.append("the warm start could not be repaired into this instance")
         if isinstance(given, Solution) and given.certificate.multipliers is not None:
-            names = self.structure.knapsack.capacity_names
+            names = self.model.capacity_names
             prices = [given.certificate.multipliers.get(name, 0.0) for name in names]
             self.multipliers = np.array(prices, dtype=np.float64)
 
 
 def _kind(instance: Any) -> Kind:
+    if isinstance(instance, Assignment):
+        return ASSIGNMENT
     return ARRAYS if isinstance(instance, MultipleChoiceKnapsack) else kind_of(instance)
 
 
 def _compile(instance: Any, kind: Kind, name: str | None) -> Any:
     if kind is ARRAYS:
         return ArrayFormulation(instance)
+    if kind is ASSIGNMENT:
+        return AssignmentFormulation(instance)
     return registry.formulation(kind.name, name).compile(instance)
 
 
@@ -193,18 +204,18 @@ def _choose(
     if isinstance(backend, registry.Backend):
         chosen, reason = backend, "given by the caller"
     elif backend == "auto":
-        name = "exact" if entry.produces == "knapsack" else "highs"
-        why = (
-            "the formulation is a multiple-choice knapsack, which the exact solver takes as it is"
-            if entry.produces == "knapsack"
-            else "the formulation is a general MILP"
-        )
-        return registry.backend(name), f"auto: {why}"
+        name = "highs" if entry.produces == "linear" else "exact"
+        why = {
+            "knapsack": "the formulation is a multiple-choice knapsack, which the exact solver takes whole",
+            "assignment": "the formulation is an assignment, which our own solvers take as it is",
+            "linear": "the formulation is a general MILP",
+        }[entry.produces]
+        return registry.backend(name, entry.produces), f"auto: {why}"
     else:
-        chosen, reason = registry.backend(backend), "asked for"
-    if chosen.accepts == "knapsack" and entry.produces != "knapsack":
+        chosen, reason = registry.backend(backend, entry.produces), "asked for"
+    if chosen.accepts not in ("linear", entry.produces):
         raise InvalidOption(
-            f"backend {chosen.name!r} takes knapsacks; formulation {entry.name!r} is a general MILP, "
+            f"backend {chosen.name!r} takes {chosen.accepts}s; formulation {entry.name!r} is a {entry.produces} model, "
             "choose highs, cp-sat or scip"
         )
     return chosen, reason
@@ -212,9 +223,9 @@ def _choose(
 
 def _attempt(run: _Run, chosen: registry.Backend, instance: Any, entry: registry.FormulationEntry) -> Outcome:
     """Run the backend, decode and check what it returns; whatever it does, the incumbent survives."""
-    knapsack = run.structure.knapsack
-    if chosen.accepts == "knapsack":
-        outcome = _guarded(run, chosen, knapsack, run.incumbent)
+    model = run.model
+    if chosen.accepts == entry.produces != "linear":
+        outcome = _guarded(run, chosen, model, run.incumbent)
         run.lap("solve")
         _accept_choice(run, outcome.point)
         return outcome
@@ -242,9 +253,7 @@ def _attempt(run: _Run, chosen: registry.Backend, instance: Any, entry: registry
 
 def _begin(run: _Run) -> None:
     """Find a greedy incumbent and multipliers before a general solver starts."""
-    from apportion.solvers.exact import start
-
-    greedy, multipliers = start(run.structure.knapsack)
+    greedy, multipliers = start(run.model)
     if run.incumbent is None:
         run.incumbent = greedy
     if multipliers is not None:
@@ -259,12 +268,14 @@ def _guarded(run: _Run, chosen: registry.Backend, model: Any, start: Any) -> Out
     if run.options.on_incumbent is not None:
         options = replace(options, on_incumbent=relay)
     try:
-        if chosen.name == "exact":
+        if chosen.name == "exact" and chosen.accepts == "knapsack":
             return solve_model(model, options, start, preferred=run.structure.preferred())
-        if chosen.general and options.time_limit is not None:
+        if chosen.general and isinstance(chosen.solve, str) and options.time_limit is not None:
             from apportion.solvers.isolated import solve as isolated
 
-            return isolated(chosen.solve, model, options, start)
+            return isolated(chosen.solve, model, options, start, chosen.extra)
+        if chosen.extra:
+            return solve_model(model, options, start, *chosen.extra)
         return solve_model(model, options, start)
     except KeyboardInterrupt:
         return Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
@@ -309,9 +320,9 @@ def _well_formed(run: _Run, point: Any, length: int) -> bool:
 def _accept_choice(run: _Run, point: Any) -> None:
     if point is None:
         return
-    report = run.structure.knapsack.check(point)
+    report = run.model.check(point)
     if report.feasible:
-        _accept_plan(run, run.structure.plan(np.asarray(point, dtype=np.int64)))
+        _accept_plan(run, run.structure.plan(np.asarray(point, dtype=point_type(run.model))))
     else:
         run.report = report
         run.notes.append(f"the backend's point fails the check: {report.violations[0]}")
@@ -350,7 +361,7 @@ def _conclude(run: _Run, chosen: registry.Backend, reason: str, outcome: Outcome
     )
     run.lap("check")
     run.times["total"] = time.perf_counter() - run.began
-    names = run.structure.knapsack.capacity_names
+    names = run.model.capacity_names
     priced = (
         None
         if verified is None or multipliers is None
@@ -376,7 +387,7 @@ def _prefer_incumbent(run: _Run, maximizes: bool) -> None:
     if run.incumbent is None:
         return
     found = run.report.objective if run.plan is not None and run.report is not None else None
-    own = run.structure.knapsack.objective(run.incumbent)
+    own = run.model.objective(run.incumbent)
     if found is not None and (own <= found if maximizes else own >= found):
         return
     plan = run.structure.plan(run.incumbent)
@@ -391,7 +402,7 @@ def _verified(
     """Return the multipliers with the tightest verified bound, the solver's or our own."""
     best: tuple[NDArray[np.float64] | None, float | None] = (None, None)
     for candidate in (outcome.multipliers, run.multipliers):
-        if not usable(candidate, run.structure.knapsack.num_capacities):
+        if not usable(candidate, run.model.num_capacities):
             continue
         bound = certified_bound(run.kind, run.instance, run.structure, candidate)
         if bound is not None and (best[1] is None or (bound < best[1] if maximizes else bound > best[1])):
@@ -402,8 +413,4 @@ def _verified(
 def _magnitude(run: _Run, objective: float | None) -> float:
     if objective is None:
         return 0.0
-    rows = run.structure.choice(run.plan)
-    if rows is None:
-        return abs(objective)
-    chosen = np.abs(run.structure.knapsack.values[rows[rows >= 0]])
-    return max(abs(objective), math.fsum(chosen) if chosen.size < 10_000 else float(chosen.sum()))
+    return magnitude(run.model, run.structure.choice(run.plan), objective)

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.formulations.protocol import KnapsackFormulation
+from apportion.formulations.protocol import AssignmentFormulation, KnapsackFormulation
 from apportion.instances.kinds import Kind
-from apportion.models.lagrangian import lagrangian_bound
+from apportion.structure import quick_bound, structured
 
 __all__ = ["certified_bound", "outward"]
 
 
 def certified_bound(
-    kind: Kind, instance: Any, formulation: KnapsackFormulation, multipliers: NDArray[np.float64] | None
+    kind: Kind,
+    instance: Any,
+    formulation: KnapsackFormulation | AssignmentFormulation,
+    multipliers: NDArray[np.float64] | None,
 ) -> float | None:
     """Return the weak-duality bound of multipliers, never tighter than its exact value.
 
@@ -26,14 +29,14 @@ def certified_bound(
     float or None
         ``None`` if the multipliers are unusable or some required job has no admissible option.
     """
-    knapsack = formulation.knapsack
-    if not usable(multipliers, knapsack.num_capacities):
+    model = structured(formulation)
+    if not usable(multipliers, model.num_capacities):
         return None
     assert multipliers is not None
-    quick = lagrangian_bound(knapsack, multipliers, formulation.value_error)
+    quick = quick_bound(model, multipliers, formulation.value_error)
     if quick is not None:
         return quick
-    named = dict(zip(knapsack.capacity_names, multipliers.tolist(), strict=True))
+    named = dict(zip(model.capacity_names, multipliers.tolist(), strict=True))
     exact = kind.exact_bound(instance, named)
     return None if exact is None else outward(exact, upper=kind.maximizes(instance))
 

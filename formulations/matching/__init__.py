@@ -1,0 +1,1 @@
+"""Matching jobs to machines as models."""

@@ -1,0 +1,279 @@
+"""A matching instance as arrays: one entry per job and machine, pools aggregated where that is no loss.
+
+| here | meaning |
+|---|---|
+| p_ij, c_ij, v_ij | time, cost, value of job j on machine i |
+| u_ij, C_i | use and capacity |
+| g_ij, c_i | machines held by a gang, machines in a pool |
+
+Cost and value (generalised assignment; linear assignment if every capacity is one job):
+    min sum c_ij x_ij    sum_i x_ij = 1    sum_j u_ij x_ij <= C_i
+Makespan (R||Cmax; Lenstra, Shmoys, Tardos 1990):
+    min T                sum_i x_ij = 1    sum_j g_ij p_ij x_ij <= c_i T
+Divisible (Gavel's minimum makespan, Narayanan et al. 2020, in T rather than bisected):
+    the same with x_ij a share of j's work, and sum_i p_ij x_ij <= T
+
+A pool of alike machines is one column where all its uses are alike (jobs fill slots, gangs wrap around:
+McNaughton 1959), or where it is large; otherwise it is taken apart, which lets the search place every job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.formulations.matching.decoding import gang_schedule, slots
+from apportion.formulations.protocol import Plan
+from apportion.instances.matching import MatchingInstance, MatchingMachine
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
+from apportion.models.lowering import OptionLabels
+
+__all__ = ["MatchingByMachine"]
+
+_LARGEST_EXPANSION = 40_000
+"""Entries up to which pools are taken apart into machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One machine of the model: a whole pool (`index` absent) or one machine of it."""
+
+    pool: MatchingMachine
+    index: int | None
+
+
+class MatchingByMachine:
+    """The arrays of an instance, and the way back to machine names.
+
+    Attributes
+    ----------
+    instance
+        What was compiled.
+    assignment
+        The arrays.
+    value_error
+        0: values are taken as they are.
+    """
+
+    __slots__ = (
+        "_job_index",
+        "_pool_of_row",
+        "_row",
+        "_unit_of_row",
+        "assignment",
+        "instance",
+        "value_error",
+    )
+
+    def __init__(self, instance: MatchingInstance) -> None:
+        self.instance = instance
+        self.value_error = 0.0
+        steps = _steps(instance)
+        units = list(_units(instance, steps))
+        by_pool: dict[str, list[int]] = {machine.id: [] for machine in instance.machines}
+        for k, unit in enumerate(units):
+            by_pool[unit.pool.id].append(k)
+        pooled = instance.objective != "makespan"
+        values: list[float] = []
+        machine: list[int] = []
+        uses: list[int] = []
+        gpus: list[int] = []
+        sizes: list[int] = []
+        names: list[str] = []
+        field = instance.field
+        for job in instance.jobs:
+            before = len(values)
+            for name, entry in job.on.items():
+                for k in by_pool[name]:
+                    values.append(getattr(entry, field))
+                    machine.append(k)
+                    uses.append(entry.uses * entry.gpus if pooled else entry.uses)
+                    gpus.append(entry.gpus)
+                    names.append(name)
+            sizes.append(len(values) - before)
+        number = {machine.id: k for k, machine in enumerate(instance.machines)}
+        self.assignment = Assignment.from_arrays(
+            instance.objective,
+            np.array(values, dtype=np.float64),
+            np.array(machine, dtype=np.int64),
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            len(units),
+            uses=np.array(uses, dtype=np.int64),
+            gpus=np.array(gpus, dtype=np.int64),
+            counts=np.array([1 if unit.index is not None else unit.pool.count for unit in units], np.int64),
+            capacities=np.array([_room(unit, steps) for unit in units], np.int64),
+            limited=np.array([unit.pool.capacity is not None for unit in units], np.bool_),
+            required=np.array([job.required for job in instance.jobs], np.bool_),
+            pool=np.array([number[unit.pool.id] for unit in units], np.int64),
+            pool_names=tuple(number),
+            divisible=instance.divisible,
+            job_names=[job.id for job in instance.jobs],
+        )
+        self._pool_of_row = names
+        self._unit_of_row = [units[k] for k in machine]
+        self._job_index = {job.id: j for j, job in enumerate(instance.jobs)}
+        owner = self.assignment.job_of_option().tolist()
+        self._row = {
+            (job, unit.pool.id, unit.index or 0): row
+            for row, (job, unit) in enumerate(zip(owner, self._unit_of_row, strict=True))
+        }
+
+    def plan(self, point: NDArray[Any]) -> Plan:
+        """Return the plan of a choice, pools packed; of a divisible instance, the shares of time."""
+        if self.instance.divisible:
+            return self._fractions(point)
+        taken = {job.id: row for job, row in zip(self.instance.jobs, point.tolist(), strict=True) if row >= 0}
+        plan: Plan = {"assignment": {job: self._pool_of_row[row] for job, row in taken.items()}}
+        index, start = self._placed(taken)
+        if index:
+            plan["machine_index"] = index
+        if start:
+            plan["start_s"] = start
+        return plan
+
+    def choice(self, plan: Any) -> NDArray[Any] | None:
+        """Return the point of a plan as far as it fits; ``None`` if it is no plan."""
+        if not isinstance(plan, Mapping):
+            return None
+        if self.instance.divisible:
+            return self._shares(plan.get("fractions"))
+        named = plan.get("assignment")
+        if not isinstance(named, Mapping):
+            return None
+        placed = plan.get("machine_index")
+        rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
+        for job, pool in named.items():
+            at = placed.get(job, 0) if isinstance(placed, Mapping) else 0
+            if job in self._job_index and isinstance(pool, str):
+                number = self._job_index[job]
+                single = self._row.get((number, pool, at)) if isinstance(at, int) else None
+                rows[number] = self._row.get((number, pool, 0), -1) if single is None else single
+        return rows
+
+    def preferred(self) -> None:
+        """Return ``None``: a matching has no present state."""
+        return
+
+    def lowered(self) -> LoweredAssignment:
+        """Return the linear model, its columns named ``x[job,machine]``."""
+        jobs = self.job_names()
+        names = [self.option_name(row) for row in range(self.assignment.num_options)]
+        return lower_assignment(self.assignment, OptionLabels(self.assignment.offsets, jobs, names), jobs)
+
+    def job_names(self) -> list[str]:
+        """Return the jobs' names."""
+        return [job.id for job in self.instance.jobs]
+
+    def option_name(self, row: int) -> str:
+        """Return the machine of an entry: ``v100``, or ``v100[3]`` of a pool taken apart."""
+        unit = self._unit_of_row[row]
+        apart = unit.index is not None and unit.pool.count > 1
+        return f"{unit.pool.id}[{unit.index}]" if apart else unit.pool.id
+
+    def _placed(self, taken: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return machine indices and starts where the plan must say them."""
+        timed = self.instance.objective == "makespan"
+        index: dict[str, Any] = {}
+        start: dict[str, float] = {}
+        for pool in self.instance.machines:
+            jobs = [job for job, row in taken.items() if self._pool_of_row[row] == pool.id]
+            if pool.count == 1 or not jobs or not (timed or pool.capacity is not None):
+                continue
+            units = [self._unit_of_row[taken[job]] for job in jobs]
+            gpus = [int(self.assignment.gpus[taken[job]]) for job in jobs]
+            times = [float(self.assignment.values[taken[job]]) for job in jobs]
+            if units[0].index is not None:
+                index |= {job: unit.index for job, unit in zip(jobs, units, strict=True)}
+                if timed:
+                    start |= _one_after_another(jobs, units, times)
+            elif timed:
+                places, starts = gang_schedule(times, gpus, pool.count)
+                index |= {
+                    job: held if len(held) > 1 else held[0] for job, held in zip(jobs, places, strict=True)
+                }
+                start |= dict(zip(jobs, starts, strict=True))
+            else:
+                uses = [int(self.assignment.uses[taken[job]]) // g for job, g in zip(jobs, gpus, strict=True)]
+                places = slots(uses, gpus, pool.count, pool.capacity or 0)
+                index |= {
+                    job: held if len(held) > 1 else held[0] for job, held in zip(jobs, places, strict=True)
+                }
+        return index, start
+
+    def _fractions(self, shares: NDArray[np.float64]) -> Plan:
+        model = self.assignment
+        makespan = model.objective(shares)
+        time = np.asarray(shares, dtype=np.float64) * model.values / (makespan or 1.0)
+        fractions: dict[str, dict[str, float]] = {job.id: {} for job in self.instance.jobs}
+        names = self.job_names()
+        for job, row in zip(model.job_of_option().tolist(), range(model.num_options), strict=True):
+            if time[row] > 0:
+                fractions[names[job]][self._pool_of_row[row]] = float(time[row])
+        return {"fractions": fractions}
+
+    def _shares(self, named: Any) -> NDArray[np.float64] | None:
+        if not isinstance(named, Mapping):
+            return None
+        work = np.zeros(self.assignment.num_options)
+        for job, shares in named.items():
+            for pool, share in shares.items() if isinstance(shares, Mapping) else ():
+                row = self._row.get((self._job_index.get(job, -1), pool, 0))
+                if row is not None and isinstance(share, int | float) and 0 <= share <= 1:
+                    work[row] = share / self.assignment.values[row]
+        owner = self.assignment.job_of_option()
+        done = np.bincount(owner, weights=work, minlength=self.assignment.num_jobs)
+        return np.asarray(work / np.where(done > 0, done, 1.0)[owner], dtype=np.float64)
+
+
+def _one_after_another(jobs: list[str], units: list[_Unit], times: list[float]) -> dict[str, float]:
+    end: dict[int | None, float] = {}
+    start: dict[str, float] = {}
+    for job, unit, time in zip(jobs, units, times, strict=True):
+        start[job] = end.get(unit.index, 0.0)
+        end[unit.index] = start[job] + time
+    return start
+
+
+def _steps(instance: MatchingInstance) -> dict[str, int]:
+    """Return what all uses on each pool divide by; 0 where nothing is used."""
+    steps = {machine.id: 0 for machine in instance.machines}
+    for job in instance.jobs:
+        for name, entry in job.on.items():
+            steps[name] = math.gcd(steps[name], entry.uses)
+    return steps
+
+
+def _room(unit: _Unit, steps: Mapping[str, int]) -> int:
+    if unit.pool.capacity is None:
+        return 0
+    step = steps[unit.pool.id]
+    room = unit.pool.capacity - (unit.pool.capacity % step if step else 0)
+    return room if unit.index is not None else room * unit.pool.count
+
+
+def _units(instance: MatchingInstance, steps: Mapping[str, int]) -> Iterator[_Unit]:
+    gang = {name for job in instance.jobs for name, entry in job.on.items() if entry.gpus > 1}
+    mixed = {
+        name for job in instance.jobs for name, entry in job.on.items() if entry.uses not in (0, steps[name])
+    }
+    total = sum(machine.count for machine in instance.machines)
+    small = total * len(instance.jobs) <= _LARGEST_EXPANSION
+    for machine in instance.machines:
+        timed = instance.objective == "makespan"
+        apart = not instance.divisible and machine.id not in gang and small
+        if machine.capacity is None and not timed:
+            apart = False
+        if not timed and machine.id not in mixed:
+            apart = False
+        if machine.count == 1 and not instance.divisible:
+            yield _Unit(machine, 0)
+        elif apart:
+            yield from (_Unit(machine, index) for index in range(machine.count))
+        else:
+            yield _Unit(machine, None)

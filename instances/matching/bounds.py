@@ -1,0 +1,175 @@
+"""Bounds on a matching that anybody can recompute: weak duality and counting, in whole-number arithmetic.
+
+Cost and value, prices lambda_i >= 0 of the pools with a capacity (value; cost is the mirror image):
+
+    lambda . C + sum_j max_i (v_ji - lambda_i u_ji)        with 0 among the choices of an optional job
+
+where C_i = count_i * (capacity_i rounded down to a multiple of what all uses there divide by).
+
+Makespan, weights w_i >= 0 of the pools, g machines held by a job, c machines in a pool: no schedule ends
+before the least T with
+
+    sum_j min over pools with p_ij <= T of (w_i p_ij g_ij / c_i)  <=  T sum_i w_i
+
+(Lenstra, Shmoys, Tardos 1990, with their filter p_ij <= T), nor before the least T for which the machines,
+each filled with its shortest jobs, hold all jobs (it implies ceil(n/m) times the shortest time). Whole times
+make whole makespans. Divisible: T sum (w + a) >= sum_j min_i p_ij (a_j + w_i g_ij / c_i), a_j >= 0 per job.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.matching.schema import MatchingInstance
+
+__all__ = ["exact_bound", "price_names"]
+
+
+def price_names(instance: MatchingInstance) -> list[str]:
+    """Return what a certificate prices: pools; of a divisible instance ``machine:ID`` and ``job:ID``."""
+    if instance.objective != "makespan":
+        return [machine.id for machine in instance.machines if machine.capacity is not None]
+    if instance.divisible:
+        return [f"machine:{pool.id}" for pool in instance.machines] + [f"job:{j.id}" for j in instance.jobs]
+    return [machine.id for machine in instance.machines]
+
+
+def exact_bound(instance: MatchingInstance, multipliers: Mapping[str, float]) -> Fraction | None:
+    """Return the bound of given prices, exactly; ``None`` if a required job can run nowhere.
+
+    Raises
+    ------
+    InvalidInstance
+        If the multipliers are not one finite number >= 0 for every priced name.
+    """
+    names = price_names(instance)
+    for name, price in multipliers.items():
+        if not math.isfinite(price) or price < 0:
+            raise InvalidInstance(
+                Problem(f"$.certificate.multipliers.{name}", "must be a finite number >= 0")
+            )
+    if set(multipliers) != set(names):
+        raise InvalidInstance(
+            Problem("$.certificate.multipliers", f"must name exactly what is priced ({len(names)} names)")
+        )
+    if any(job.required and not job.on for job in instance.jobs):
+        return None
+    if instance.objective != "makespan":
+        return _lagrangian(instance, multipliers)
+    return _makespan(instance, multipliers)
+
+
+def _lagrangian(instance: MatchingInstance, multipliers: Mapping[str, float]) -> Fraction:
+    sign = 1 if instance.objective == "value" else -1
+    unit, prices = _whole([multipliers[name] for name in multipliers])
+    price = dict(zip(multipliers, prices, strict=True))
+    total = 0
+    for machine in instance.machines:
+        if machine.capacity is not None:
+            step = math.gcd(*(job.on[machine.id].uses for job in instance.jobs if machine.id in job.on))
+            room = machine.capacity - (machine.capacity % step if step else 0)
+            total += price[machine.id] * machine.count * room
+    worths = [getattr(entry, instance.field) for job in instance.jobs for entry in job.on.values()]
+    scale, whole = _whole(worths)
+    total *= scale
+    position = 0
+    for job in instance.jobs:
+        best = None if job.required else 0
+        for name, entry in job.on.items():
+            paid = price.get(name, 0) * entry.uses * entry.gpus
+            worth = sign * whole[position] * unit - paid * scale
+            best = worth if best is None or worth > best else best
+            position += 1
+        total += best or 0
+    return Fraction(sign * total, unit * scale)
+
+
+def _makespan(instance: MatchingInstance, multipliers: Mapping[str, float]) -> Fraction:
+    scale, times = _whole([entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()])
+    if not times:
+        return Fraction(0)
+    rows: list[list[tuple[str, int, int]]] = []
+    position = 0
+    for job in instance.jobs:
+        rows.append(
+            [(name, times[position + k], entry.gpus) for k, (name, entry) in enumerate(job.on.items())]
+        )
+        position += len(job.on)
+    counts = {machine.id: machine.count for machine in instance.machines}
+    common = math.lcm(*counts.values())
+    unit, prices = _whole(list(multipliers.values()))
+    price = dict(zip(multipliers, prices, strict=True))
+    weight = sum(prices) * common
+    if instance.divisible:
+        fastest = max(min(p for _, p, _ in row) for row in rows)
+        share = {name: price[f"machine:{name}"] * common // counts[name] for name in counts}
+        work = sum(
+            min(p * (price[f"job:{job.id}"] * common + share[name] * gpus) for name, p, gpus in row)
+            for job, row in zip(instance.jobs, rows, strict=True)
+        )
+        least = Fraction(fastest) if not weight else max(Fraction(fastest), Fraction(work, weight))
+        return least / scale
+    share = {name: price[name] * (common // counts[name]) for name in counts}
+    least = max(_weighted(rows, share, weight), Fraction(_by_count(rows, counts)))
+    least = least / scale
+    return Fraction(math.ceil(least)) if scale == 1 else least
+
+
+def _weighted(rows: list[list[tuple[str, int, int]]], share: Mapping[str, int], weight: int) -> Fraction:
+    """Return the least T whose filtered weighted work fits into T times the weight."""
+    levels = sorted({p for row in rows for _, p, _ in row})
+    fastest = max(min(p for _, p, _ in row) for row in rows)
+    if not weight:
+        return Fraction(fastest)
+    shares = [sorted((p, p * gpus * share[name]) for name, p, gpus in row) for row in rows]
+
+    def work(level: int) -> int:
+        return sum(min(cost for p, cost in row if p <= level) for row in shares)
+
+    low, high = bisect_right(levels, fastest) - 1, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if work(levels[middle]) <= levels[middle + 1] * weight:
+            high = middle
+        else:
+            low = middle + 1
+    return max(Fraction(levels[low]), Fraction(work(levels[low]), weight))
+
+
+def _by_count(rows: list[list[tuple[str, int, int]]], counts: Mapping[str, int]) -> int:
+    """Return the least T for which the machines, filled with their shortest jobs, hold as many as there are."""
+    needed = sum(min(gpus for _, _, gpus in row) for row in rows)
+    filled: dict[str, list[int]] = {name: [] for name in counts}
+    for row in rows:
+        for name, p, _ in row:
+            filled[name].append(p)
+    ends = {name: _running(sorted(times)) for name, times in filled.items()}
+    candidates = sorted({end for pool in ends.values() for end in pool})
+    low, high = 0, len(candidates) - 1
+    while low < high:
+        middle = (low + high) // 2
+        held = sum(counts[name] * bisect_right(pool, candidates[middle]) for name, pool in ends.items())
+        if held >= needed:
+            high = middle
+        else:
+            low = middle + 1
+    return candidates[low]
+
+
+def _running(times: Sequence[int]) -> list[int]:
+    ends, total = [], 0
+    for time in times:
+        total += time
+        ends.append(total)
+    return ends
+
+
+def _whole(numbers: Sequence[float]) -> tuple[int, list[int]]:
+    """Return a common scale and the numbers times it, both whole; every double is a whole over a power of 2."""
+    ratios = [float(number).as_integer_ratio() for number in numbers]
+    scale = max((denominator for _, denominator in ratios), default=1)
+    return scale, [numerator * (scale // denominator) for numerator, denominator in ratios]

@@ -1,0 +1,216 @@
+"""The matching instance: every job goes to one pool of identical machines, at a time, a cost or a value."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.fields import (
+    LARGEST_CAPACITY,
+    LARGEST_USE,
+    Amount,
+    Capacity,
+    Count,
+    Name,
+    Number,
+    Use,
+    check_amount,
+    check_count,
+    check_distinct,
+    check_name,
+    check_number,
+)
+
+__all__ = ["MatchingEntry", "MatchingInstance", "MatchingJob", "MatchingMachine"]
+
+_FIELD = {"makespan": "time_s", "cost": "cost", "value": "value"}
+
+
+class MatchingEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one job means to one pool; only the objective's own field must be given.
+
+    Attributes
+    ----------
+    time_s
+        Seconds the job takes there.
+    cost
+        What it costs there, when costs are minimised.
+    value
+        What it is worth there, when values are maximised.
+    uses
+        What it takes of the capacity of each machine it runs on.
+    gpus
+        How many machines of the pool it holds at the same time.
+    """
+
+    time_s: Amount | None = None
+    cost: Number | None = None
+    value: Number | None = None
+    uses: Use = 1
+    gpus: Count = 1
+
+
+class MatchingMachine(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pool of identical machines.
+
+    Attributes
+    ----------
+    id
+        Unique name, for instance the GPU architecture.
+    count
+        How many identical machines there are.
+    capacity
+        Bound on the sum of uses on each of them; null for none.
+    """
+
+    id: Name
+    count: Count = 1
+    capacity: Capacity | None = None
+
+
+class MatchingJob(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job and where it can run.
+
+    Attributes
+    ----------
+    id
+        Unique name.
+    on
+        Its entry by pool; a pool that is not named is forbidden.
+    required
+        Whether it must run; otherwise it may be left out at no cost and no value.
+    """
+
+    id: Name
+    on: dict[Name, MatchingEntry]
+    required: bool = True
+
+
+class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="matching"):
+    """Jobs, pools of machines, and what is to be optimised; every semantic rule is checked on construction.
+
+    Attributes
+    ----------
+    schema_version
+        ``"1"``.
+    objective
+        ``"makespan"`` (minimise the time when the last job ends), ``"cost"`` (minimise) or ``"value"``.
+    machines
+        The pools.
+    jobs
+        The jobs.
+    divisible
+        Whether jobs share machines by fractions of time (makespan only).
+    name
+        A name for reports.
+
+    Raises
+    ------
+    InvalidInstance
+        If any rule is broken; all problems are listed with their JSON paths.
+    """
+
+    schema_version: Literal["1"]
+    objective: Literal["makespan", "cost", "value"]
+    machines: tuple[MatchingMachine, ...]
+    jobs: tuple[MatchingJob, ...]
+    divisible: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        problems = _problems(self)
+        if problems:
+            raise InvalidInstance(problems)
+
+    @property
+    def field(self) -> str:
+        """The entry's field that the objective reads."""
+        return _FIELD[self.objective]
+
+
+def _problems(instance: MatchingInstance) -> list[Problem]:
+    problems: list[Problem] = []
+    if instance.schema_version != "1":
+        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
+    if not isinstance(instance.name, str):
+        problems.append(Problem("$.name", "must be a string"))
+    if instance.objective not in _FIELD:
+        message = f'must be "makespan", "cost" or "value", not {instance.objective!r}'
+        return [*problems, Problem("$.objective", message)]
+    if not isinstance(instance.divisible, bool):
+        problems.append(Problem("$.divisible", "must be true or false"))
+    elif instance.divisible and instance.objective != "makespan":
+        problems.append(Problem("$.divisible", "applies to the objective makespan only"))
+    if not isinstance(instance.machines, tuple | list):
+        return [*problems, Problem("$.machines", "must be a list of machine pools")]
+    pools = _check_machines(instance, problems)
+    if not isinstance(instance.jobs, tuple | list):
+        return [*problems, Problem("$.jobs", "must be a list of jobs")]
+    for index, job in enumerate(instance.jobs):
+        if isinstance(job, MatchingJob):
+            _check_job(f"$.jobs[{index}]", job, instance, pools, problems)
+        else:
+            problems.append(Problem(f"$.jobs[{index}]", f"must be a MatchingJob, not {type(job).__name__}"))
+    names = [job.id for job in instance.jobs if isinstance(job, MatchingJob)]
+    check_distinct("$.jobs", names, "job id", problems)
+    return problems
+
+
+def _check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict[str, int]:
+    """Check the pools; return the number of machines of each usable one."""
+    pools: dict[str, int] = {}
+    for index, machine in enumerate(instance.machines):
+        path = f"$.machines[{index}]"
+        if not isinstance(machine, MatchingMachine):
+            problems.append(Problem(path, f"must be a MatchingMachine, not {type(machine).__name__}"))
+            continue
+        named = check_name(f"{path}.id", machine.id, problems)
+        counted = check_count(f"{path}.count", machine.count, problems, low=1)
+        if machine.capacity is not None:
+            check_count(f"{path}.capacity", machine.capacity, problems, high=LARGEST_CAPACITY)
+            if instance.divisible is True:
+                problems.append(Problem(f"{path}.capacity", "must be null where jobs are divisible"))
+        if named and counted:
+            pools[machine.id] = machine.count
+    listed = [machine.id for machine in instance.machines if isinstance(machine, MatchingMachine)]
+    check_distinct("$.machines", listed, "machine id", problems)
+    return pools
+
+
+def _check_job(
+    path: str, job: MatchingJob, instance: MatchingInstance, pools: dict[str, int], problems: list[Problem]
+) -> None:
+    check_name(f"{path}.id", job.id, problems)
+    if not isinstance(job.required, bool):
+        problems.append(Problem(f"{path}.required", "must be true or false"))
+    elif not job.required and instance.objective == "makespan":
+        problems.append(Problem(f"{path}.required", "must be true: leaving a job out always ends earlier"))
+    if not isinstance(job.on, dict):
+        problems.append(Problem(f"{path}.on", "must be an object of entries by machine id"))
+        return
+    for name, entry in job.on.items():
+        where = f"{path}.on.{name}"
+        if name not in pools:
+            problems.append(Problem(where, "is not one of the instance's machines"))
+        elif not isinstance(entry, MatchingEntry):
+            problems.append(Problem(where, f"must be a MatchingEntry, not {type(entry).__name__}"))
+        else:
+            _check_entry(where, entry, instance, pools[name], problems)
+
+
+def _check_entry(
+    path: str, entry: MatchingEntry, instance: MatchingInstance, count: int, problems: list[Problem]
+) -> None:
+    for field in ("time_s", "cost", "value"):
+        number: Any = getattr(entry, field)
+        if number is not None:
+            (check_amount if field == "time_s" else check_number)(f"{path}.{field}", number, problems)
+        elif field == instance.field:
+            problems.append(Problem(f"{path}.{field}", f"is needed for the objective {instance.objective}"))
+    if instance.divisible is True and entry.time_s == 0:
+        problems.append(Problem(f"{path}.time_s", "must be positive where jobs are divisible"))
+    check_count(f"{path}.uses", entry.uses, problems, high=LARGEST_USE)
+    if check_count(f"{path}.gpus", entry.gpus, problems, low=1) and entry.gpus > count:
+        problems.append(Problem(f"{path}.gpus", f"is {entry.gpus}, the pool has {count}"))

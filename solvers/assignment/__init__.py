@@ -1,0 +1,1 @@
+"""Linear assignment, transportation, and the front of all matching engines."""

@@ -1,0 +1,66 @@
+"""What is left of a call's time, and telling the caller of incumbents."""
+
+from __future__ import annotations
+
+import time
+
+from apportion.models.assignment import Assignment
+from apportion.options import Incumbent, SolveOptions
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """The clock of one call; without a time limit it never runs out.
+
+    Parameters
+    ----------
+    options
+        The options of the call.
+    model
+        What is solved: its sense decides what an improvement is.
+    """
+
+    def __init__(self, options: SolveOptions, model: Assignment) -> None:
+        self.began = time.perf_counter()
+        self._options = options
+        self._sign = 1.0 if model.sense == "maximize" else -1.0
+        self._told: float | None = None
+        self.bound: float | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the solver started."""
+        return time.perf_counter() - self.began
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left, ``None`` without a limit."""
+        limit = self._options.time_limit
+        return None if limit is None else max(limit - self.elapsed, 0.0)
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        left = self.left
+        return left is not None and left <= 0.0
+
+    def share(self, seconds: float) -> float:
+        """Return `seconds`, or what is left if that is less."""
+        left = self.left
+        return seconds if left is None else min(seconds, left)
+
+    def closed(self, objective: float) -> bool:
+        """Whether the bound shows that the objective is as close as asked for."""
+        if self.bound is None:
+            return False
+        gap = self._sign * (self.bound - objective)
+        return gap <= max(self._options.gap * max(abs(objective), 1e-9), 1e-10 * abs(objective))
+
+    def tell(self, objective: float) -> None:
+        """Report an incumbent if it improves on all before."""
+        if self._told is not None and self._sign * (objective - self._told) <= 0:
+            return
+        self._told = objective
+        if self._options.on_incumbent is not None:
+            self._options.on_incumbent(Incumbent(objective, self.bound, self.elapsed))

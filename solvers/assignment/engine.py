@@ -1,0 +1,99 @@
+"""The front of the matching engines: which one an assignment goes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_bounds import pooled
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.assignment.clock import Clock
+from apportion.solvers.assignment.linear_assignment import is_transportation, potentials, solve_slots
+
+__all__ = ["solve", "start"]
+
+
+def solve(model: Assignment, options: SolveOptions, start: NDArray[Any] | None) -> Outcome:
+    """Solve an assignment by structure.
+
+    Parameters
+    ----------
+    model
+        The assignment.
+    options
+        Limits; `options.time_limit` is what is left for this call.
+    start
+        A feasible point to begin with, or ``None``.
+    """
+    clock = Clock(options, model)
+    stuck = model.required & (np.diff(model.offsets) == 0)
+    if stuck.any():
+        return Outcome(
+            termination=Termination.INFEASIBLE,
+            raw_status=f"job {int(np.argmax(stuck))} can run nowhere",
+            bound_source="enumeration",
+        )
+    if model.num_options == 0:
+        point = np.zeros(0) if model.divisible else np.full(model.num_jobs, -1, dtype=np.int64)
+        return Outcome(
+            termination=Termination.OPTIMAL,
+            raw_status="nothing to place",
+            point=point,
+            objective=0.0,
+            bound=0.0,
+            bound_source="enumeration",
+            multipliers=np.zeros(model.num_capacities),
+        )
+    if model.divisible:
+        from apportion.solvers.makespan import divisible
+
+        return divisible.solve(model, options, clock)
+    if model.goal == "makespan":
+        from apportion.solvers.makespan import engine as makespan
+
+        return makespan.solve(model, options, start, clock)
+    if is_transportation(model):
+        return _transported(model, clock)
+    from apportion.solvers.generalised_assignment import engine as generalised
+
+    return generalised.solve(model, options, start, clock)
+
+
+def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:
+    """Return a feasible point and prices, each ``None`` where there is none: what others begin with."""
+    if (model.required & (np.diff(model.offsets) == 0)).any() or model.num_options == 0:
+        return None, None
+    if model.divisible or model.goal == "makespan":
+        from apportion.solvers.makespan import first
+
+        return first.start(model)
+    if is_transportation(model):
+        choice = solve_slots(model)
+        return choice, None if choice is None else pooled(model, potentials(model, choice))
+    from apportion.solvers.generalised_assignment import engine as generalised
+
+    return generalised.greedy_and_prices(model)
+
+
+def _transported(model: Assignment, clock: Clock) -> Outcome:
+    choice = solve_slots(model)
+    if choice is None:
+        return Outcome(
+            termination=Termination.INFEASIBLE, raw_status="no full matching", bound_source="enumeration"
+        )
+    objective = model.objective(choice)
+    clock.bound = objective
+    clock.tell(objective)
+    return Outcome(
+        termination=Termination.OPTIMAL,
+        raw_status="matched",
+        point=choice,
+        objective=objective,
+        bound=objective,
+        bound_source="enumeration",
+        multipliers=pooled(model, potentials(model, choice)),
+    )

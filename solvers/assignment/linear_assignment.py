@@ -1,0 +1,137 @@
+"""Linear assignment and transportation: exact matching, and its prices by shortest paths.
+
+Where every use of a machine is alike, a machine has slots and the problem is totally unimodular: the prices
+of the machines prove the optimum. They are the shortest distances, over chains of jobs that each move one
+machine on, to a machine with a free slot (Ahuja, Magnanti, Orlin 1993, chapter 9).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+
+__all__ = ["is_transportation", "potentials", "solve_slots"]
+
+_LARGEST_MATRIX = 9_000_000
+_DENSE = 0.2
+
+
+def is_transportation(model: Assignment) -> bool:
+    """Return whether every machine's uses are alike and the slots make a matrix that can be held."""
+    largest = np.zeros(model.num_machines, dtype=np.int64)
+    np.maximum.at(largest, model.machine, model.uses)
+    alike = model.uses == largest[model.machine]
+    return bool((alike | ~model.limited[model.machine]).all()) and _slots(model).sum() * model.num_jobs <= (
+        _LARGEST_MATRIX
+    )
+
+
+def _slots(model: Assignment) -> NDArray[np.int64]:
+    """Return int64 [machines]: how many jobs fit, at most all that can run there."""
+    able = np.bincount(model.machine, minlength=model.num_machines)
+    use = np.zeros(model.num_machines, dtype=np.int64)
+    np.maximum.at(use, model.machine, model.uses)
+    fits = np.where(model.limited & (use > 0), model.capacities // np.maximum(use, 1), able)
+    return np.asarray(np.minimum(fits, able), dtype=np.int64)
+
+
+def solve_slots(model: Assignment) -> NDArray[np.int64] | None:
+    """Return an optimal choice, or ``None`` if no choice places all required jobs."""
+    slots = _slots(model)
+    column_machine = np.repeat(np.arange(model.num_machines), slots)
+    optional = np.flatnonzero(~model.required)
+    if model.num_jobs > column_machine.size + optional.size:
+        return None
+    density = model.num_options / max(model.num_jobs * model.num_machines, 1)
+    if density < _DENSE and (slots <= 1).all() and model.num_jobs * model.num_machines > 250_000:
+        return _sparse(model, optional)
+    return _dense(model, column_machine, optional)
+
+
+def _cost(model: Assignment) -> NDArray[np.float64]:
+    return -model.values if model.goal == "value" else model.values
+
+
+def _dense(
+    model: Assignment, column_machine: NDArray[np.int64], optional: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    from scipy.optimize import linear_sum_assignment
+
+    matrix = np.full((model.num_jobs, model.num_machines), np.inf)
+    matrix[model.job_of_option(), model.machine] = _cost(model)
+    wide = (
+        matrix if np.array_equal(column_machine, np.arange(model.num_machines)) else matrix[:, column_machine]
+    )
+    if optional.size:
+        out = np.full((model.num_jobs, optional.size), np.inf)
+        out[optional, np.arange(optional.size)] = 0.0
+        wide = np.concatenate((wide, out), axis=1)
+    try:
+        job, column = linear_sum_assignment(wide)
+    except ValueError:
+        return None
+    return _chosen(model, job, np.append(column_machine, np.full(optional.size, -1))[column])
+
+
+def _sparse(model: Assignment, optional: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+    cost = _cost(model)
+    job = np.concatenate((model.job_of_option(), optional))
+    column = np.concatenate((model.machine, model.num_machines + np.arange(optional.size)))
+    weight = np.concatenate((cost, np.zeros(optional.size)))
+    # stored zeros would vanish: shift all weights, which moves every full matching alike
+    weight = weight - weight.min() + 1.0
+    graph = csr_array((weight, (job, column)), shape=(model.num_jobs, model.num_machines + optional.size))
+    try:
+        row, matched = min_weight_full_bipartite_matching(graph)
+    except ValueError:
+        return None
+    return _chosen(model, row, np.where(matched < model.num_machines, matched, -1))
+
+
+def _chosen(model: Assignment, job: NDArray[np.int64], machine: NDArray[np.int64]) -> NDArray[np.int64]:
+    on = np.full(model.num_jobs, -1, dtype=np.int64)
+    on[job] = machine
+    owner = model.job_of_option()
+    hit = np.flatnonzero(on[owner] == model.machine)
+    choice = np.full(model.num_jobs, -1, dtype=np.int64)
+    choice[owner[hit]] = hit
+    return choice
+
+
+def potentials(model: Assignment, choice: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return float64 [machines] prices >= 0 per unit of capacity that prove a choice optimal, if it is.
+
+    Bellman-Ford over the machines: a price may not exceed what moving one of its jobs on costs plus the
+    price there; machines with a free slot, and being left out, cost nothing.
+    """
+    machines, cost = model.num_machines, _cost(model)
+    held = np.where(choice >= 0, model.machine[np.maximum(choice, 0)], machines)
+    paid = np.where(choice >= 0, cost[np.maximum(choice, 0)], 0.0)
+    owner = model.job_of_option()
+    step = np.full((machines + 1, machines + 1), np.inf)
+    np.minimum.at(step, (held[owner], model.machine), cost - paid[owner])
+    optional = np.flatnonzero(~model.required)
+    np.minimum.at(step, (held[optional], machines), -paid[optional])
+    taken = np.bincount(held, minlength=machines + 1)[:machines]
+    free = taken < _slots(model) if model.num_options else np.ones(machines, dtype=np.bool_)
+    free |= ~model.limited
+    idle = np.append(free, True)
+    finite = step[np.isfinite(step)]
+    reach = float(finite.max() - finite.min()) if finite.size else 0.0
+    price = np.where(idle, 0.0, max(reach, 1.0))
+    for _ in range(machines + 2):
+        shorter = np.minimum(price, (step + price).min(axis=1))
+        if (shorter >= price).all():
+            break
+        price = shorter
+    own = price[:machines]
+    if not idle[:machines].any() and not optional.size and own.size:
+        own = own - own.min()  # all machines full: prices are free up to a constant
+    use = np.zeros(machines, dtype=np.int64)
+    np.maximum.at(use, model.machine, model.uses)
+    return np.asarray(np.maximum(own, 0.0) / np.maximum(use, 1) * model.limited, dtype=np.float64)

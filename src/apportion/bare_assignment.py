@@ -1,0 +1,87 @@
+"""A bare `Assignment` as an instance kind of its own: its plan is its point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.instances.kinds import Kind
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
+from apportion.report import Report
+
+__all__ = ["ASSIGNMENT", "AssignmentFormulation"]
+
+
+class AssignmentFormulation:
+    """An assignment taken as it is.
+
+    Attributes
+    ----------
+    assignment
+        The model.
+    value_error
+        0: values are taken as they are.
+    """
+
+    __slots__ = ("assignment", "value_error")
+
+    def __init__(self, model: Assignment) -> None:
+        self.assignment = model
+        self.value_error = 0.0
+
+    def plan(self, point: NDArray[Any]) -> NDArray[Any]:
+        """Return the point itself."""
+        return point
+
+    def choice(self, plan: Any) -> NDArray[Any] | None:
+        """Return a plan of the right shape as it is; otherwise ``None``."""
+        point = np.asarray(plan)
+        size = self.assignment.num_options if self.assignment.divisible else self.assignment.num_jobs
+        if point.shape != (size,) or point.dtype.kind not in "iuf":
+            return None
+        return point.astype(np.float64 if self.assignment.divisible else np.int64)
+
+    def preferred(self) -> None:
+        """Return ``None``: bare arrays have no present state."""
+        return
+
+    def lowered(self) -> LoweredAssignment:
+        """Return the linear model, its columns numbered."""
+        return lower_assignment(self.assignment)
+
+    def job_names(self) -> list[str]:
+        """Return the jobs' positions as text."""
+        return [str(job) for job in range(self.assignment.num_jobs)]
+
+    def option_name(self, row: int) -> str:
+        """Return an entry's machine as text."""
+        return str(self.assignment.machine[row])
+
+
+def _check(model: Assignment, plan: Any) -> Report:
+    return model.check(plan)
+
+
+def _exact_objective(model: Assignment, plan: Any) -> Fraction:
+    return Fraction(model.objective(np.asarray(plan)))
+
+
+def _no_exact_bound(model: Assignment, multipliers: Mapping[str, float]) -> Fraction | None:
+    """Return ``None``: bare arrays are certified vectorised or not at all."""
+    return None
+
+
+ASSIGNMENT = Kind(
+    "matching",
+    Assignment,
+    lambda model: bool(model.goal == "value"),
+    _check,
+    _exact_objective,
+    _no_exact_bound,
+)
+"""The kind of a bare assignment; it is never written to JSON."""

@@ -1,0 +1,302 @@
+"""The assignment as arrays: every job goes to one of the machines it may run on.
+
+Per job a ragged menu of entries, each on one machine. Minimise the makespan or a cost, or maximise a value;
+a machine with a capacity bounds the sum of the uses on it. Machines of one pool are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.models.multiple_choice import Sense
+from apportion.models.packing import pool_ends
+from apportion.report import Report, Violation
+
+__all__ = ["Assignment", "Goal"]
+
+Goal = Literal["makespan", "cost", "value"]
+_LARGEST_TOTAL = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """Build it with `from_arrays` or `from_matrix`, which check.
+
+    Attributes
+    ----------
+    goal
+        ``"makespan"``, ``"cost"`` or ``"value"``.
+    values
+        float64 [entries]: time, cost or value of each entry.
+    machine
+        int64 [entries]: the machine of each entry.
+    offsets
+        int64 [jobs + 1]: job j has the entries ``offsets[j]:offsets[j + 1]``.
+    uses
+        int64 [entries]: what the entry takes of its machine's capacity.
+    gpus
+        int64 [entries]: how many of the machine's `counts` units it holds at the same time (makespan).
+    counts
+        int64 [machines]: identical units behind each machine (makespan).
+    capacities
+        int64 [machines]; meaningless where not `limited`.
+    limited
+        bool [machines]: whether there is a capacity.
+    required
+        bool [jobs]: whether the job must run.
+    pool
+        int64 [machines]: the pool each machine belongs to; certificates price pools.
+    pool_names
+        One name per pool.
+    divisible
+        Whether jobs run by shares (makespan): a point is then float64 [entries], shares of work.
+    job_names
+        Names of the jobs, ``None`` for plain indices.
+    """
+
+    goal: Goal
+    values: NDArray[np.float64]
+    machine: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    uses: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    capacities: NDArray[np.int64]
+    limited: NDArray[np.bool_]
+    required: NDArray[np.bool_]
+    pool: NDArray[np.int64]
+    pool_names: tuple[str, ...]
+    divisible: bool = False
+    job_names: Sequence[str] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        goal: Goal,
+        values: ArrayLike,
+        machine: ArrayLike,
+        offsets: ArrayLike,
+        num_machines: int,
+        *,
+        uses: ArrayLike = 1,
+        gpus: ArrayLike = 1,
+        counts: ArrayLike = 1,
+        capacities: ArrayLike | None = None,
+        limited: ArrayLike = True,
+        required: ArrayLike = True,
+        pool: ArrayLike | None = None,
+        pool_names: Sequence[str] | None = None,
+        divisible: bool = False,
+        job_names: Sequence[str] | None = None,
+    ) -> Assignment:
+        """Check the arrays once; see the attributes for their shapes.
+
+        Raises
+        ------
+        InvalidInstance
+            If a shape or a value is wrong; the message names the array.
+        """
+        value = np.ascontiguousarray(values, dtype=np.float64)
+        offset = np.ascontiguousarray(offsets, dtype=np.int64)
+        if value.ndim != 1 or not np.isfinite(value).all():
+            raise _invalid("values", "must be finite numbers in one dimension")
+        if goal == "makespan" and (value < 0).any():
+            raise _invalid("values", "must be times of at least 0")
+        if offset.ndim != 1 or offset.size == 0 or offset[0] != 0 or offset[-1] != value.size:
+            raise _invalid("offsets", f"must rise from 0 to the number of entries, {value.size}")
+        if (np.diff(offset) < 0).any():
+            raise _invalid("offsets", "must not fall")
+        jobs = offset.size - 1
+        on = _spread("machine", machine, value.size)
+        if value.size and not 0 <= on.min() <= on.max() < num_machines:
+            raise _invalid("machine", f"must be from 0 to {num_machines - 1}")
+        of_pool = np.arange(num_machines) if pool is None else _spread("pool", pool, num_machines)
+        pools = int(of_pool.max(initial=-1)) + 1
+        names = tuple(f"machine_{k}" for k in range(pools)) if pool_names is None else tuple(pool_names)
+        use = _spread("uses", uses, value.size)
+        if use.size and (use.min() < 0 or float(use.max()) * max(jobs, 1) >= _LARGEST_TOTAL):
+            raise _invalid("uses", "must be at least 0 and add up in 64 bits")
+        has_capacity = np.broadcast_to(np.asarray(limited, dtype=np.bool_), (num_machines,))
+        if capacities is None:
+            has_capacity = np.zeros(num_machines, dtype=np.bool_)
+        return cls(
+            goal=goal,
+            values=value,
+            machine=on,
+            offsets=offset,
+            uses=use,
+            gpus=_spread("gpus", gpus, value.size),
+            counts=_spread("counts", counts, num_machines),
+            capacities=_spread("capacities", 0 if capacities is None else capacities, num_machines),
+            limited=has_capacity,
+            required=np.broadcast_to(np.asarray(required, dtype=np.bool_), (jobs,)),
+            pool=of_pool,
+            pool_names=names,
+            divisible=divisible,
+            job_names=job_names,
+        )
+
+    @classmethod
+    def from_matrix(
+        cls, goal: Goal, values: ArrayLike, capacities: ArrayLike | None = None, uses: ArrayLike = 1
+    ) -> Assignment:
+        """Return the assignment of a dense matrix [jobs, machines]; NaN forbids a pair.
+
+        Examples
+        --------
+        >>> model = Assignment.from_matrix("cost", [[1.0, 3.0], [2.0, 9.0]], capacities=1)
+        >>> model.check([1, 2]).objective
+        5.0
+        """
+        matrix = np.asarray(values, dtype=np.float64)
+        allowed = ~np.isnan(matrix)
+        use = np.broadcast_to(np.asarray(uses, dtype=np.int64), matrix.shape)
+        return cls.from_arrays(
+            goal,
+            matrix[allowed],
+            np.nonzero(allowed)[1],
+            np.concatenate(([0], np.cumsum(allowed.sum(axis=1)))),
+            matrix.shape[1],
+            uses=use[allowed],
+            capacities=capacities,
+        )
+
+    @property
+    def sense(self) -> Sense:
+        """``"maximize"`` for a value, else ``"minimize"``."""
+        return "maximize" if self.goal == "value" else "minimize"
+
+    @property
+    def num_jobs(self) -> int:
+        """How many jobs there are."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def num_options(self) -> int:
+        """How many entries all jobs have together."""
+        return int(self.values.size)
+
+    @property
+    def num_machines(self) -> int:
+        """How many machines there are."""
+        return int(self.pool.size)
+
+    @property
+    def priced(self) -> NDArray[np.int64]:
+        """The pools a certificate prices: all for a makespan, else those with a capacity."""
+        if self.goal == "makespan":
+            return np.arange(len(self.pool_names))
+        return np.unique(self.pool[self.limited])
+
+    @property
+    def capacity_names(self) -> tuple[str, ...]:
+        """Names of what a certificate prices; a divisible instance also prices its jobs."""
+        names = tuple(self.pool_names[k] for k in self.priced)
+        if not self.divisible:
+            return names
+        jobs = tuple(f"job:{j}" for j in self.job_names or range(self.num_jobs))
+        return (*(f"machine:{name}" for name in names), *jobs)
+
+    @property
+    def num_capacities(self) -> int:
+        """How many prices a certificate has."""
+        return int(self.priced.size) + (self.num_jobs if self.divisible else 0)
+
+    def job_of_option(self) -> NDArray[np.int64]:
+        """Return int64 [entries]: the job each entry belongs to."""
+        return np.repeat(np.arange(self.num_jobs, dtype=np.int64), np.diff(self.offsets))
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return the values as float64 [jobs, machines], NaN where there is no entry."""
+        dense = np.full((self.num_jobs, self.num_machines), np.nan)
+        dense[self.job_of_option(), self.machine] = self.values
+        return dense
+
+    def rows(self) -> NDArray[np.int64]:
+        """Return int64 [jobs, machines]: the entry of each pair, -1 where there is none."""
+        dense = np.full((self.num_jobs, self.num_machines), -1, dtype=np.int64)
+        dense[self.job_of_option(), self.machine] = np.arange(self.num_options)
+        return dense
+
+    def used(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 [machines]: what a choice uses of each machine's capacity."""
+        taken = choice[choice >= 0]
+        total = np.zeros(self.num_machines, dtype=np.int64)
+        np.add.at(total, self.machine[taken], self.uses[taken])
+        return total
+
+    def objective(self, point: NDArray[Any]) -> float:
+        """Return the makespan (pools packed by `pool_ends`), the cost or the value of a point."""
+        if self.divisible:
+            return self._divided(np.asarray(point, dtype=np.float64))
+        taken = point[point >= 0]
+        if self.goal != "makespan":
+            return float(self.values[taken].sum())
+        ends = pool_ends(self.values[taken], self.machine[taken], self.gpus[taken], self.counts)
+        return float(ends.max(initial=0.0))
+
+    def check(self, point: ArrayLike) -> Report:
+        """Check a point against the model alone; at most twenty violations are listed per rule."""
+        given = np.asarray(point)
+        if self.divisible:
+            return self._check_shares(given)
+        if given.dtype.kind not in "iu" or given.shape != (self.num_jobs,):
+            message = f"must be int64 [{self.num_jobs}], is {given.dtype} {list(given.shape)}"
+            return Report(None, (Violation("shape", "choice", message),))
+        choice = given.astype(np.int64, copy=False)
+        taken = choice != -1
+        foreign = taken & ((choice < self.offsets[:-1]) | (choice >= self.offsets[1:]))
+        if foreign.any():
+            return Report(
+                None,
+                tuple(
+                    Violation("option", f"job {j}", f"entry {choice[j]} is not its own")
+                    for j in np.flatnonzero(foreign)[:20]
+                ),
+            )
+        violations = [
+            Violation("required", f"job {j}", "must run on one of its machines")
+            for j in np.flatnonzero(self.required & ~taken)[:20]
+        ]
+        used = self.used(choice)
+        violations += [
+            Violation("capacity", f"machine {k}", f"uses {used[k]} of {self.capacities[k]}")
+            for k in np.flatnonzero(self.limited & (used > self.capacities))[:20]
+        ]
+        return Report(self.objective(choice), tuple(violations))
+
+    def _check_shares(self, given: NDArray[Any]) -> Report:
+        if given.dtype.kind not in "fiu" or given.shape != (self.num_options,):
+            return Report(None, (Violation("shape", "shares", f"must be float64 [{self.num_options}]"),))
+        shares = given.astype(np.float64)
+        done = np.bincount(self.job_of_option(), weights=shares, minlength=self.num_jobs)
+        wrong = np.flatnonzero(~(np.abs(done - 1) <= 1e-6))
+        violations = [Violation("required", f"job {j}", f"is done to {done[j]:.12g}") for j in wrong[:20]]
+        if not (shares >= -1e-9).all():
+            violations.append(Violation("shares", "shares", "must be at least 0"))
+        return Report(None if violations else self._divided(shares), tuple(violations))
+
+    def _divided(self, shares: NDArray[np.float64]) -> float:
+        seconds = shares * self.values
+        alone = np.bincount(self.job_of_option(), weights=seconds, minlength=self.num_jobs)
+        busy = np.bincount(self.machine, weights=seconds * self.gpus, minlength=self.num_machines)
+        return float(max(alone.max(initial=0.0), (busy / self.counts).max(initial=0.0)))
+
+
+def _invalid(name: str, message: str) -> InvalidInstance:
+    return InvalidInstance(Problem(f"$.{name}", message))
+
+
+def _spread(name: str, raw: ArrayLike, size: int) -> NDArray[np.int64]:
+    array = np.asarray(raw)
+    if array.size and array.dtype.kind not in "iu":
+        raise _invalid(name, "must be integers")
+    if array.shape not in ((), (size,)):
+        raise _invalid(name, f"must be one integer or {size}")
+    return np.broadcast_to(array.astype(np.int64), (size,))

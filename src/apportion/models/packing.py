@@ -1,0 +1,61 @@
+"""Jobs on a pool of identical machines: list schedules, longest first, gangs as rigid tasks.
+
+Graham's rule for single machines; for gangs the widest jobs first, then the longest, each as early as it
+fits behind what is placed (Feitelson's gangs; Garey and Graham 1975).
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["pack", "pool_ends"]
+
+
+def pack(
+    times: NDArray[np.float64], gpus: NDArray[np.int64], count: int
+) -> tuple[list[list[int]], NDArray[np.float64], float]:
+    """Schedule jobs on `count` identical machines.
+
+    Parameters
+    ----------
+    times
+        float64 [jobs], seconds.
+    gpus
+        int64 [jobs]: machines held at the same time, each from 1 to `count`.
+    count
+        How many machines there are.
+
+    Returns
+    -------
+    tuple
+        The machines of each job, its start in seconds, and the makespan.
+    """
+    order = np.lexsort((-times, -gpus))
+    free = [(0.0, machine) for machine in range(count)]
+    places: list[list[int]] = [[] for _ in range(times.size)]
+    starts = np.zeros(times.size)
+    last = 0.0
+    for job in order.tolist():
+        held = [heapq.heappop(free) for _ in range(int(gpus[job]))]
+        start = held[-1][0]
+        end = start + float(times[job])
+        places[job] = [machine for _, machine in held]
+        starts[job] = start
+        last = max(last, end)
+        for machine in places[job]:
+            heapq.heappush(free, (end, machine))
+    return places, starts, last
+
+
+def pool_ends(
+    times: NDArray[np.float64], machine: NDArray[np.int64], gpus: NDArray[np.int64], counts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return float64 [machines]: when each machine, or the pool of `counts` behind it, is done."""
+    ends = np.bincount(machine, weights=times, minlength=counts.size).astype(np.float64, copy=False)
+    for pool in np.flatnonzero(counts > 1):
+        own = np.flatnonzero(machine == pool)
+        ends[pool] = pack(times[own], gpus[own], int(counts[pool]))[2]
+    return ends
