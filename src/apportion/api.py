@@ -384,9 +384,9 @@ def _conclude(run: _Run, chosen: registry.Backend, reason: str, outcome: Outcome
 
 
 def _prefer_incumbent(run: _Run, maximizes: bool) -> None:
-    if run.incumbent is None:
-        return
     found = run.report.objective if run.plan is not None and run.report is not None else None
+    if run.incumbent is None or (run.restricted and found is not None):
+        return  # who asks for a restricted formulation wants its answer
     own = run.model.objective(run.incumbent)
     if found is not None and (own <= found if maximizes else own >= found):
         return
