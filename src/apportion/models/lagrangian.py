@@ -69,6 +69,8 @@ def lagrangian_bound(
     margin = (model.num_capacities + 24) * _EPS * magnitude + value_error
     if margin > _LOOSEST * abs(total):
         return None
+    if margin == 0.0:  # nothing but zeros was added up
+        return sign * total + 0.0
     return sign * math.nextafter(total + margin, math.inf)
 
 
