@@ -53,6 +53,12 @@ class Budget:
         """Return whether a step that may take so long ends before the deadline; short steps always do."""
         return seconds < 1e-3 or perf_counter() + seconds < self.deadline
 
+    def count_affordable(self, seconds_each: float, most: int) -> int:
+        """Return how many steps so long end before the deadline, up to `most`; a thousand always do."""
+        if self.deadline == float("inf"):
+            return most
+        return max(1000, min(most, int((self.deadline - perf_counter()) / seconds_each)))
+
     def exhausted(self) -> Termination | None:
         """Return why the solve must stop now, or ``None``."""
         if self.work >= self.work_limit:

@@ -7,17 +7,20 @@ multiple.
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.knapsack.menus import Columns, Menus
 from apportion.solvers.knapsack.reduction import Core
 
-__all__ = ["improvement_step"]
+__all__ = ["closes", "improvement_step"]
 
 _SCALE = 1024.0
 """Values are looked at in units of 1/1024, so that halves and quarters count as a grid too."""
 _LARGEST = 2.0**52
+_JOBS_AT_A_TIME = 1 << 13
 
 
 def improvement_step(core: Core, menus: Menus, incumbent: Columns, loss: float) -> float:
@@ -38,20 +41,57 @@ def improvement_step(core: Core, menus: Menus, incumbent: Columns, loss: float) 
     if units is None or not units.size:
         return 0.0
     grid = _grid(units - np.repeat(units[core.start[:-1]], np.diff(core.start)))
-    ahead = 0
-    for block, column, base in zip(menus.blocks, incumbent, core.base, strict=True):
-        moved = np.flatnonzero(column != base)
-        if moved.size:
-            at = moved * block.width
-            to, origin = (_units(block.value.ravel().take(at + pick[moved])) for pick in (column, base))
-            if to is None or origin is None:
-                return 0.0
-            ahead += int((to - origin).sum())
-    if grid == 0:
+    ahead = _ahead(menus, incumbent, core.base)
+    if grid == 0 or ahead is None:
         return 0.0
     step = (grid - ahead % grid) / _SCALE
     rounding = core.rounding + 2.0**-49 * (loss + core.multiplier * abs(core.room))
     return step - 2.0 * rounding if rounding < 0.125 * step else 0.0
+
+
+def closes(menus: Menus, base: Columns, incumbent: Columns, loss: float, rounding: float) -> bool:
+    """Return whether no value between the incumbent and the bound lies on the grid of all the menus' values.
+
+    Parameters
+    ----------
+    menus
+        All the menus.
+    base, incumbent
+        Columns of the base choice and of the known one.
+    loss
+        The known choice's gap to the Lagrangian bound.
+    rounding
+        What the float64 errors of `loss` stay below.
+    """
+    grid = 0
+    for block, column in zip(menus.blocks, base, strict=True):
+        origin = block.value_at(column)
+        for start in range(0, block.size, _JOBS_AT_A_TIME):
+            values = block.value[start : start + _JOBS_AT_A_TIME]
+            first = np.broadcast_to(origin[start : start + _JOBS_AT_A_TIME, None], values.shape)
+            usable = values > -np.inf
+            to, since = _units(values[usable]), _units(first[usable])
+            if to is None or since is None:
+                return False
+            grid = gcd(grid, _grid(to - since))
+    ahead = _ahead(menus, incumbent, base)
+    return grid > 0 and ahead is not None and (grid - ahead % grid) / _SCALE > loss + rounding
+
+
+def _ahead(menus: Menus, incumbent: Columns, base: Columns) -> int | None:
+    """Return the units of value by which a choice is ahead of the base, ``None`` if they are not whole."""
+    ahead = 0
+    for block, column, base_column in zip(menus.blocks, incumbent, base, strict=True):
+        moved = np.flatnonzero(column != base_column)
+        if moved.size:
+            at = moved * block.width
+            to, origin = (
+                _units(block.value.ravel().take(at + pick[moved])) for pick in (column, base_column)
+            )
+            if to is None or origin is None:
+                return None
+            ahead += int((to - origin).sum())
+    return ahead
 
 
 def _units(values: NDArray[np.float64]) -> NDArray[np.int64] | None:

@@ -13,7 +13,7 @@ from apportion.outcome import Outcome, Termination
 from apportion.solvers.knapsack.budget import Budget
 from apportion.solvers.knapsack.core_dp import search
 from apportion.solvers.knapsack.dual import solve_dual
-from apportion.solvers.knapsack.granularity import improvement_step
+from apportion.solvers.knapsack.granularity import closes, improvement_step
 from apportion.solvers.knapsack.greedy import break_solution, repaired
 from apportion.solvers.knapsack.menus import Block, Columns, Menus, build
 from apportion.solvers.knapsack.reduction import charged, reduce
@@ -29,6 +29,9 @@ _TRIED_CORE = 600.0
 _TRIED_WORK = 1e6
 _SAMPLED = 1 << 13
 _EQUAL = 1e-12
+_MOST_ENTRIES = 2_000_000
+_SECONDS_PER_ENTRY = 2.5e-6
+_SECONDS_PER_VALUE = 1e-7
 _TIE_WORK = 3e7
 
 
@@ -70,9 +73,10 @@ class Run:
         point = solve_dual(menus, budget)
         self._multiplier = point.multiplier
         self._counters["sweeps"] = point.sweeps
-        self.base = choice = break_solution(menus, point.low, point.high)
+        late = budget.exhausted() is not None
+        self.base = choice = point.high if late else break_solution(menus, point.low, point.high)
         if menus.used(choice) > menus.capacity:
-            choice = menus.least if budget.exhausted() else repaired(menus, choice)
+            choice = menus.least if late else repaired(menus, choice)
         warm = self.incumbent if self._start_used else None
         self._accept(choice, self._loss_of(choice))
         if warm is not None and (loss := self._loss_of(warm)) < self._loss:
@@ -105,6 +109,8 @@ class Run:
             return
         limit = min(self._loss, float(np.partition(losses, wanted)[wanted]))
         core = reduce(few, self._multiplier, few.least, limit)
+        if core is None:
+            return
         goal = self._options.gap * max(abs(self._objective()), 1e-9)
         budget = self._budget.part(_TRIED_WORK)
         found = search(core, self._loss, self._noise(), goal, _CAPS[0], budget, self._announce)
@@ -121,7 +127,12 @@ class Run:
         """Reduce to the core and search it, with ever more states."""
         for cap in _CAPS:
             began = perf_counter()
-            core = reduce(self._menus, self._multiplier, self.base, self._loss)
+            most = self._budget.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
+            core = reduce(self._menus, self._multiplier, self.base, self._loss, most=most)
+            if core is None:
+                return self._give_up(
+                    Termination.MEMORY_LIMIT if most == _MOST_ENTRIES else Termination.TIME_LIMIT
+                )
             self.base = core.base
             self._counters.update(core_jobs=core.groups, core_options=core.loss.size)
             self._add("reduce", perf_counter() - began)
@@ -144,16 +155,28 @@ class Run:
                 return found.stopped
         return Termination.MEMORY_LIMIT
 
+    def _give_up(self, why: Termination) -> Termination:
+        """Return `why` the core is not searched, unless the grid of values alone proves the incumbent."""
+        began = perf_counter()
+        options = sum(block.value.size for block in self._menus.blocks)
+        proven = self._budget.affords(options * _SECONDS_PER_VALUE) and closes(
+            self._menus, self.base, self.incumbent, self._loss, self._rounding()
+        )
+        self._add("reduce", perf_counter() - began)
+        return Termination.OPTIMAL if proven else why
+
     def settle_ties(self, preferred: NDArray[np.int64]) -> None:
         """Among optima equal within 1e-12, search for the one that keeps most jobs at their preferred row."""
         began = perf_counter()
         menus = self._menus
         self._proven = self._objective()
         equal = _EQUAL * max(abs(self._proven), 1e-300)
-        core = reduce(menus, self._multiplier, self.base, self._loss + equal, prune_dominated=False)
-        self.base = core.base
-        settled = True
-        if core.groups:
+        most = self._budget.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
+        core = reduce(menus, self._multiplier, self.base, self._loss + equal, False, most)
+        settled = core is not None
+        if core is not None:
+            self.base = core.base
+        if core is not None and core.groups:
             charge = 0.5 * equal / core.groups
             tied = charged(core, menus, menus.columns(preferred), charge)
             current = tied.entries(self.incumbent)

@@ -119,6 +119,26 @@ def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytes
             assert outcome.objective == pytest.approx(best.objective, rel=1e-14)
 
 
+def test_a_core_too_large_to_keep_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_MOST_ENTRIES", 3)
+    proven = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        uses = rng.integers(1, 30, 60)
+        values = [2.0 * uses, rng.integers(0, 5, 60) * 6.0, rng.random(60)][seed % 3]
+        model = MultipleChoiceKnapsack.from_arrays(values, uses, np.arange(11) * 6, [int(uses.sum() // 7)])
+        outcome = engine.solve(model, SolveOptions(), None)
+        best = dense_dp.solve(model, SolveOptions(), None)
+        assert_honest(model, outcome)
+        assert outcome.termination in (Termination.OPTIMAL, Termination.MEMORY_LIMIT)
+        assert outcome.bound is not None and best.objective is not None
+        assert outcome.bound >= best.objective * (1 - 1e-15)
+        if outcome.termination is Termination.OPTIMAL:
+            assert outcome.objective == pytest.approx(best.objective, rel=1e-14)
+            proven += 1
+    assert 0 < proven < 60
+
+
 def test_incumbents_only_improve_and_an_error_in_the_callback_propagates() -> None:
     model = stubborn(60)
     seen: list[Incumbent] = []
