@@ -77,3 +77,13 @@ def test_ci_runs_the_readme_commands_word_for_word(root: Path) -> None:
     ci = (root / ".ci" / "run").read_text()
     assert install_and_test in ci
     assert install_and_solve.split("&&")[-1].strip() in ci
+
+
+def test_the_version_is_stated_alike_everywhere(root: Path) -> None:
+    import tomllib
+
+    import apportion
+
+    stated = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert apportion.__version__ == stated
+    assert f"version: {stated}\n" in (root / "CITATION.cff").read_text()

@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from apportion.version import __version__
+
 if TYPE_CHECKING:
     from apportion.api import check as check
     from apportion.api import solve as solve
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from apportion.registry import Backend as Backend
     from apportion.report import Report as Report
     from apportion.solution import Solution as Solution
-
-__version__ = "0.1.0"
 
 _HOME = {
     "ApportionError": "apportion.errors",

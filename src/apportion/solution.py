@@ -138,9 +138,9 @@ def _versions(packages: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     import platform
     from importlib.metadata import version
 
-    import apportion
+    from apportion.version import __version__
 
-    told = {"python": platform.python_version(), "apportion": apportion.__version__}
+    told = {"python": platform.python_version(), "apportion": __version__}
     for name in dict.fromkeys(("numpy", *packages)):
         told[name] = version(name)
     return tuple(told.items())
