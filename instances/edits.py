@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
 from apportion.instances.gap_filling.meaning import CAPACITY
-from apportion.instances.kinds import Instance
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     MultipleChoiceKnapsackInstance,
@@ -23,6 +22,7 @@ from apportion.instances.multiple_choice_knapsack import (
 
 __all__ = [
     "MOST_NEW_NODES",
+    "Editable",
     "Job",
     "add_jobs",
     "capacities",
@@ -33,20 +33,22 @@ __all__ = [
     "unpin",
 ]
 
+Editable = GapFillingInstance | MultipleChoiceKnapsackInstance
 Job = GapFillingJob | KnapsackJob
 
 MOST_NEW_NODES = 1_000_000
 """Most nodes `change_capacity` makes up at once."""
 
 
-def capacities(instance: Instance) -> dict[str, int]:
+def capacities(instance: Editable) -> dict[str, int]:
     """Return how much there is of every capacity; for gap filling ``{"idle_nodes": number of nodes}``."""
+    _require_editable(instance)
     if isinstance(instance, GapFillingInstance):
         return {CAPACITY: len(instance.nodes)}
     return dict(instance.capacities)
 
 
-def add_jobs(instance: Instance, jobs: Iterable[Job]) -> Instance:
+def add_jobs(instance: Editable, jobs: Iterable[Job]) -> Editable:
     """Return the instance with more jobs at its end.
 
     Raises
@@ -54,6 +56,7 @@ def add_jobs(instance: Instance, jobs: Iterable[Job]) -> Instance:
     InvalidInstance
         If a job is of another kind, its id is taken, or it breaks a rule of the instance.
     """
+    _require_editable(instance)
     added = tuple(jobs)
     wanted = GapFillingJob if isinstance(instance, GapFillingInstance) else KnapsackJob
     for job in added:
@@ -67,7 +70,7 @@ def add_jobs(instance: Instance, jobs: Iterable[Job]) -> Instance:
     return _with_jobs(instance, (*instance.jobs, *added))
 
 
-def remove_jobs(instance: Instance, ids: Iterable[str]) -> Instance:
+def remove_jobs(instance: Editable, ids: Iterable[str]) -> Editable:
     """Return the instance without some jobs; the nodes a removed job holds stay idle nodes.
 
     Raises
@@ -80,7 +83,7 @@ def remove_jobs(instance: Instance, ids: Iterable[str]) -> Instance:
     return _with_jobs(instance, tuple(job for job in instance.jobs if job.id not in gone))
 
 
-def remove_nodes(instance: Instance, nodes: Iterable[str]) -> Instance:
+def remove_nodes(instance: Editable, nodes: Iterable[str]) -> Editable:
     """Return a gap-filling instance without some nodes; jobs that hold one of them lose it.
 
     Raises
@@ -104,7 +107,7 @@ def remove_nodes(instance: Instance, nodes: Iterable[str]) -> Instance:
     )
 
 
-def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
+def change_capacity(instance: Editable, pool: str, delta: int) -> Editable:
     """Return the instance with more or less of one capacity.
 
     The capacity of gap filling is ``idle_nodes``: new nodes are named ``extra-1``, ``extra-2``, ...; fewer
@@ -138,7 +141,7 @@ def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
     return remove_nodes(instance, first_to_go[:-delta])
 
 
-def pin(instance: Instance, choices: Mapping[str, int | str]) -> Instance:
+def pin(instance: Editable, choices: Mapping[str, int | str]) -> Editable:
     """Return the instance with jobs pinned to one option each.
 
     Parameters
@@ -175,7 +178,7 @@ def pin(instance: Instance, choices: Mapping[str, int | str]) -> Instance:
     )
 
 
-def unpin(instance: Instance, ids: Iterable[str]) -> Instance:
+def unpin(instance: Editable, ids: Iterable[str]) -> Editable:
     """Return the instance with the pins of some jobs lifted.
 
     Raises
@@ -205,11 +208,18 @@ def _node_count(job: GapFillingJob, wanted: int | str) -> int:
     return number
 
 
-def _with_jobs(instance: Instance, jobs: tuple[Any, ...]) -> Instance:
-    return replace(instance, jobs=jobs)
+def _with_jobs(instance: Editable, jobs: tuple[Any, ...]) -> Editable:
+    changed: Editable = replace(instance, jobs=jobs)
+    return changed
 
 
-def _require_jobs(instance: Instance, ids: Iterable[str]) -> None:
+def _require_editable(instance: Editable) -> None:
+    if not isinstance(instance, Editable):
+        raise _refused("$.kind", f"a {type(instance).__name__} cannot be edited in this way yet")
+
+
+def _require_jobs(instance: Editable, ids: Iterable[str]) -> None:
+    _require_editable(instance)
     known = {job.id for job in instance.jobs}
     missing = sorted(set(ids) - known)
     if missing:

@@ -41,7 +41,9 @@ def _objective(comparison: Comparison, words: Words) -> Iterator[str]:
         size = f"{amount(abs(gain.exact))}{words.value} {better}" if gain.exact else "no change"
         yield f"  {size} (both optima are proven)"
     elif comparison.change is not None:
-        yield f"  {comparison.change:+,.7g}{words.value} between plans that are not both proven optimal"
+        sign = "+" if comparison.change >= 0 else "-"
+        change = f"{sign}{amount(abs(comparison.change))}{words.value}"
+        yield f"  {change} between plans that are not both proven optimal"
 
 
 def _jobs(title: str, jobs: Sequence[JobChange], words: Words) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from apportion.api import solve
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.registry import Backend
 from apportion.solution import Solution
@@ -29,6 +30,11 @@ class Resolver:
     threads, seed
         As in `apportion.solve`.
 
+    Raises
+    ------
+    InvalidOption
+        If `time_limit` is not positive and finite.
+
     Attributes
     ----------
     solves
@@ -45,6 +51,7 @@ class Resolver:
         self._backend = backend
         self._threads = threads
         self._seed = seed
+        SolveOptions(time_limit=time_limit)  # refuses what is out of range
         self._end = None if time_limit is None else time.perf_counter() + time_limit
         self.solves = 0
 

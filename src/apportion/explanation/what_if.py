@@ -9,8 +9,7 @@ from apportion.errors import InvalidOption
 from apportion.explanation.comparison import Comparison, compare
 from apportion.explanation.resolver import Resolver
 from apportion.instances import edits
-from apportion.instances.edits import Job
-from apportion.instances.kinds import Instance
+from apportion.instances.edits import Editable, Job
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.registry import Backend
 from apportion.solution import Solution
@@ -19,7 +18,7 @@ __all__ = ["what_if"]
 
 
 def what_if(
-    instance: Instance,
+    instance: Editable,
     *,
     add_jobs: Iterable[Job] = (),
     remove_jobs: Iterable[str] = (),
@@ -102,7 +101,7 @@ def what_if(
 
 
 def _edited(
-    instance: Instance,
+    instance: Editable,
     new_jobs: tuple[Job, ...],
     old_jobs: tuple[str, ...],
     old_nodes: tuple[str, ...],

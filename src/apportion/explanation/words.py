@@ -69,8 +69,8 @@ def words_of(kind: str, sense: str) -> Words:
 
 
 def amount(value: float) -> str:
-    """Return a number to seven digits, its thousands apart."""
-    return f"{value + 0.0:,.7g}"
+    """Return a number to seven digits, or to the unit where it has more of them; its thousands apart."""
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value + 0.0:,.7g}"
 
 
 def plain(text: str) -> str:

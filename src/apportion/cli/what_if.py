@@ -1,0 +1,118 @@
+"""``apportion what-if``: the plan before and after a change, who wins and who loses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import click
+
+from apportion.cli.output import quiet_stdout, say
+from apportion.cli.source import foreign_options, instance_of, json_of
+
+__all__ = ["command"]
+
+
+@click.command("what-if")
+@click.argument("path", metavar="INSTANCE|-")
+@foreign_options
+@click.option("--add-job", "new_jobs", multiple=True, metavar="FILE", help="A job of that kind as JSON.")
+@click.option("--remove-job", "old_jobs", multiple=True, metavar="ID")
+@click.option("--remove-node", "old_nodes", multiple=True, metavar="NODE", help="An idle node that leaves.")
+@click.option(
+    "--capacity",
+    "changes",
+    multiple=True,
+    metavar="POOL=+N",
+    help="N units more, or fewer: POOL=-N. The pool of gap filling is idle_nodes.",
+)
+@click.option("--pin", "pins", multiple=True, metavar="JOB=OPTION", help="An option id, or a node count.")
+@click.option("--unpin", multiple=True, metavar="JOB", help="Lift the pin of a job.")
+@click.option("--backend", default="auto", show_default=True, help="For both solves, as in solve-instance.")
+@click.option(
+    "--time-limit", type=float, default=20.0, show_default=True, metavar="S", help="Seconds for both solves."
+)
+@click.option("--json", "as_json", is_flag=True, help="One object, nothing else.")
+def command(
+    path: str,
+    format: str | None,
+    index: int,
+    sense: str | None,
+    new_jobs: tuple[str, ...],
+    old_jobs: tuple[str, ...],
+    old_nodes: tuple[str, ...],
+    changes: tuple[str, ...],
+    pins: tuple[str, ...],
+    unpin: tuple[str, ...],
+    backend: str,
+    time_limit: float,
+    as_json: bool,
+) -> int:
+    """Solve INSTANCE as it is and changed, and compare the two plans. Every option may stand several times.
+
+    Exit codes: 0 there is a plan after the change, 2 usage, 3 invalid instance or something named does not
+    exist, 4 infeasible after the change, 5 no plan within the limit, 7 backend unavailable.
+    """
+    from apportion.explanation import what_if
+
+    if (path == "-" and "-" in new_jobs) or new_jobs.count("-") > 1:
+        raise click.UsageError("only one file can be standard input")
+    with quiet_stdout():
+        instance: Any = instance_of(path, format, index, sense)
+        ids = {job.id for job in instance.jobs}
+        added = [_job(instance, file) for file in new_jobs]
+        comparison = what_if(
+            instance,
+            add_jobs=added,
+            remove_jobs=old_jobs,
+            remove_nodes=old_nodes,
+            capacity=_changes(changes),
+            pin=_pins(pins, ids | {job.id for job in added}),
+            unpin=unpin,
+            backend=backend,
+            time_limit=time_limit,
+        )
+    say(json.dumps(comparison.to_dict(), allow_nan=False) if as_json else str(comparison))
+    if comparison.objective_after is not None:
+        return 0
+    if comparison.termination_after == "infeasible":
+        return 4
+    return 1 if comparison.termination_after in ("error", "numerical_error") else 5
+
+
+def _changes(texts: Iterable[str]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for pool, amount in map(_change, texts):
+        total[pool] = total.get(pool, 0) + amount
+    return total
+
+
+def _pins(texts: Iterable[str], ids: Collection[str]) -> dict[str, str]:
+    pinned: dict[str, str] = {}
+    for job, option in (_pin(text, ids) for text in texts):
+        if pinned.setdefault(job, option) != option:
+            raise click.UsageError(f"job {job!r} is pinned to {pinned[job]!r} and to {option!r}")
+    return pinned
+
+
+def _change(text: str) -> tuple[str, int]:
+    pool, equals, amount = text.rpartition("=")
+    if not equals or not pool or amount[:1] not in ("+", "-") or not amount[1:].isdecimal():
+        raise click.UsageError(f"--capacity takes POOL=+N or POOL=-N, not {text!r}")
+    return pool, int(amount)
+
+
+def _pin(text: str, ids: Collection[str]) -> tuple[str, str]:
+    """Split ``JOB=OPTION`` behind a job that exists; ids and options may hold ``=`` themselves."""
+    cuts = [at for at, char in enumerate(text) if char == "="]
+    if not cuts:
+        raise click.UsageError(f"--pin takes JOB=OPTION, not {text!r}")
+    at = next((at for at in cuts if text[:at] in ids), cuts[0])
+    return text[:at], text[at + 1 :]
+
+
+def _job(instance: Any, path: str) -> Any:
+    from apportion.explanation.reading_jobs import job_from
+
+    return job_from(instance, json_of(path, "job"), "-" if path == "-" else path)

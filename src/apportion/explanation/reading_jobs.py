@@ -1,0 +1,39 @@
+"""A single job from JSON, as strict as a whole instance is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.edits import Editable, Job
+from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
+from apportion.instances.multiple_choice_knapsack import KnapsackJob
+
+__all__ = ["job_from"]
+
+
+def job_from(instance: Editable, told: Any, source: str) -> Job:
+    """Return a job of an instance's kind from a JSON object.
+
+    Parameters
+    ----------
+    instance
+        The instance it is meant for.
+    told
+        The decoded JSON.
+    source
+        Where it comes from, for the message.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is no job of that kind; rules across its fields are checked when it joins an instance.
+    """
+    wanted: Any = GapFillingJob if isinstance(instance, GapFillingInstance) else KnapsackJob
+    try:
+        job: Job = msgspec.convert(told, type=wanted)
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+        raise InvalidInstance(Problem(f"job {source} $", str(error))) from None
+    return job
