@@ -32,8 +32,8 @@ def choice(model: MultipleChoiceKnapsack, multiplier: float) -> NDArray[np.int64
     return menus.rows(repaired(menus, [block.best(multiplier) for block in menus.blocks]))
 
 
-def break_solution(menus: Menus, low: Columns, high: Columns) -> Columns:
-    """Return `high` with as many jobs moved to their column in `low` as fit, greatest use first."""
+def break_solution(menus: Menus, low: Columns, high: Columns, largest_first: bool = True) -> Columns:
+    """Return `high` with the jobs moved to `low` that first-fit takes, by falling use or in order."""
     columns = [column.copy() for column in high]
     room = menus.capacity - menus.used(high)
     for block, target, column in zip(menus.blocks, low, columns, strict=True):
@@ -42,7 +42,7 @@ def break_solution(menus: Menus, low: Columns, high: Columns) -> Columns:
             continue
         part = block if jobs.size == block.size else block.subset(jobs)
         more = part.use_at(target[jobs]) - part.use_at(column[jobs])
-        order = np.argsort(-more, kind="stable")
+        order = np.argsort(-more, kind="stable") if largest_first else np.arange(more.size)
         order = order[more[order] > 0]
         taken = _fitting(more[order], room)
         column[jobs[order[taken]]] = target[jobs[order[taken]]]

@@ -74,7 +74,7 @@ class Run:
         self._multiplier = point.multiplier
         self._counters["sweeps"] = point.sweeps
         late = budget.exhausted() is not None
-        self.base = choice = point.high if late else break_solution(menus, point.low, point.high)
+        self.base = choice = break_solution(menus, point.low, point.high, largest_first=not late)
         if menus.used(choice) > menus.capacity:
             choice = menus.least if late else repaired(menus, choice)
         warm = self.incumbent if self._start_used else None
