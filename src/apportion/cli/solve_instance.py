@@ -36,7 +36,7 @@ class _Limit(click.ParamType[Any]):
 
 
 @click.command("solve-instance", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("path", metavar="PATH|-")
+@click.argument("path", metavar="PATH|-", required=False)
 @foreign_options
 @click.option(
     "--backend",
@@ -58,10 +58,13 @@ class _Limit(click.ParamType[Any]):
 @click.option("--warm-start", metavar="FILE", help="An earlier result, or a plan, as JSON.")
 @click.option("-o", "--out", metavar="FILE", help="Write the result as JSON to FILE, whole or not at all.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON object, nothing else.")
+@click.option(
+    "--stream", is_flag=True, help="Answer standard input line by line: one JSON instance, one JSON result."
+)
 @click.option("--plot", metavar="FILE", help="Draw the plan: FILE.svg or FILE.html.")
 @click.version_option(__version__, prog_name="solve-instance")
 def command(
-    path: str,
+    path: str | None,
     format: str | None,
     index: int,
     sense: str | None,
@@ -70,6 +73,7 @@ def command(
     warm_start: str | None,
     out: str | None,
     as_json: bool,
+    stream: bool,
     plot: str | None,
     **options: Any,
 ) -> int:
@@ -79,6 +83,16 @@ def command(
     instance, 4 proven infeasible, 5 limit reached with no solution, 7 backend unavailable, 130 interrupted
     (the incumbent is still written).
     """
+    if stream:
+        if path not in (None, "-") or out or plot or warm_start or format:
+            raise click.UsageError(
+                "--stream reads JSON lines from standard input and writes to standard output"
+            )
+        from apportion.cli.streaming import stream as answer_lines
+
+        return answer_lines(backend=backend, formulation=formulation, **options)
+    if path is None:
+        raise click.UsageError("name an instance: PATH, or - for standard input")
     if plot is not None:
         from apportion.plotting import check_name
 
@@ -177,3 +191,7 @@ def _exit_code(solution: Solution) -> int:
         Termination.SOLUTION_LIMIT,
     )
     return 5 if ended in limits else 1
+
+
+if __name__ == "__main__":
+    main()
