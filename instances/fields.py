@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from apportion.errors import Problem
 
@@ -32,6 +33,7 @@ __all__ = [
     "check_distinct",
     "check_name",
     "check_number",
+    "settle_numbers",
 ]
 
 LARGEST_COUNT = 10**9
@@ -104,6 +106,16 @@ def check_amount(path: str, value: Any, problems: list[Problem]) -> bool:
         problems.append(Problem(path, f"must not be negative, is {value:g}"))
         return False
     return True
+
+
+def settle_numbers(struct: Struct, fields: tuple[str, ...]) -> None:
+    """Turn integers in float fields into floats, as decoding does, so that equal instances encode alike."""
+    for field in fields:
+        value = getattr(struct, field)
+        if type(value) is int:
+            force_setattr(struct, field, float(value))
+        elif type(value) in (tuple, list) and any(type(number) is int for number in value):
+            force_setattr(struct, field, tuple(float(number) for number in value))
 
 
 def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[Problem]) -> bool:

@@ -55,6 +55,9 @@ def start(
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import dual, greedy
 
+        choice = greedy.choice(model, 0.0)
+        if choice is None:
+            return None, None
         multiplier, _ = dual.multiplier(model)
         return greedy.choice(model, multiplier), np.array([multiplier])
     from apportion.solvers.multiknapsack import dual as duals

@@ -19,6 +19,7 @@ from apportion.instances.fields import (
     check_count,
     check_distinct,
     check_name,
+    settle_numbers,
 )
 
 __all__ = ["GapFillingInstance", "GapFillingJob", "ScalingCurve"]
@@ -108,6 +109,10 @@ class GapFillingInstance(
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
+        settle_numbers(self, ("horizon_s",))
+        for job in self.jobs:
+            settle_numbers(job, ("rescale_up_s", "rescale_down_s", "weight"))
+            settle_numbers(job.scaling, ("rate",))
 
 
 def _problems(instance: GapFillingInstance) -> list[Problem]:

@@ -18,6 +18,7 @@ from apportion.instances.fields import (
     check_distinct,
     check_name,
     check_number,
+    settle_numbers,
 )
 
 __all__ = ["KnapsackJob", "KnapsackOption", "MultipleChoiceKnapsackInstance"]
@@ -102,6 +103,9 @@ class MultipleChoiceKnapsackInstance(
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
+        for job in self.jobs:
+            for option in job.options:
+                settle_numbers(option, ("value",))
 
 
 def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -64,17 +65,19 @@ class Backend:
         """
         if callable(self.solve):
             return self.solve
-        missing = [package for package, found in self.versions().items() if found is None]
-        if missing:
-            raise BackendUnavailable(
-                f"backend {self.name!r} needs {', '.join(missing)}; install it or choose another"
-            )
         module, function = self.solve.split(":")
         try:
+            self._demand_packages()
             loaded: SolveFunction = getattr(import_module(module), function)
         except ImportError as error:
             raise BackendUnavailable(f"backend {self.name!r} cannot be imported: {error}") from error
         return loaded
+
+    def _demand_packages(self) -> None:
+        missing = [name for name in self.packages if name not in sys.modules and find_spec(name) is None]
+        if missing:
+            told = f"backend {self.name!r} needs {', '.join(missing)}; install it or choose another"
+            raise BackendUnavailable(told)
 
 
 @dataclass(frozen=True, slots=True)

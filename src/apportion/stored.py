@@ -86,10 +86,8 @@ def encode(told: Mapping[str, Any]) -> bytes:
 
 def digest(instance: Instance, told: Mapping[str, Any]) -> str:
     """Return the SHA-256, as hex, over the canonical instance and the document without its digest."""
-    kind = kind_of(instance)
-    canonical = msgspec.json.decode(msgspec.json.encode(instance), type=kind.type)
     rest = {**told, "certificate": {**told["certificate"], "digest": None}}
-    payload = msgspec.json.encode([canonical, rest], order="deterministic")
+    payload = msgspec.json.encode([instance, rest], order="deterministic")
     return hashlib.sha256(payload).hexdigest()
 
 
