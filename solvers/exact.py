@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
-from apportion.outcome import Outcome
-
-if TYPE_CHECKING:
-    pass
+from apportion.outcome import Outcome, Termination
 
 __all__ = ["solve", "start"]
 
@@ -39,10 +36,25 @@ def solve(
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import engine
 
-        return engine.solve(model, options, start, preferred=preferred)
+        outcome = engine.solve(model, options, start, preferred=preferred)
+        if options.deterministic and preferred is None:
+            return _first_in_order(model, outcome)
+        return outcome
     from apportion.solvers.multiknapsack import engine as several
 
     return several.solve(model, options, start)
+
+
+def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:
+    """Return a proven outcome with the first of the equal optima, where that question can be answered."""
+    from apportion.solvers.knapsack.first_optimum import first_optimum
+
+    if outcome.termination is not Termination.OPTIMAL or outcome.objective is None:
+        return outcome
+    point = first_optimum(model, outcome.objective)
+    if point is None:
+        return outcome
+    return replace(outcome, point=point, counters={**outcome.counters, "first_in_order": 1.0})
 
 
 def start(

@@ -100,8 +100,10 @@ class GapFillingByCount:
         wanted = [len(nodes) if isinstance(nodes, list | tuple) else 0 for nodes in held]
         return self._rows(np.array(wanted, dtype=np.int64))
 
-    def preferred(self) -> NDArray[np.int64]:
-        """Return the option with each job's current node count, -1 where it may not stay so."""
+    def preferred(self) -> NDArray[np.int64] | None:
+        """Return the option with each job's current node count (-1: may not stay); ``None`` if none holds any."""
+        if not any(job.current_nodes for job in self.instance.jobs):
+            return None
         return self._rows(np.array([len(job.current_nodes) for job in self.instance.jobs], dtype=np.int64))
 
     def lowered(self) -> Lowered:

@@ -94,6 +94,8 @@ class _Run:
             )
             best.offer(rows)
             self._set_bound(np.zeros(model.num_capacities))
+            # options that cannot fit were left out on the way, so the best of the rest is the optimum
+            best.bound, self._source = best.objective, "enumeration"
             return Ending("proven")
         dual, top = solve_large(
             menus, gap=min(1e-8, 0.01 * self._options.gap) or 1e-8, late=self._budget.late

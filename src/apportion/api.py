@@ -18,6 +18,7 @@ from apportion.errors import ApportionError, InvalidOption
 from apportion.formulations.protocol import AssignmentFormulation as _Assigned
 from apportion.formulations.protocol import KnapsackFormulation, LinearFormulation
 from apportion.instances.kinds import Instance, Kind, kind_of
+from apportion.instances.ordering import in_id_order
 from apportion.judge import judge
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
@@ -82,7 +83,8 @@ def solve(
     warm_start
         An earlier `Solution` or plan; what still fits is the first incumbent.
     deterministic
-        No clock decides anything: same input, same answer. Bound the work with `work_limit`.
+        No clock decides anything, and the order in which jobs and options were listed decides nothing: same
+        content, same answer. Bound the work with `work_limit`.
     work_limit
         Limit in the solver's own deterministic units.
     on_incumbent
@@ -124,11 +126,12 @@ def solve(
     )
     kind = _kind(instance)
     entry = registry.formulation(kind.name, formulation)
-    run = _Run(instance, kind, options, _compile(instance, kind, None), began)
+    ordered = instance if kind in (ARRAYS, ASSIGNMENT) or not deterministic else in_id_order(instance)
+    run = _Run(instance, kind, options, _compile(ordered, kind, None), began)
     chosen, reason = _choose(backend, entry)
     run.lap("compile")
     run.take_warm_start(warm_start)
-    outcome = _attempt(run, chosen, instance, entry)
+    outcome = _attempt(run, chosen, ordered, entry)
     return _conclude(run, chosen, reason, outcome)
 
 

@@ -18,7 +18,17 @@ __all__ = ["command", "main"]
 _COMMANDS = MappingProxyType(
     {
         name: f"apportion.cli.{name.replace('-', '_')}"
-        for name in ("backends", "check", "convert", "export", "schema", "snapshot", "validate")
+        for name in (
+            "backends",
+            "check",
+            "convert",
+            "explain",
+            "export",
+            "schema",
+            "snapshot",
+            "validate",
+            "what-if",
+        )
     }
 )
 """Module of every command; a new one is a file with a ``command`` and its name here."""
