@@ -1,4 +1,4 @@
-"""The canonical order of an instance: jobs and options by id, so that no answer depends on how they were listed."""
+"""The canonical order of an instance: jobs and options by id; how they were listed decides nothing."""
 
 from __future__ import annotations
 

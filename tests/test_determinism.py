@@ -85,18 +85,24 @@ def test_among_equal_optima_the_first_in_id_order_wins() -> None:
         sense="maximize",
         capacities={"gpu": 1},
         jobs=tuple(
-            apportion.KnapsackJob(id=name, options=(apportion.KnapsackOption("one", 5.0, {"gpu": 1}),), required=False)
+            apportion.KnapsackJob(
+                id=name, options=(apportion.KnapsackOption("one", 5.0, {"gpu": 1}),), required=False
+            )
             for name in ("b", "a", "c")
         ),
     )
     solution = apportion.solve(instance, deterministic=True)
-    assert solution.plan == {"choice": {"c": "one"}}, "a is left out first: leaving out comes before the options"
+    assert solution.plan == {"choice": {"c": "one"}}, (
+        "a is left out first: leaving out comes before the options"
+    )
 
 
 def test_among_equal_optima_the_plan_that_changes_least_wins() -> None:
     option = apportion.KnapsackOption("one", 5.0, {"gpu": 1})
     jobs = tuple(
-        apportion.KnapsackJob(id=name, options=(option,), required=False, current="one" if name == "b" else None)
+        apportion.KnapsackJob(
+            id=name, options=(option,), required=False, current="one" if name == "b" else None
+        )
         for name in ("a", "b", "c")
     )
     instance = apportion.MultipleChoiceKnapsackInstance("1", "maximize", {"gpu": 1}, jobs)
@@ -106,7 +112,9 @@ def test_among_equal_optima_the_plan_that_changes_least_wins() -> None:
 def test_a_work_limit_ends_without_a_clock() -> None:
     from apportion.instances.multiple_choice_knapsack import generator
 
-    menus = generator.generate(seed=1, law="strongly_correlated", num_jobs=60, num_options=5, num_capacities=4)
+    menus = generator.generate(
+        seed=1, law="strongly_correlated", num_jobs=60, num_options=5, num_capacities=4
+    )
     model = MultipleChoiceKnapsack.from_arrays(*menus)
     answers = {
         answer_of_arrays(apportion.solve(model, deterministic=True, work_limit=50, time_limit=0.001))

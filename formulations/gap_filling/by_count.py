@@ -101,7 +101,7 @@ class GapFillingByCount:
         return self._rows(np.array(wanted, dtype=np.int64))
 
     def preferred(self) -> NDArray[np.int64] | None:
-        """Return the option with each job's current node count (-1: may not stay); ``None`` if none holds any."""
+        """Return each job's option with its current node count, -1 where not; ``None`` if none holds any."""
         if not any(job.current_nodes for job in self.instance.jobs):
             return None
         return self._rows(np.array([len(job.current_nodes) for job in self.instance.jobs], dtype=np.int64))

@@ -92,7 +92,7 @@ def command(
 
         return answer_lines(backend=backend, formulation=formulation, **options)
     if path is None:
-        raise click.UsageError("name an instance: PATH, or - for standard input")
+        raise click.UsageError("Missing argument 'PATH|-': name an instance, or - for standard input.")
     if plot is not None:
         from apportion.plotting import check_name
 
