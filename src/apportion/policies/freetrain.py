@@ -22,11 +22,14 @@ __all__ = ["FreeTrain", "FreeTrainPublished", "best_counts"]
 _OPTIONS = SolveOptions(time_limit=None)
 
 
-def best_counts(menus: Menus, held: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return int64 [jobs], node counts proven to be optimal, ``None`` if there are no admissible ones."""
+def best_counts(menus: Menus, held: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """Return int64 [jobs], node counts proven to be optimal, ``None`` if there are no admissible ones.
+
+    Among equal optima the one that leaves more jobs at their `held` nodes is preferred, if given.
+    """
     from apportion.solvers.knapsack import engine
 
-    current = menus.rows(held)
+    current = None if held is None else menus.rows(held)
     outcome = engine.solve(menus.knapsack, _OPTIONS, preferred=current)
     if outcome.termination is not Termination.OPTIMAL or outcome.point is None:
         return None

@@ -1,0 +1,1 @@
+"""Measurements into numbers of an instance: hazards of departure, scaling curves."""
