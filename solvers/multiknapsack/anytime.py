@@ -29,7 +29,7 @@ _FIRST_WIDTH = 64
 _WIDEST = 20_000
 _MEMORY = 12_000_000
 """States kept over all layers of a pass at most."""
-_PART = 60
+_PART = 120
 """Jobs of a neighbourhood to begin with."""
 _MIP_OPTIONS = 4_000
 """Cores of more options are not given to a general solver."""
@@ -207,7 +207,7 @@ class Search:
         share = max(0.5, elapsed)
         left = budget.remaining()
         if left is not None:
-            if self._last_gain < 0.3 * elapsed and elapsed > 0.4 * left:
+            if self._last_gain < 0.3 * elapsed and self._counters["mip_calls"] > 0:
                 # A proof is more likely than a gain: let it have the rest.
                 share = left
             share = min(share, left - 0.15)
@@ -235,10 +235,12 @@ class Search:
             closed = (self._bound - answer.bound) / (self._bound - best.value)
         # Cores that resist are left to the beam.
         hopeful = closed > 0.3 or live.num_options <= _HOPEFUL_OPTIONS
-        self._next_mip = budget.elapsed() * (2.5 if hopeful else 50.0)
+        elapsed, left = budget.elapsed(), budget.remaining()
+        again = 2.5 * elapsed if left is None else max(2.0 * elapsed, 0.25 * (elapsed + left))
+        self._next_mip = again if hopeful else 50.0 * elapsed
         return None
 
 
 def _share(open_jobs: int) -> float:
     """How often a pass looks at a part of the jobs only."""
-    return 0.5 if open_jobs < 1000 else 0.9
+    return 0.15 if open_jobs < 1000 else 0.9

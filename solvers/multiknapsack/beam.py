@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .meet import Tails, list_tails, match
 from .menus import Menus
 from .tilt import Tilt
 
@@ -84,7 +85,9 @@ def search(
     if fixed.size:
         left -= menus.uses[:, choice[fixed]].sum(axis=1)
         loss_fixed = float(tilt.loss[choice[fixed]].sum())
-    steer, centre, least = _lookahead(menus, tilt, live, order)
+    steer, centre, least, spread = _lookahead(menus, tilt, live, order)
+    head = layers - _tail_length(menus, tilt, live, order, width)
+    tails: Tails | None = None
     residual = left[None, :]
     loss = np.array([loss_fixed])
     if loss_fixed > allowed or (left < least[0] - 1e-9).any():
@@ -92,7 +95,7 @@ def search(
     history: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
     mixer = np.sqrt(np.arange(2.0, num_caps + 2.0))
     complete, expanded = True, 0
-    for layer in range(layers):
+    for layer in range(head):
         if late():
             return Pass(None, False, expanded)
         job = order[layer]
@@ -135,9 +138,18 @@ def search(
         if parent.size == 0:
             return Pass(None, complete, expanded)
         history.append((parent.astype(np.int32), options[pick].astype(np.int32)))
-    total = loss + residual @ tilt.weights
-    best = int(np.argmin(total))
-    for layer in range(layers - 1, -1, -1):
+    if head < layers:
+        most = _most_tails(width)
+        tails = list_tails(menus, tilt, live, order[head:], spread[head], most, allowed)
+        complete &= tails.complete
+        pair = match(residual, loss, tails, tilt.weights, allowed)
+        if pair is None:
+            return Pass(None, complete, expanded)
+        best = pair[0]
+        choice[order[head:]] = tails.options[pair[1]]
+    else:
+        best = int(np.argmin(loss + residual @ tilt.weights))
+    for layer in range(head - 1, -1, -1):
         parents, picked = history[layer]
         choice[order[layer]] = picked[best]
         best = int(parents[best])
@@ -147,14 +159,36 @@ def search(
     return Pass(choice, complete, expanded)
 
 
+_TAILS = 30_000
+"""Combinations of the last jobs matched with the states at most."""
+_SHORTEST = 12
+"""Passes of fewer layers go to the end layer by layer."""
+
+
+def _most_tails(width: int) -> int:
+    """How many combinations of the last jobs are matched with the states: ten per state, within reason."""
+    return min(_TAILS, 10 * width)
+
+
+def _tail_length(
+    menus: Menus, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64], width: int
+) -> int:
+    """How many last jobs have about as many combinations worth listing as will be matched."""
+    if order.size < _SHORTEST:
+        return 0
+    variety = np.cumsum(tilt.entropy(menus)[order][::-1] + 0.1)
+    most = np.log(_most_tails(width))
+    return int(min(np.searchsorted(variety, most), order.size // 2))
+
+
 _STRICT_LAYERS = 6
 """In this many last layers states that cannot be completed go before the beam is cut, not after."""
 
 
 def _lookahead(
     menus: Menus, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return, before each layer: a root of T/2 S^-1, the mean use to come, the smallest use to come."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return, before each layer: a root of T/2 S^-1, the mean and smallest use to come, S itself."""
     num_caps, layers = menus.capacities.size, order.size
     smallest = menus.smallest if live.all() else None
     covariance = np.zeros((layers + 1, num_caps, num_caps))
@@ -177,7 +211,8 @@ def _lookahead(
     inverse = np.linalg.inv(covariance) * (tilt.temperature / 2)
     # S^-1 = R R' with R from the Cholesky factor: distances become plain sums of squares.
     steer = np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2).astype(np.float64)
-    return steer, np.cumsum(centre[::-1], axis=0)[::-1], np.cumsum(least[::-1], axis=0)[::-1]
+    to_come = np.cumsum(centre[::-1], axis=0)[::-1]
+    return steer, to_come, np.cumsum(least[::-1], axis=0)[::-1], covariance
 
 
 def _first_of_equals(

@@ -75,7 +75,7 @@ def test_dominated_options_go_and_one_of_equals_stays() -> None:
         values=[5.0, 5.0, 4.0, 6.0, 4.0, 1.0],
         uses=np.array([[2, 2], [2, 2], [2, 3], [5, 1], [1, 9], [6, 9]]),
         offsets=[0, 5, 6],
-        capacities=[6, 9],
+        capacities=[8, 12],
         required=np.array([True, False]),
     )
     menus = build(model)
