@@ -1,0 +1,203 @@
+"""Policies against the library's own answer, the published model, enumeration and their own rules."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import apportion
+from apportion.errors import InvalidOption
+from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
+from apportion.policies import (
+    EqualShare,
+    FreeTrain,
+    FreeTrainPublished,
+    GapFillingView,
+    Greedy,
+    Plan,
+    Policy,
+    Static,
+    check_plan,
+)
+from apportion.policies.adaptive import Adaptive
+from apportion.policies.grouping import complete_by_groups
+from apportion.policies.menus import values_of
+from apportion.policies.names import POLICIES, policy
+
+
+def random_view(rng: np.random.Generator, jobs: int = 4, nodes: int = 9, reach: int = 6) -> GapFillingView:
+    low = rng.integers(1, 3, jobs)
+    high = low + rng.integers(0, reach - 2, jobs)
+    rates = np.hstack((np.zeros((jobs, 1)), np.cumsum(rng.integers(0, 40, (jobs, reach)), axis=1)))
+    holder = rng.integers(-1, jobs, nodes)
+    for job in range(jobs):
+        own = np.flatnonzero(holder == job)
+        holder[own[high[job] :]] = -1
+    return GapFillingView(
+        time_s=5000.0,
+        jobs=np.arange(jobs),
+        rates=rates.astype(np.float64),
+        min_nodes=low,
+        max_nodes=high,
+        up_s=rng.integers(5, 30, jobs).astype(np.float64),
+        down_s=rng.integers(3, 20, jobs).astype(np.float64),
+        remaining=rng.integers(10, 9000, jobs).astype(np.float64),
+        nodes=np.sort(rng.permutation(40)[:nodes]),
+        holder=holder.astype(np.int64),
+        idle_since_s=rng.integers(0, 5, nodes) * 900.0,
+        departed_after_s=np.zeros(0),
+        waiting=3,
+        measured=np.full(jobs, np.nan),
+    )
+
+
+def instance_of(view: GapFillingView, horizon_s: float) -> GapFillingInstance:
+    names = [f"n{node:03d}" for node in view.nodes.tolist()]
+    return GapFillingInstance(
+        schema_version="1",
+        horizon_s=horizon_s,
+        nodes=tuple(names),
+        jobs=tuple(
+            GapFillingJob(
+                id=f"j{job}",
+                min_nodes=int(view.min_nodes[job]),
+                max_nodes=int(view.max_nodes[job]),
+                scaling=ScalingCurve(
+                    nodes=tuple(range(view.rates.shape[1])), rate=tuple(view.rates[job].tolist())
+                ),
+                rescale_up_s=float(view.up_s[job]),
+                rescale_down_s=float(view.down_s[job]),
+                current_nodes=tuple(names[k] for k in np.flatnonzero(view.holder == job).tolist()),
+            )
+            for job in range(view.num_jobs)
+        ),
+        name="drawn",
+    )
+
+
+def allocation(view: GapFillingView, plan: Plan) -> dict[str, set[str]]:
+    return {
+        f"j{job}": {f"n{node:03d}" for node in view.nodes[plan.holder == job].tolist()}
+        for job in range(view.num_jobs)
+        if (plan.holder == job).any()
+    }
+
+
+def test_the_fast_path_and_the_library_give_the_same_plan() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(150):
+        view = random_view(rng, int(rng.integers(1, 6)), int(rng.integers(1, 12)))
+        horizon_s = float(rng.choice([10.0, 60.0, 120.0]))
+        plan = FreeTrain(horizon_s)(view)
+        check_plan(view, plan)
+        solution = apportion.solve(instance_of(view, horizon_s)).require()
+        assert allocation(view, plan) == {job: set(nodes) for job, nodes in solution["allocation"].items()}
+
+
+def test_the_restricted_counts_are_the_published_model() -> None:
+    """The published big-M as a limit on changes gives the optimum of the literal MILP."""
+    rng = np.random.default_rng(4)
+    for _ in range(12):
+        view = random_view(rng, 3, 6, 5)
+        solution = apportion.solve(
+            instance_of(view, 60.0), backend="highs", formulation="by_node_published", time_limit=None
+        )
+        plan = FreeTrainPublished(60.0)(view)
+        counts = check_plan(view, plan)
+        values = values_of(view, view.held(), 60.0)
+        fast = float(values[np.arange(view.num_jobs), counts].sum())
+        if solution.plan is None:
+            assert np.array_equal(plan.holder, view.holder)
+        else:
+            assert fast == pytest.approx(solution.objective, rel=1e-6, abs=1e-6)
+
+
+def test_freetrain_equals_enumeration() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(60):
+        view = random_view(rng, 3, 7, 5)
+        values = values_of(view, view.held(), 30.0)
+        menus = [
+            [0, *range(int(low), int(high) + 1)]
+            for low, high in zip(view.min_nodes, view.max_nodes, strict=True)
+        ]
+        best = max(
+            sum(values[job, n] for job, n in enumerate(counts))
+            for counts in product(*menus)
+            if sum(counts) <= view.nodes.size
+        )
+        counts = check_plan(view, FreeTrain(30.0)(view))
+        assert values[np.arange(3), counts].sum() == pytest.approx(best)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_every_policy_keeps_the_rules(name: str) -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(60):
+        made: Policy = policy(name, 60.0)
+        view = random_view(rng, int(rng.integers(0, 6)), int(rng.integers(0, 12)))
+        check_plan(view, made(view))
+
+
+def test_equal_share_as_published_gives_nothing_where_the_quota_is_the_minimum() -> None:
+    view = random_view(np.random.default_rng(1), 3, 3)
+    view.min_nodes[:] = 1
+    view.max_nodes[:] = 5
+    ours, theirs = (check_plan(view, EqualShare(as_published)(view)) for as_published in (False, True))
+    assert ours.tolist() == [1, 1, 1] and theirs.tolist() == [3, 0, 0]
+
+
+def test_greedy_is_exact_on_concave_curves_with_free_rescaling() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        view = random_view(rng, 3, 8)
+        view.min_nodes[:] = 1
+        view.up_s[:] = view.down_s[:] = 0.0
+        view.rates[:, 1:] = np.cumsum(np.sort(rng.integers(1, 50, (3, 6)), axis=1)[:, ::-1], axis=1)
+        rows = np.arange(3)
+        greedy, exact = (check_plan(view, made(view)) for made in (Greedy(), FreeTrain(1.0)))
+        assert view.rates[rows, greedy].sum() == pytest.approx(view.rates[rows, exact].sum())
+
+
+def test_static_refills_and_never_shrinks() -> None:
+    view = random_view(np.random.default_rng(5), 3, 9)
+    counts = check_plan(view, Static(2)(view))
+    assert (counts >= np.minimum(view.held(), counts)).all() and counts.sum() <= 9
+
+
+def test_groups_go_to_one_job_and_broken_groups_are_given_up_first() -> None:
+    """Two free groups of three and one of one; a job that needs three gets a whole group."""
+    view = random_view(np.random.default_rng(7), 2, 7)
+    view.holder[:] = [-1, -1, -1, -1, -1, -1, -1]
+    view.idle_since_s[:] = [0, 10, 10, 20, 20, 10, 20]
+    plan = complete_by_groups(view, np.array([3, 3]), np.array([0, 0]), np.zeros(7))
+    assert {len(set(view.idle_since_s[plan.holder == job].tolist())) for job in (0, 1)} == {1}
+    assert plan.holder[0] == -1
+    view.holder[:] = [0, 0, 0, 0, 0, -1, -1]
+    view.idle_since_s[:] = [10, 20, 10, 10, 30, 40, 40]
+    plan = complete_by_groups(view, np.array([3, 0]), np.array([5, 0]), np.zeros(7))
+    assert plan.holder.tolist() == [0, -1, 0, 0, -1, -1, -1]
+
+
+def test_the_adaptive_policy_wakes_at_the_next_completion() -> None:
+    view = random_view(np.random.default_rng(2), 2, 6)
+    plan = Adaptive()(view)
+    counts = check_plan(view, plan)
+    held = view.held()
+    ends = [
+        (view.remaining[j] + view.running_rate(held)[j] * stall) / view.rates[j, counts[j]]
+        for j in range(2)
+        if counts[j]
+        for stall in [view.up_s[j] if counts[j] > held[j] else view.down_s[j] if counts[j] < held[j] else 0.0]
+    ]
+    assert plan.wake_s == pytest.approx(5000.01 + max(min(ends), 0.5))
+    assert Adaptive(wakes=False)(view).wake_s is None
+
+
+def test_unknown_names_and_horizons_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="policy must be one of"):
+        policy("best", 60.0)
+    with pytest.raises(InvalidOption, match="horizon"):
+        policy("freetrain", 0.0)
