@@ -19,6 +19,7 @@ def solve(
     options: SolveOptions,
     start: NDArray[np.int64] | None,
     preferred: NDArray[np.int64] | None = None,
+    hint: NDArray[np.float64] | None = None,
 ) -> Outcome:
     """Solve a knapsack by structure.
 
@@ -32,11 +33,14 @@ def solve(
         A feasible choice to begin with, or ``None``.
     preferred
         The row every job has now (-1: none): among equal optima, prefer the one that keeps more of them.
+    hint
+        float64 [capacities]: multipliers of a similar model, from the round before.
     """
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import engine
 
-        outcome = engine.solve(model, options, start, preferred=preferred)
+        near = None if hint is None else float(hint[0])
+        outcome = engine.solve(model, options, start, preferred=preferred, hint=near)
         if options.deterministic and preferred is None:
             return _first_in_order(model, outcome)
         return outcome

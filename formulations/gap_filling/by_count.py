@@ -92,12 +92,15 @@ class GapFillingByCount:
         return {"allocation": complete(self.instance, self.counts[choice].tolist())}
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
-        """Return the options with the plan's node counts; -1 where a job's count is not in its menu."""
+        """Return the options with as many of the plan's nodes as are idle still; -1 where not in the menu."""
         allocation = plan.get("allocation") if isinstance(plan, Mapping) else None
         if not isinstance(allocation, Mapping):
             return None
         held = [allocation.get(job.id, ()) for job in self.instance.jobs]
-        wanted = [len(nodes) if isinstance(nodes, list | tuple) else 0 for nodes in held]
+        idle = set(self.instance.nodes)
+        wanted = [
+            sum(node in idle for node in nodes) if isinstance(nodes, list | tuple) else 0 for nodes in held
+        ]
         return self._rows(np.array(wanted, dtype=np.int64))
 
     def preferred(self) -> NDArray[np.int64] | None:

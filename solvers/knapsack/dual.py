@@ -102,10 +102,19 @@ def bound_at(menus: Menus, multiplier: float) -> float:
     return total + 2.0**-52 * (8.0 + float(np.log2(terms))) * size
 
 
-def solve_dual(menus: Menus, budget: Budget) -> DualPoint:
-    """Solve the dual, or stop at the limits of `budget` with the multiplier reached."""
+_HINTED = 0.02
+"""Half width of the first bracket around a hinted multiplier, relative."""
+
+
+def solve_dual(menus: Menus, budget: Budget, hint: float | None = None) -> DualPoint:
+    """Solve the dual, or stop at the limits of `budget` with the multiplier reached.
+
+    A `hint`, such as the multiplier of a similar model, narrows the first bracket; a bad one costs sweeps.
+    """
     around: tuple[float, float] = (0.0, 0.0)
-    if sum(block.value.size for block in menus.blocks) >= _SAMPLE_FROM:
+    if hint is not None and hint > 0.0:
+        around = ((1.0 - _HINTED) * hint, (1.0 + _HINTED) * hint)
+    elif sum(block.value.size for block in menus.blocks) >= _SAMPLE_FROM:
         around = _sampled_bracket(menus)
         if budget.exhausted() is not None:  # one sweep for a bound and, most likely, a choice that fits
             columns = _best(menus.blocks, around[1])

@@ -27,6 +27,7 @@ def solve(
     options: SolveOptions,
     start: NDArray[np.int64] | None = None,
     preferred: NDArray[np.int64] | None = None,
+    hint: float | None = None,
 ) -> Outcome:
     """Solve a knapsack with one capacity.
 
@@ -42,6 +43,9 @@ def solve(
     preferred
         A row per job, or -1: among optima equal within 1e-12 relative, the one that keeps more jobs at their
         preferred row is chosen. The counter ``tie_break_proven`` says whether that was searched to the end.
+
+    hint
+        The multiplier of a similar model, where the search for this one's begins.
 
     Returns
     -------
@@ -75,7 +79,7 @@ def solve(
         )
     run = Run(model, menus, options, budget)
     try:
-        termination = run.to_the_end(start)
+        termination = run.to_the_end(start, hint)
         if preferred is not None and termination is Termination.OPTIMAL:
             run.settle_ties(np.asarray(preferred, dtype=np.int64))
     except KeyboardInterrupt:

@@ -62,15 +62,15 @@ class Run:
         self._seconds: dict[str, float] = {}
         self._counters: dict[str, float] = {}
 
-    def to_the_end(self, start: NDArray[np.int64] | None) -> Termination:
-        """Run every phase until the gap is closed or a limit is reached."""
+    def to_the_end(self, start: NDArray[np.int64] | None, hint: float | None) -> Termination:
+        """Run every phase until the gap is closed or a limit is reached; `hint` is a likely multiplier."""
         began = perf_counter()
         menus, budget = self._menus, self._budget
         if start is not None:
             self._start_used = self._model.check(start).feasible
             if self._start_used:
                 self.incumbent = menus.columns(np.asarray(start, dtype=np.int64))
-        point = solve_dual(menus, budget)
+        point = solve_dual(menus, budget, hint)
         self._multiplier = point.multiplier
         self._counters["sweeps"] = point.sweeps
         late = budget.exhausted() is not None

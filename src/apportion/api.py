@@ -131,6 +131,7 @@ def solve(
     chosen, reason = _choose(backend, entry)
     run.lap("compile")
     run.take_warm_start(warm_start)
+    run.lap("start")
     outcome = _attempt(run, chosen, ordered, entry)
     return _conclude(run, chosen, reason, outcome)
 
@@ -159,8 +160,9 @@ class _Run:
         return model
 
     def lap(self, phase: str) -> None:
-        """Book the time since the last lap under a phase."""
-        self.times[phase] = time.perf_counter() - self.began - sum(self.times.values())
+        """Book the time since the last lap under a phase, on top of what stands there."""
+        since = time.perf_counter() - self.began - sum(self.times.values())
+        self.times[phase] = self.times.get(phase, 0.0) + since
 
     def remaining(self) -> SolveOptions:
         """Return the options with the time that is left of the limit."""
@@ -257,10 +259,18 @@ def _attempt(run: _Run, chosen: registry.Backend, instance: Any, entry: registry
 def _begin(run: _Run) -> None:
     """Find a greedy incumbent and multipliers before a general solver starts."""
     greedy, multipliers = start(run.model)
-    if run.incumbent is None:
-        run.incumbent = greedy
+    run.incumbent = _better(run, run.incumbent, greedy)
     if multipliers is not None:
         run.multipliers = multipliers
+
+
+def _better(run: _Run, first: NDArray[Any] | None, second: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return the incumbent with the better objective, the first of equals."""
+    if first is None or second is None:
+        return second if first is None else first
+    sign = 1.0 if run.kind.maximizes(run.instance) else -1.0
+    worse = sign * run.model.objective(second) > sign * run.model.objective(first)
+    return second if worse else first
 
 
 def _guarded(run: _Run, chosen: registry.Backend, model: Any, start: Any) -> Outcome:
@@ -272,7 +282,9 @@ def _guarded(run: _Run, chosen: registry.Backend, model: Any, start: Any) -> Out
         options = replace(options, on_incumbent=relay)
     try:
         if chosen.name == "exact" and chosen.accepts == "knapsack":
-            return solve_model(model, options, start, preferred=run.structure.preferred())
+            return solve_model(
+                model, options, start, preferred=run.structure.preferred(), hint=run.multipliers
+            )
         if chosen.general and isinstance(chosen.solve, str) and options.time_limit is not None:
             from apportion.solvers.isolated import solve as isolated
 
@@ -344,7 +356,7 @@ def _conclude(run: _Run, chosen: registry.Backend, reason: str, outcome: Outcome
     """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
     maximizes = run.kind.maximizes(run.instance)
     _prefer_incumbent(run, maximizes)
-    multipliers, verified = _verified(run, outcome, maximizes)
+    multipliers, verified = _verified(run, outcome, maximizes, chosen.name == "exact")
     termination, claimed = outcome.termination, outcome.bound
     if run.restricted:
         claimed = None
@@ -400,11 +412,13 @@ def _prefer_incumbent(run: _Run, maximizes: bool) -> None:
 
 
 def _verified(
-    run: _Run, outcome: Outcome, maximizes: bool
+    run: _Run, outcome: Outcome, maximizes: bool, ours: bool
 ) -> tuple[NDArray[np.float64] | None, float | None]:
     """Return the multipliers with the tightest verified bound, the solver's or our own."""
     best: tuple[NDArray[np.float64] | None, float | None] = (None, None)
-    for candidate in (outcome.multipliers, run.multipliers):
+    fresh = usable(outcome.multipliers, run.model.num_capacities) and outcome.bound is not None
+    # an engine of ours that reports a bound has optimised its multipliers; an earlier round's add nothing
+    for candidate in (outcome.multipliers,) if fresh and ours else (outcome.multipliers, run.multipliers):
         if not usable(candidate, run.model.num_capacities):
             continue
         bound = certified_bound(run.kind, run.instance, run.structure, candidate)

@@ -25,12 +25,14 @@ def repaired(model: MultipleChoiceKnapsack, rows: NDArray[np.int64]) -> NDArray[
     """
     choice = rows.copy()
     room = np.maximum(model.capacities, 1).astype(np.float64)
-    load = (model.uses / room).sum(axis=1)
-    if (model.required & (np.diff(model.offsets) == 0)).any():
-        return None
-    for job in np.flatnonzero(model.required & (choice < 0)):
-        start, stop = model.offsets[job], model.offsets[job + 1]
-        choice[job] = start + int(np.argmin(load[start:stop]))
+    missing = np.flatnonzero(model.required & (choice < 0))
+    if missing.size:
+        if (np.diff(model.offsets)[missing] == 0).any():
+            return None
+        load = (model.uses / room).sum(axis=1)
+        for job in missing:
+            start, stop = model.offsets[job], model.offsets[job + 1]
+            choice[job] = start + int(np.argmin(load[start:stop]))
     if (model.used(choice) <= model.capacities).all():
         return choice
     return _relieved(model, choice, room)
