@@ -12,6 +12,10 @@ from apportion.instances import (
     GapFillingJob,
     KnapsackJob,
     KnapsackOption,
+    MatchingEntry,
+    MatchingInstance,
+    MatchingJob,
+    MatchingMachine,
     MultipleChoiceKnapsackInstance,
     ScalingCurve,
 )
@@ -144,4 +148,35 @@ def gap_filling_instances(
         nodes=tuple(nodes),
         jobs=tuple(jobs),
         name="drawn",
+    )
+
+
+@st.composite
+def matchings(
+    draw: st.DrawFn, max_jobs: int = 4, objectives: tuple[str, ...] = ("makespan", "cost", "value")
+) -> MatchingInstance:
+    """Small matchings with pools, gangs, forbidden pairs, capacities and optional jobs."""
+    objective = draw(st.sampled_from(objectives))
+    timed = objective == "makespan"
+    machines = tuple(
+        MatchingMachine(
+            id=f"m{i}",
+            count=draw(st.integers(1, 3)),
+            capacity=None if timed else draw(st.none() | st.integers(0, 6)),
+        )
+        for i in range(draw(st.integers(1, 3)))
+    )
+    field = {"makespan": "time_s"}.get(objective, objective)
+    amounts = st.integers(0, 12).map(float) if draw(st.booleans()) else st.integers(0, 48).map(lambda n: n / 4)
+    jobs = []
+    for index in range(draw(st.integers(0, max_jobs))):
+        on = {}
+        for machine in machines:
+            if draw(st.integers(0, 4)):
+                gpus = draw(st.integers(1, machine.count)) if timed and draw(st.booleans()) else 1
+                extra: dict[str, Any] = {field: draw(amounts)}
+                on[machine.id] = MatchingEntry(uses=draw(st.integers(0, 3)), gpus=gpus, **extra)
+        jobs.append(MatchingJob(id=f"j{index}", on=on, required=timed or draw(st.booleans())))
+    return MatchingInstance(
+        schema_version="1", objective=objective, machines=machines, jobs=tuple(jobs), name="drawn"
     )

@@ -47,6 +47,7 @@ def branch_and_bound(
     gap: float = 0.0,
     seed: int = 0,
     node_limit: int | None = None,
+    ceiling: float | None = None,
 ) -> Branched:
     """Solve a model over the columns that are still allowed.
 
@@ -66,6 +67,8 @@ def branch_and_bound(
         Random seed.
     node_limit
         Limit on the nodes, ``None`` for none.
+    ceiling
+        Upper bound on the last column, which is the makespan.
     """
     import highspy
 
@@ -77,13 +80,17 @@ def branch_and_bound(
     for name, value in settings.items():
         if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise RuntimeError(f"HiGHS refuses the option {name} = {value!r}")
+    upper = model.upper
+    if ceiling is not None:
+        upper = upper.copy()
+        upper[-1] = ceiling
     place = np.full(model.num_columns, -1, dtype=np.int64)
     place[keep] = np.arange(keep.size)
     kept = place[model.indices] >= 0
     row = np.repeat(np.arange(model.num_rows), np.diff(model.indptr))
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = int(keep.size), model.num_rows
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = model.cost[keep], model.lower[keep], model.upper[keep]
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = model.cost[keep], model.lower[keep], upper[keep]
     lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
     lp.integrality_ = [
         highspy.HighsVarType.kInteger if integer else highspy.HighsVarType.kContinuous

@@ -1,7 +1,7 @@
 """Jobs on a pool of identical machines: list schedules, longest first, gangs as rigid tasks.
 
-Graham's rule for single machines; for gangs the widest jobs first, then the longest, each as early as it
-fits behind what is placed (Feitelson's gangs; Garey and Graham 1975).
+Graham's rule, each job as early as it fits behind what is placed (Garey and Graham 1975); where there are
+gangs also the widest first, and the schedule that ends first is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,17 @@ def pack(
     tuple
         The machines of each job, its start in seconds, and the makespan.
     """
-    order = np.lexsort((-times, -gpus))
+    longest = np.argsort(-times, kind="stable")
+    found = _listed(times, gpus, count, longest)
+    if (gpus > 1).any():
+        widest = _listed(times, gpus, count, np.lexsort((-times, -gpus)))
+        found = widest if widest[2] < found[2] else found
+    return found
+
+
+def _listed(
+    times: NDArray[np.float64], gpus: NDArray[np.int64], count: int, order: NDArray[np.int64]
+) -> tuple[list[list[int]], NDArray[np.float64], float]:
     free = [(0.0, machine) for machine in range(count)]
     places: list[list[int]] = [[] for _ in range(times.size)]
     starts = np.zeros(times.size)

@@ -1,0 +1,167 @@
+"""The makespan on unrelated machines (R||Cmax): bound, schedules, then search on the entries still open.
+
+An entry whose weighted time exceeds its job's least by more than the gap between incumbent and bound cannot
+be in a better schedule. What is left is searched by turns: a few machines re-optimised exactly around the
+busiest one, and branch and bound over all of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
+from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.assignment.clock import Clock
+from apportion.solvers.assignment.lp import relax
+from apportion.solvers.assignment.mip import branch_and_bound
+from apportion.solvers.makespan.first import first_schedules, machine_weights
+from apportion.solvers.makespan.local_search import ScheduleSearch
+from apportion.solvers.makespan.portfolio import Portfolio
+
+__all__ = ["solve"]
+
+_BRANCHED = 4_000
+"""Entries of aggregated pools up to which branch and bound is tried: above, the relaxation is close."""
+
+
+def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | None, clock: Clock) -> Outcome:
+    """Solve a makespan.
+
+    Parameters
+    ----------
+    model
+        The assignment, the makespan as goal.
+    options
+        Limits; deterministic calls count rounds and nodes, not seconds.
+    start
+        A feasible choice, or ``None``.
+    clock
+        The clock of the call.
+    """
+    lowered = lower_assignment(model)
+    relaxation = relax(lowered.model, None if clock.left is None else 0.6 * clock.left)
+    if relaxation is None and model.limited.any():
+        if not clock.over:
+            return Outcome(termination=Termination.INFEASIBLE, raw_status="linear relaxation: no solution")
+        return Outcome(termination=Termination.TIME_LIMIT, raw_status="no schedule in time", point=start)
+    weights = (
+        np.full(model.num_machines, 1.0 / model.num_machines)
+        if relaxation is None
+        else machine_weights(model, lowered, relaxation)
+    )
+    prices = pooled(model, weights)
+    clock.bound = bound_of(model, prices)
+    found = first_schedules(model, lowered, relaxation)
+    if start is not None:
+        found.append(start)
+    if model.limited.any() or (model.counts > 1).any():
+        return _aggregated(model, lowered, options, clock, found, prices)
+    choice, proven = _searched(model, lowered, options, clock, found, prices)
+    done = clock.closed(model.objective(choice)) or proven
+    return _told(model, choice, clock, prices, Termination.OPTIMAL if done else _limit(options))
+
+
+def bound_of(model: Assignment, prices: NDArray[np.float64]) -> float:
+    """Return the best closed-form bound of given prices, rounded up where all times are whole."""
+    least = max(filtered_work(model, prices), counting_bound(model))
+    if not (model.values == np.rint(model.values)).all() or least >= 2**50:
+        return least * (1 - 1e-12)
+    return float(math.ceil(least - 1e-7 * max(1.0, least)))
+
+
+def _limit(options: SolveOptions) -> Termination:
+    return Termination.TIME_LIMIT if options.time_limit is not None else Termination.SOLUTION_LIMIT
+
+
+def _searched(
+    model: Assignment,
+    lowered: LoweredAssignment,
+    options: SolveOptions,
+    clock: Clock,
+    found: list[NDArray[np.int64]],
+    prices: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], bool]:
+    search = ScheduleSearch(model, options.seed)
+
+    def over() -> bool:
+        return clock.over or clock.closed(search.makespan())
+
+    best: NDArray[np.int64] | None = None
+    for choice in found:
+        search.take(choice)
+        search.descend(over)
+        if best is None or search.makespan() < model.objective(best):
+            best = search.choice()
+            clock.tell(model.objective(best))
+    assert best is not None
+    search.take(best)
+    search.run(over, rounds=100)
+    best = search.choice()
+    clock.tell(model.objective(best))
+    if over():
+        return best, False
+    portfolio = Portfolio(model, lowered, search, options, clock, prices)
+    return portfolio.run(best)
+
+
+def _aggregated(
+    model: Assignment,
+    lowered: LoweredAssignment,
+    options: SolveOptions,
+    clock: Clock,
+    found: list[NDArray[np.int64]],
+    prices: NDArray[np.float64],
+) -> Outcome:
+    """Pools packed by list schedules, or machines with capacities: the best start, then branch and bound."""
+    best = min(found, key=model.objective) if found else None
+    if best is not None and clock.closed(model.objective(best)):
+        return _told(model, best, clock, prices, Termination.OPTIMAL)
+    if best is not None and model.num_options > _BRANCHED:
+        return _told(model, best, clock, prices, Termination.SOLUTION_LIMIT)
+    begin = None if best is None else lowered.point(best)
+    nodes = None if options.work_limit is None else max(int(options.work_limit), 1)
+    if nodes is None and options.time_limit is None:
+        nodes = 10_000
+    branched = branch_and_bound(lowered.model, clock.left, begin, None, options.gap, options.seed, nodes)
+    if branched.status == "infeasible" and best is None:
+        return Outcome(
+            termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
+        )
+    if branched.point is not None:
+        choice = lowered.choice(branched.point)
+        if model.check(choice).feasible and (best is None or model.objective(choice) < model.objective(best)):
+            best = choice
+    if branched.bound is not None:
+        clock.bound = max(clock.bound or 0.0, branched.bound)
+    if best is None:
+        return Outcome(termination=_limit(options), raw_status=branched.raw, bound=clock.bound)
+    closed = clock.closed(model.objective(best))
+    return _told(model, best, clock, prices, Termination.OPTIMAL if closed else Termination.SOLUTION_LIMIT)
+
+
+def _told(
+    model: Assignment,
+    choice: NDArray[np.int64],
+    clock: Clock,
+    prices: NDArray[np.float64],
+    termination: Termination,
+) -> Outcome:
+    objective = model.objective(choice)
+    bound = clock.bound
+    clock.tell(objective)
+    return Outcome(
+        termination=termination,
+        raw_status="searched",
+        point=choice,
+        objective=objective,
+        bound=bound,
+        bound_source="branch_and_bound",
+        multipliers=prices,
+        seconds={"solve": clock.elapsed},
+    )
