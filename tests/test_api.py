@@ -188,3 +188,19 @@ def test_auto_says_why_it_chose() -> None:
     solution = apportion.solve(model)
     assert solution.backend == "exact"
     assert "multiple-choice knapsack" in solution.reason
+
+
+@given(gap_filling_instances(), gap_filling_instances())
+@settings(max_examples=100)
+def test_any_earlier_answer_is_a_harmless_warm_start(now: GapFillingInstance, then: GapFillingInstance) -> None:
+    """A plan of another machine state is repaired or dropped; the optimum stays the same."""
+    from apportion import stored
+
+    earlier = apportion.solve(then)
+    cold = apportion.solve(now)
+    for given_start in (earlier, earlier.plan, stored.document(earlier), {"plan": None}, {"x": 1}, [1, 2]):
+        warm = apportion.solve(now, warm_start=given_start)
+        assert warm.termination is Termination.OPTIMAL
+        assert cold.objective is not None
+        assert warm.objective is not None
+        assert close(cold.objective, warm.objective)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,7 +81,8 @@ def solve(
     seed
         Random seed.
     warm_start
-        An earlier `Solution` or plan; what still fits is the first incumbent.
+        An earlier `Solution`, stored document or plan; what still fits is the first incumbent, and its
+        multipliers are where the search for this instance's begins.
     deterministic
         No clock decides anything, and the order in which jobs and options were listed decides nothing: same
         content, same answer. Bound the work with `work_limit`.
@@ -175,7 +176,7 @@ class _Run:
         """Carry an earlier plan over to this instance, as far as it fits."""
         if given is None:
             return
-        earlier = given.plan if isinstance(given, Solution) else given
+        earlier, prices = _earlier(given)
         rows = None if earlier is None else self.structure.choice(earlier)
         if rows is None:
             self.notes.append("the warm start is no plan of this kind of instance")
@@ -183,10 +184,20 @@ class _Run:
         self.incumbent = repaired(self.model, rows)
         if self.incumbent is None:
             self.notes.append("the warm start could not be repaired into this instance")
-        if isinstance(given, Solution) and given.certificate.multipliers is not None:
-            names = self.model.capacity_names
-            prices = [given.certificate.multipliers.get(name, 0.0) for name in names]
-            self.multipliers = np.array(prices, dtype=np.float64)
+        known = [prices.get(name) for name in self.model.capacity_names]
+        if prices and all(isinstance(price, int | float) for price in known):
+            self.multipliers = np.array(known, dtype=np.float64)
+
+
+def _earlier(given: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return the plan and the multipliers of an earlier `Solution`, stored document or plan."""
+    if isinstance(given, Solution):
+        return given.plan, given.certificate.multipliers or {}
+    if isinstance(given, Mapping) and "plan" in given:
+        certificate = given.get("certificate")
+        prices = certificate.get("multipliers") if isinstance(certificate, Mapping) else None
+        return given["plan"], prices if isinstance(prices, Mapping) else {}
+    return given, {}
 
 
 def _kind(instance: Any) -> Kind:

@@ -115,13 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _plan_of(path: str) -> Any:
-    """Return the plan of a stored result, or the plan that the file is."""
+    """Return the stored result, or the plan, that the file is."""
     from apportion.errors import InvalidInstance, Problem
 
     told = json_of(path, "warm start")
     if not isinstance(told, dict):
         raise InvalidInstance(Problem("warm start $", "must be a stored result or a plan, both JSON objects"))
-    return told.get("plan") if "plan" in told else told
+    return told
 
 
 def _solve(
