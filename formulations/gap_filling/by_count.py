@@ -99,7 +99,10 @@ class GapFillingByCount:
         held = [allocation.get(job.id, ()) for job in self.instance.jobs]
         idle = set(self.instance.nodes)
         wanted = [
-            sum(node in idle for node in nodes) if isinstance(nodes, list | tuple) else 0 for nodes in held
+            sum(isinstance(node, str) and node in idle for node in nodes)
+            if isinstance(nodes, list | tuple)
+            else 0
+            for nodes in held
         ]
         return self._rows(np.array(wanted, dtype=np.int64))
 

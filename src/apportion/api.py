@@ -231,8 +231,8 @@ def _choose(
         chosen, reason = registry.backend(backend, entry.produces), "asked for"
     if chosen.accepts not in ("linear", entry.produces):
         raise InvalidOption(
-            f"backend {chosen.name!r} takes {chosen.accepts}s; formulation {entry.name!r} is a {entry.produces} model, "
-            "choose highs, cp-sat or scip"
+            f"backend {chosen.name!r} takes {chosen.accepts}s; formulation {entry.name!r} is a "
+            f"{entry.produces} model, choose highs, cp-sat or scip"
         )
     return chosen, reason
 

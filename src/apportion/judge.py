@@ -100,6 +100,8 @@ def judge(
         bound, source = verified_bound, "multipliers"
     if objective is None:
         return Verdict(_without_plan(claimed, notes), bound, source, tuple(notes))
+    if claimed is Termination.INTERRUPTED:  # whoever pressed Ctrl-C wants to see that it worked
+        return Verdict(claimed, bound, source, tuple(notes))
     if bound is not None:
         gap = relative_gap(objective, bound)
         if gap <= _PROOF:
