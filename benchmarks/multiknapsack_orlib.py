@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from apportion.formulations.multiple_choice import MenuFormulation
+from apportion.instances import MultipleChoiceKnapsackInstance
 from apportion.instances.readers import FORMATS
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
@@ -32,11 +34,9 @@ PROVEN = {"I01": 173.0, "I02": 364.0, "I03": 1602.0}
 
 def read(path: Path, layout: str, index: int = 0) -> MultipleChoiceKnapsack:
     """Read one problem of a file with the package's reader, as arrays."""
-    from apportion.formulations import formulation_of
-
     instance = FORMATS[layout].load()(path.read_bytes(), index, None, path.stem)
-    model: MultipleChoiceKnapsack = formulation_of(instance).compile(instance).model
-    return model
+    assert isinstance(instance, MultipleChoiceKnapsackInstance)
+    return MenuFormulation(instance).knapsack
 
 
 def files(folder: Path) -> Iterator[Entry]:

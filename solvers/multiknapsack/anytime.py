@@ -35,6 +35,10 @@ _MIP_OPTIONS = 4_000
 """Cores of more options are not given to a general solver."""
 _HOPEFUL_OPTIONS = 250
 """Cores of no more options are tried again, whatever came of the first attempt."""
+_OVERRUN = 0.25
+"""Seconds by which HiGHS may be late on a core."""
+_LARGEST_LAYER = 4_000_000
+"""States made in one layer at most."""
 _PATIENCE = 15.0
 """Without a limit: seconds to search on, thrice those to the last improvement on top."""
 
@@ -141,7 +145,7 @@ class Search:
             usable and open_jobs.size > self._part and bool(self._random.random() < _share(open_jobs.size))
         )
         if self._tilt is None:
-            self._tilt = freezing(live, self._weights)
+            self._tilt = freezing(live, self._weights, self._budget.late)
         menus, jobs = live, np.arange(live.num_jobs)
         floor = best.floor
         if partial and anchor is not None and floor is not None and best.value is not None:
@@ -152,7 +156,9 @@ class Search:
             menus = live.part(jobs, live.capacities - live.used(anchor[rest]))
             floor -= float(live.values[anchor[rest]].sum())
         heat = float(np.exp(self._random.uniform(-0.6, 0.5)))
-        tilt = tilted(menus, self._tilt.weights, self._tilt.temperature * heat)
+        tilt = tilted(menus, self._tilt.weights, self._tilt.temperature * heat, self._budget.late)
+        if self._budget.late():
+            return None
         entropy = tilt.entropy(menus)
         if self._random.random() < 0.5:
             order = np.argsort(entropy * self._random.random(entropy.size), kind="stable")
@@ -187,7 +193,8 @@ class Search:
     def _width(self, partial: bool, menus: Menus) -> int:
         """States per layer, such that a pass fits the memory and a third of the time left."""
         layers = max(1, menus.num_jobs)
-        width = min(self._widths[partial], _MEMORY / layers)
+        widest = int(np.diff(menus.offsets).max(initial=1))
+        width = min(self._widths[partial], _MEMORY / layers, _LARGEST_LAYER / widest)
         left = self._budget.remaining()
         if left is not None:
             per_state = self._rate * menus.num_options
@@ -198,7 +205,7 @@ class Search:
         if self._budget.elapsed() < self._next_mip or self._live.num_options > _MIP_OPTIONS:
             return False
         left = self._budget.remaining()
-        return left is None or left > 0.5
+        return left is None or left > 0.8
 
     def _mip(self) -> Ending | None:
         """Let HiGHS try to prove; how long, and when next, follows from how far it got the last time."""
@@ -210,7 +217,7 @@ class Search:
             if self._last_gain < 0.3 * elapsed and self._counters["mip_calls"] > 0:
                 # A proof is more likely than a gain: let it have the rest.
                 share = left
-            share = min(share, left - 0.15)
+            share = min(share, left - _OVERRUN)
         anchor = None if best.rows is None else live.locate(best.rows)
         start = anchor if anchor is not None and bool((anchor >= 0).all()) else None
         answer = solve_core(

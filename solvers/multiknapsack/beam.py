@@ -142,9 +142,9 @@ def search(
         most = _most_tails(width)
         tails = list_tails(menus, tilt, live, order[head:], spread[head], most, allowed)
         complete &= tails.complete
-        pair = match(residual, loss, tails, tilt.weights, allowed)
+        pair = match(residual, loss, tails, tilt.weights, allowed, late)
         if pair is None:
-            return Pass(None, complete, expanded)
+            return Pass(None, complete and not late(), expanded)
         best = pair[0]
         choice[order[head:]] = tails.options[pair[1]]
     else:
@@ -161,13 +161,15 @@ def search(
 
 _TAILS = 30_000
 """Combinations of the last jobs matched with the states at most."""
+_PAIRS = 150_000_000
+"""Pairs of a state and a tail looked at in a pass at most."""
 _SHORTEST = 12
 """Passes of fewer layers go to the end layer by layer."""
 
 
 def _most_tails(width: int) -> int:
     """How many combinations of the last jobs are matched with the states: ten per state, within reason."""
-    return min(_TAILS, 10 * width)
+    return min(_TAILS, 10 * width, max(200, _PAIRS // width))
 
 
 def _tail_length(
@@ -178,7 +180,7 @@ def _tail_length(
         return 0
     variety = np.cumsum(tilt.entropy(menus)[order][::-1] + 0.1)
     most = np.log(_most_tails(width))
-    return int(min(np.searchsorted(variety, most), order.size // 2))
+    return min(int(np.searchsorted(variety, most)), int(order.size) // 2)
 
 
 _STRICT_LAYERS = 6

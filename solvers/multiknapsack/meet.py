@@ -7,6 +7,7 @@ JACM 21(2), 1974).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +98,7 @@ def match(
     tails: Tails,
     weights: NDArray[np.float64],
     allowed: float,
+    late: Callable[[], bool],
 ) -> tuple[int, int] | None:
     """Return the state and the tail that fit together at the least total loss, slack included.
 
@@ -110,6 +112,8 @@ def match(
         float64 [capacities]: prices of the slack left.
     allowed
         Total loss at most.
+    late
+        Asked once per block; true ends the comparison with the best pair so far.
     """
     fronts = loss + residual @ weights
     backs = tails.loss - tails.uses @ weights
@@ -119,6 +123,8 @@ def match(
     rows = max(1, _BLOCK // max(1, backs.size))
     by_front = np.argsort(fronts, kind="stable")
     for start in range(0, by_front.size, rows):
+        if late():
+            break
         block = by_front[start : start + rows]
         # Pairs whose total is within reach: a prefix of the sorted tails for every state.
         reach = int(np.searchsorted(backs, allowed - fronts[block[0]], side="right"))

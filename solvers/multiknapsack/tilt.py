@@ -13,6 +13,7 @@ be decided can be steered and at what loss: that is what the beam search weighs 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +75,12 @@ def _draws(
     return loss, mass / total[menus.job], np.log(total), float(weights @ menus.capacities + top.sum())
 
 
-def tilted(menus: Menus, start: NDArray[np.float64], temperature: float) -> Tilt:
+def tilted(
+    menus: Menus,
+    start: NDArray[np.float64],
+    temperature: float,
+    late: Callable[[], bool] = lambda: False,
+) -> Tilt:
     """Find the tilt of one temperature by a damped Newton method.
 
     Parameters
@@ -85,6 +91,8 @@ def tilted(menus: Menus, start: NDArray[np.float64], temperature: float) -> Tilt
         float64 [capacities] >= 0: multipliers nearby.
     temperature
         T > 0.
+    late
+        Asked once per step; true ends the method where it is (any multipliers give valid losses).
     """
     capacities, offsets = menus.capacities, menus.offsets[:-1]
     room = np.maximum(capacities, 1e-3)
@@ -94,6 +102,8 @@ def tilted(menus: Menus, start: NDArray[np.float64], temperature: float) -> Tilt
     loss, probability, partition, bound = _draws(menus, weights, temperature)
     height = bound + temperature * (partition.sum() - np.log(weights).sum())
     for _ in range(_NEWTON_STEPS):
+        if late():
+            break
         weighted = menus.uses * probability
         mean = np.add.reduceat(weighted, offsets, axis=1)
         gradient = capacities - mean.sum(axis=1) - temperature / weights
@@ -140,17 +150,19 @@ def log_count(menus: Menus, tilt: Tilt) -> float:
     return draws - 0.5 * float(np.linalg.slogdet(2 * np.pi * spread)[1])
 
 
-def freezing(menus: Menus, start: NDArray[np.float64]) -> Tilt:
+def freezing(menus: Menus, start: NDArray[np.float64], late: Callable[[], bool] = lambda: False) -> Tilt:
     """Return the tilt at which about one choice as good is expected to exist (bisection on the logarithm)."""
     span = float((menus.largest(menus.values) - menus.smallest(menus.values)).max(initial=0.0))
     if span <= 0.0:
-        return tilted(menus, start, 1.0)
+        return tilted(menus, start, 1.0, late)
     low, high = np.log(span * 1e-6), np.log(span)
-    tilt = tilted(menus, start, float(np.exp((low + high) / 2)))
+    tilt = tilted(menus, start, float(np.exp((low + high) / 2)), late)
     for _ in range(_BISECTIONS):
+        if late():
+            break
         if log_count(menus, tilt) > 0:
             high = np.log(tilt.temperature)
         else:
             low = np.log(tilt.temperature)
-        tilt = tilted(menus, tilt.weights, float(np.exp((low + high) / 2)))
+        tilt = tilted(menus, tilt.weights, float(np.exp((low + high) / 2)), late)
     return tilt
