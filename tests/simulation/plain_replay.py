@@ -58,9 +58,9 @@ def plain_replay(
     owner: dict[int, int | None] = {}
     queue = list(range(len(jobs)))
     running: list[int] = []
-    done = {job: 0.0 for job in queue}
-    speed = {job: 0.0 for job in queue}
-    charge = {job: 0.0 for job in queue}
+    done = dict.fromkeys(queue, 0.0)
+    speed = dict.fromkeys(queue, 0.0)
+    charge = dict.fromkeys(queue, 0.0)
     completed: dict[int, float] = {}
     sums = {"output": 0.0, "preemption": 0.0, "rescale": 0.0, "excess": 0.0, "idle_node_s": 0.0}
     before, first = rows[0][0], True
@@ -94,9 +94,9 @@ def plain_replay(
         if now >= end_s:
             break
         held = {job: sum(1 for who in owner.values() if who == job) for job in running}
-        charge = {job: 0.0 for job in running}
+        charge = dict.fromkeys(running, 0.0)
         if not owner or not running:
-            speed = {job: 0.0 for job in running}
+            speed = dict.fromkeys(running, 0.0)
             continue
         owner = decide(
             [{**jobs[job], "number": job, "held": held[job]} for job in running], sorted(owner), owner

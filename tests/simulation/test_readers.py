@@ -1,4 +1,4 @@
-"""Foreign logs: pickled frames without trust, SWF, sacct, the placement rule, and the generator's statistics."""
+"""Foreign logs: pickled frames without trust, SWF, sacct, the placement rule; and the generator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ STATES = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.int8)
 
 def frame(columns: Any = ("a01n01", "a01n02", "b03n04")) -> Any:
     pandas = pytest.importorskip("pandas", reason="the frame to be read is made with pandas")
-    when = pandas.to_datetime(["2021-02-10 00:08:52", "2021-02-10 00:09:02", "2021-02-10 00:09:12", "2021-02-10 00:10:12"])
+    when = pandas.to_datetime(
+        ["2021-02-10 00:08:52", "2021-02-10 00:09:02", "2021-02-10 00:09:12", "2021-02-10 00:10:12"]
+    )
     return pandas.DataFrame(STATES, index=when, columns=pandas.Index(columns, dtype=object))
 
 
@@ -123,7 +125,9 @@ def test_swf_by_hand(tmp_path: Path) -> None:
     trace = idle_trace_of_jobs(log)
     spells = sorted(zip(trace.node.tolist(), trace.start_s.tolist(), trace.end_s.tolist(), strict=True))
     assert spells == [(0, 300, 400), (1, 0, 100), (1, 300, 400), (2, 0, 100), (2, 300, 400), (3, 0, 400)]
-    assert node_changes(read_trace(path, cores_per_node=2)).mean_idle() == pytest.approx((100 + 200 + 200 + 400) / 400)
+    assert node_changes(read_trace(path, cores_per_node=2)).mean_idle() == pytest.approx(
+        (100 + 200 + 200 + 400) / 400
+    )
 
 
 def test_swf_lines_that_are_wrong_are_named(tmp_path: Path) -> None:
@@ -146,7 +150,11 @@ def test_sacct_by_hand(tmp_path: Path) -> None:
         "3|2026-01-31T12:20:00|2026-01-31T12:30:00|3|FAILED\n"
     )
     log = read_sacct(path)
-    assert log.start_s.tolist() == [0, 1200] and log.end_s.tolist() == [600, 1800] and log.nodes.tolist() == [2, 3]
+    assert (
+        log.start_s.tolist() == [0, 1200]
+        and log.end_s.tolist() == [600, 1800]
+        and log.nodes.tolist() == [2, 3]
+    )
     assert len(read_trace(path).names) == 3 and len(read_trace(path, 5).names) == 5
     path.write_text("JobID|Start|End|NNodes\n1|soon|2026-01-31T12:10:00|2\n1|2026-01-31T12:10:00\n")
     with pytest.raises(InvalidInstance, match=r"line 2.*line 3"):
@@ -196,7 +204,9 @@ def test_generated_traces_have_the_published_statistics() -> None:
         length = trace.end_s - trace.start_s
         assert changes.num_rows / 336 == pytest.approx(per_hour, rel=0.1)
         assert changes.mean_idle() / nodes == pytest.approx(0.0827, rel=0.12)
-        assert np.median(length) == pytest.approx(475, rel=0.1) and length.mean() == pytest.approx(1192, rel=0.12)
+        assert np.median(length) == pytest.approx(475, rel=0.1) and length.mean() == pytest.approx(
+            1192, rel=0.12
+        )
         shares = [(length < bound).mean() for bound in (120, 300, 600, 1200, 3600, 7200)]
         assert shares == pytest.approx([0.151, 0.402, 0.558, 0.710, 0.911, 0.980], abs=0.04)
     again = generated_trace(3, 256)

@@ -75,7 +75,7 @@ def assigned(
     counts: Any, jobs: list[dict[str, Any]], idle: list[int], owner: dict[int, int | None]
 ) -> dict[int, int | None]:
     """Keep and hand out nodes in ascending order."""
-    after: dict[int, int | None] = {node: None for node in idle}
+    after: dict[int, int | None] = dict.fromkeys(idle)
     for job, count in zip(jobs, counts, strict=True):
         for node in [node for node in idle if owner[node] == job["number"]][: int(count)]:
             after[node] = job["number"]
@@ -163,7 +163,7 @@ def test_a_policy_that_breaks_a_rule_is_stopped() -> None:
             np.roll(complete(view, np.minimum(view.min_nodes, view.nodes.size), view.held()).holder, 1)
         )
 
-    with pytest.raises(InvalidPlan, match="swaps|gets"):
+    with pytest.raises(InvalidPlan, match=r"swaps|gets"):
         Replay(changes, jobs, swap, 1).run()
     with pytest.raises(InvalidPlan, match="holder must be"):
         Replay(changes, jobs, lambda view: Plan(view.holder[:-1]), 1).run()
@@ -254,7 +254,7 @@ def test_steps_add_up_to_the_totals() -> None:
 
 
 def test_the_recorded_rows_are_the_published_ones(summit: IdleTrace) -> None:
-    """Published: 22,883 and 13,732 rows, the last of which only ends the record; 407.3 and 88.0 nodes idle."""
+    """Published: 22,883 and 13,732 rows, the last only ends the record; 407.3 and 88.0 nodes idle."""
     start = float(summit.event_s[1000])
     whole, part = node_changes(summit, None, start), node_changes(summit, 1024, start)
     assert start == 72_743.0

@@ -49,7 +49,9 @@ def test_the_log_ends_with_the_record_the_report_is_made_of(tmp_path: Path) -> N
     assert len(lines) == told["events"] + 2
     assert sum(json.loads(line)["rescaled"] for line in lines[1:-1]) == told["rescales"]
     assert read_record(log).summary.rescales == told["rescales"]
-    CliRunner().invoke(report_command, [str(log), "-o", str(page)], catch_exceptions=False, standalone_mode=False)
+    CliRunner().invoke(
+        report_command, [str(log), "-o", str(page)], catch_exceptions=False, standalone_mode=False
+    )
     text = page.read_text()
     assert "equal-share" in text and "<svg" in text and "<script" not in text
     assert not re.search(r"(src|href)=|url\(|https?://", text), "the page fetches nothing"
@@ -88,7 +90,9 @@ def test_a_resumed_command_writes_the_same_log(tmp_path: Path) -> None:
     state = str(tmp_path / "state.npz")
     run(*GENERATED, "--policy", "equal-share", "--log", str(whole), "--json")
     run(*GENERATED, "--policy", "equal-share", "--log", str(part), "--checkpoint", state, "--json")
-    run(*GENERATED, "--policy", "equal-share", "--log", str(part), "--checkpoint", state, "--resume", "--json")
+    run(
+        *GENERATED, "--policy", "equal-share", "--log", str(part), "--checkpoint", state, "--resume", "--json"
+    )
     assert whole.read_text().splitlines()[1:-1] == part.read_text().splitlines()[1:-1]
 
 
@@ -133,8 +137,12 @@ def test_the_page_fits_the_window_of_a_real_browser(tmp_path: Path, width: int) 
     assert "@media(max-width" not in text and "vw" not in text
     page.write_text(text.replace("</body>", probe))
     done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900", "--dump-dom"]
-        + [f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()],
+        [
+            browser,
+            *("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900", "--dump-dom"),
+            f"--user-data-dir={tmp_path / 'profile'}",
+            page.as_uri(),
+        ],
         capture_output=True,
         timeout=120,
         check=False,

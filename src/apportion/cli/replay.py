@@ -24,6 +24,7 @@ _POLICIES = (
     "greedy",
     "static",
     "adaptive",
+    "malletrain",
 )
 _CHUNK = 250
 """Steps between two looks at the progress bar and the checkpoint clock."""

@@ -1,11 +1,11 @@
 """The job profiling advisor: scaling curves of jobs nobody knows, from what they were seen to do.
 
-After the idea of MalleTrain's advisor (Ma et al., ICPE 2024, arXiv:2404.15668); the estimator is our own. With n
-nodes a job makes ``n exp(level - slope log2(n) + d(n))`` samples per second: `level` and `slope` are those of the
-population of jobs seen so far, ``d`` is the job's own deviation, interpolated in log2(n) between the counts at
-which it was measured and constant beyond them. The standard error of a predicted logarithm grows with the
-square root of the distance, in doublings, to the nearest measured count (a random walk in log2(n)); its
-size is estimated from how far predictions were off.
+After the idea of MalleTrain's advisor (Ma et al., ICPE 2024, arXiv:2404.15668); the estimator is our own.
+With n nodes a job makes ``n exp(level - slope log2(n) + d(n))`` samples per second: `level` and `slope` are
+those of the population of jobs seen so far, ``d`` is the job's own deviation, interpolated in log2(n)
+between the counts at which it was measured and constant beyond them. The standard error of a predicted
+logarithm grows with the square root of the distance, in doublings, to the nearest measured count (a random
+walk in log2(n)); its size is estimated from how far predictions were off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class ProfilingAdvisor:
     tolerance
         Relative standard error at which a curve is known well enough.
     disagreement
-        Relative difference of two measurements at one count from which the older points are taken to be stale.
+        Relative difference of two measurements at one count from which the older points are taken to be
+        stale.
 
     Attributes
     ----------
@@ -112,7 +113,8 @@ class ProfilingAdvisor:
             return np.full(reach, _UNKNOWN)
         doublings = np.log2(np.arange(1, reach + 1))
         away = np.abs(doublings[:, None] - np.log2(np.array(sorted(points)))).min(axis=1)
-        return np.sqrt(self._step * away)
+        error: NDArray[np.float64] = np.sqrt(self._step * away)
+        return error
 
     def next_count(self, job: int, affordable: int) -> int | None:
         """Return the count to profile next, ``None`` when the curve is known well enough.

@@ -1,15 +1,15 @@
 """The adaptive policy: what FreeTrain's decision leaves out, put inside it.
 
-- *Equal worth of work.* A job's throughput is weighed by the node-seconds its samples cost at best, so that the
-  sum to be maximised is parallel efficiency, not images per second: slow networks no longer starve and
+- *Equal worth of work.* A job's throughput is weighed by the node-seconds its samples cost at best, so that
+  the sum to be maximised is parallel efficiency, not images per second: slow networks no longer starve and
   are no longer left for the end.
-- *Departures.* The expected cost of a departure, (hits per second at n nodes, estimated online) x down_s x (the
-  rate at n nodes), is taken off the gain of running on n nodes; nodes are handed out by groups that leave
-  together (`apportion.policies.grouping`), by a hazard of age estimated online.
+- *Departures.* The expected cost of a departure, (hits per second at n nodes, estimated online) x down_s x
+  (the rate at n nodes), is taken off the gain of running on n nodes; nodes are handed out by groups that
+  leave together (`apportion.policies.grouping`), by a hazard of age estimated online.
 - *Horizon.* A gain is counted for as long as it is expected to last: until the next departure that hits the
   job, at most `longest_s`.
-- *Completions.* The policy asks to be woken when the next job will be done, so that its nodes do not idle and a
-  waiting job is admitted at once.
+- *Completions.* The policy asks to be woken when the next job will be done, so that its nodes do not idle
+  and a waiting job is admitted at once.
 
 Everything else is FreeTrain's (arXiv:2106.12091), solved to proven optimality.
 """

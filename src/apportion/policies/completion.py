@@ -28,8 +28,8 @@ def complete(
     held
         int64 [jobs]: nodes every job holds, `view.held()`.
     worth
-        float64 [nodes]: a job keeps its most valuable nodes, and free nodes are handed out most valuable first;
-        without it nodes are kept and handed out in ascending order.
+        float64 [nodes]: a job keeps its most valuable nodes, and free nodes are handed out most valuable
+        first; without it nodes are kept and handed out in ascending order.
     urgency
         float64 [jobs]: growing jobs are served in descending order of it; in job order without it.
     """

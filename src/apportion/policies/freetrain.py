@@ -1,7 +1,8 @@
 """FreeTrain's allocation by node count, solved to proven optimality at every event.
 
-The published MILP (BFTrainer, arXiv:2106.12091; FreeTrain, CCGrid 2023) collapses to a multiple-choice knapsack
-over node counts, because idle nodes are interchangeable; see `apportion.formulations.gap_filling.by_count`.
+The published MILP (BFTrainer, arXiv:2106.12091; FreeTrain, CCGrid 2023) collapses to a multiple-choice
+knapsack over node counts, because idle nodes are interchangeable; see
+`apportion.formulations.gap_filling.by_count`.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class FreeTrain:
 class FreeTrainPublished:
     """The published MILP as published, by count: its big-M limits every change, and only optima are used.
 
-    In the no-migration rows the published constant M = \\|N\\| + 1 cuts off every change of a job's nodes by more
-    than M / 2. A plan is used only if it is proven optimal; otherwise the old map is kept, as the authors'
-    replayer does.
+    In the no-migration rows the published constant M = (idle nodes) + 1 cuts off every change of a job's
+    nodes by more than M / 2. A plan is used only if proven optimal; otherwise the old map is kept, as the
+    authors' replayer does.
 
     Attributes
     ----------

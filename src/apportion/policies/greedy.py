@@ -1,7 +1,7 @@
 """Greedy marginal gain: give the next node to the job whose throughput rises most by it.
 
-Exact for concave curves and free rescaling (Federgruen and Groenevelt, *Operations Research* 34, 1986); a baseline
-otherwise, since it cannot see past a flat stretch of a curve and ignores rescale stalls.
+Exact for concave curves and free rescaling (Federgruen and Groenevelt, *Operations Research* 34, 1986); a
+baseline otherwise, since it cannot see past a flat stretch of a curve and ignores rescale stalls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """MalleTrain: FreeTrain's decision for jobs whose scaling nobody knows, curves learnt on the way.
 
-After MalleTrain (ICPE 2024, arXiv:2404.15668): jobs are profiled while they run, from the largest affordable size
-downwards, idle nodes first. Here every steady stretch of a job's ordinary running is a measurement too, so
-little is left to be profiled on purpose; what is, is paid for like any other rescaling.
+After MalleTrain (ICPE 2024, arXiv:2404.15668): jobs are profiled while they run, from the largest
+affordable size downwards, idle nodes first. Here every steady stretch of a job's ordinary running is a
+measurement too, so little is left to be profiled on purpose; what is, is paid for like any other rescaling.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class MalleTrain:
         Forward-looking time T_fwd of the decision, seconds.
     at_once
         Most jobs that are profiled on purpose at a time; 0: learn only from ordinary running.
+    relative
+        Whether to maximise speed-ups on one node, the published variant for unlike jobs, not samples per
+        second.
     measure_s
         How long a size is held to be measured, after the stall.
     advisor
@@ -41,10 +44,11 @@ class MalleTrain:
         self,
         horizon_s: float = 120.0,
         at_once: int = 1,
+        relative: bool = False,
         measure_s: float = 25.0,
         advisor: ProfilingAdvisor | None = None,
     ) -> None:
-        self.horizon_s, self.at_once, self.measure_s = horizon_s, at_once, measure_s
+        self.horizon_s, self.at_once, self.measure_s, self.relative = horizon_s, at_once, measure_s, relative
         self.advisor = ProfilingAdvisor() if advisor is None else advisor
         self._before: dict[int, int] = {}
 
@@ -60,6 +64,8 @@ class MalleTrain:
         held = view.held()
         reach = view.rates.shape[1] - 1
         fitted = np.array([self.advisor.predict(job, reach) for job in view.jobs.tolist()])
+        if self.relative:
+            fitted = fitted / np.maximum(fitted[:, 1:2], 1e-300)
         shown = replace(view, rates=fitted)
         values = values_of(shown, held, self.horizon_s)
         allowed, profiled = self._profile(shown, held)

@@ -1,6 +1,7 @@
 """The gap-filling menus of a view as arrays, value by value those of the formulation by count.
 
-    value_j(n) = horizon rate_j(n) - rate_j(C_j) (up_j [n > C_j] + down_j [n < C_j]),   n in {0} and min_j..max_j
+    value_j(n) = horizon rate_j(n) - rate_j(C_j) (up_j [n > C_j] + down_j [n < C_j]),   n in {0} and
+    min_j..max_j
 
 with C_j the nodes held and rate_j(C_j) = 0 below the minimum (BFTrainer, arXiv:2106.12091).
 """

@@ -21,6 +21,12 @@ def _adaptive(horizon_s: float) -> Policy:
     return Adaptive()
 
 
+def _malletrain(horizon_s: float) -> Policy:
+    from apportion.policies.malletrain import MalleTrain
+
+    return MalleTrain(horizon_s)
+
+
 POLICIES: Mapping[str, Callable[[float], Policy]] = MappingProxyType(
     {
         "freetrain": FreeTrain,
@@ -30,6 +36,7 @@ POLICIES: Mapping[str, Callable[[float], Policy]] = MappingProxyType(
         "greedy": lambda _: Greedy(),
         "static": lambda _: Static(),
         "adaptive": _adaptive,
+        "malletrain": _malletrain,
     }
 )
 """Makers of policies, given the forward-looking time in seconds (which only some of them use)."""

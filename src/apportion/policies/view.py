@@ -1,7 +1,8 @@
 """What a gap-filling policy is shown, and what it answers.
 
-A policy is a plain callable ``policy(view) -> Plan``. The view holds what a production allocator also knows at
-that instant: nothing of it tells the future, and nothing tells whether a replay or a live cluster is asking.
+A policy is a plain callable ``policy(view) -> Plan``. The view holds what a production allocator also knows
+at that instant: nothing of it tells the future, and nothing tells whether a replay or a live cluster is
+asking.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class InvalidPlan(ApportionError):
 class GapFillingView:
     """One instant of a cluster with malleable jobs on its idle nodes.
 
-    Jobs are the admitted ones, in order of admission; nodes are those idle now (jobs of this allocator may run on
-    them), in ascending order of their integer id. Arrays are not to be written to.
+    Jobs are the admitted ones, in order of admission; nodes are those idle now (jobs of this allocator may
+    run on them), in ascending order of their integer id. Arrays are not to be written to.
 
     Attributes
     ----------

@@ -1,10 +1,11 @@
 """A makespan no policy can beat on a trace, not even one that knows the future: nothing is ever lost.
 
-For any prices w >= 0, one per kind of job, the work done by time T is worth at most the integral of G(N(t)), where
-N(t) nodes are idle and G(N) is the greatest sum of w x rate that `trainers` jobs of any kinds reach on N
-nodes. All jobs are done at the earliest where that integral reaches the worth of all work: a lower bound of the
-makespan by weak duality. Pre-emption, rescaling, late completions, submissions and the order of the queue
-are all left out. The prices are improved by projected subgradient steps; every iterate gives a valid bound.
+For any prices w >= 0, one per kind of job, the work done by time T is worth at most the integral of
+G(N(t)), where N(t) nodes are idle and G(N) is the greatest sum of w x rate that `trainers` jobs of any
+kinds reach on N nodes. All jobs are done at the earliest where that integral reaches the worth of all work:
+a lower bound of the makespan by weak duality. Pre-emption, rescaling, late completions, submissions and the
+order of the queue are all left out. The prices are improved by projected subgradient steps; every iterate
+gives a valid bound.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["makespan_bound"]
 
 
 def makespan_bound(changes: NodeChanges, jobs: Workload, trainers: int, rounds: int = 40) -> float | None:
-    """Return seconds that no replay of these jobs can undercut; ``None`` if the record is too short for the jobs.
+    """Return seconds that no replay of these jobs can undercut; ``None`` if the record is too short.
 
     Parameters
     ----------

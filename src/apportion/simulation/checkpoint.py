@@ -33,7 +33,7 @@ def save_checkpoint(replay: Replay, path: str | Path, policy: str, log_bytes: in
         "log_bytes": log_bytes,
     }
     buffer = io.BytesIO()
-    np.savez(buffer, told=np.array(json.dumps(told)), **arrays)
+    np.savez(buffer, allow_pickle=False, told=np.array(json.dumps(told)), **arrays)
     write_whole(path, buffer.getvalue())
 
 

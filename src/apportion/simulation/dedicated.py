@@ -35,8 +35,8 @@ def efficiency(
     trainers
         Most jobs at a time, on the pool as in the replay.
     nodes
-        Equivalent nodes, the time average of the idle ones; the pool's makespan is interpolated linearly between
-        the whole numbers around it.
+        Equivalent nodes, the time average of the idle ones; the pool's makespan is interpolated linearly
+        between the whole numbers around it.
     makespan_s
         Makespan of the replay, seconds.
     start_s
@@ -91,7 +91,7 @@ def dedicated_makespan(jobs: Workload, trainers: int, nodes: int, start_s: float
 
 
 def dedicated_rate(jobs: Workload, trainers: int, nodes: int) -> float:
-    """Return the samples per second of an endless backlog on a dedicated pool, averaged over one round of jobs.
+    """Return the samples per second of an endless backlog on a dedicated pool, over one round of jobs.
 
     The backlog is the workload's own order, all submitted at once.
     """

@@ -1,4 +1,4 @@
-"""The event queue: a heap ordered by time, then priority, then order of entry, so that every run is the same."""
+"""The event queue: a heap ordered by time, then priority, then order of entry; every run is the same."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ _SAMPLES = 1.3e8
 def generated_trace(seed: int, nodes: int = 1024, days: float = 14.0) -> IdleTrace:
     """Return a trace with the spell and event statistics published for Summit's idle nodes.
 
-    Nodes fall idle in groups, as when a large job ends, and a group leaves together: groups arrive as a Poisson
-    process, their sizes are geometric with the mean that gives the published rates of joins and of events,
-    their spells follow `apportion.instances.gap_filling.idle_spells.spell_lengths`. The trace begins in the
-    steady state. The published number of idle nodes varies more over time than this one.
+    Nodes fall idle in groups, as when a large job ends, and a group leaves together: groups arrive as a
+    Poisson process, their sizes are geometric with the mean that gives the published rates of joins and of
+    events, their spells follow `apportion.instances.gap_filling.idle_spells.spell_lengths`. The trace
+    begins in the steady state. The published number of idle nodes varies more over time than this one.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def generated_jobs(
     count
         Jobs.
     mix
-        ``"imagenet"``: the seven published networks in turn, rescaling up in U(17, 19) s and down in U(11, 13) s;
-        ``"hpo"``: ShuffleNet throughout, 18 s and 12 s.
+        ``"imagenet"``: the seven published networks in turn, rescaling up in U(17, 19) s and down in U(11,
+        13) s; ``"hpo"``: ShuffleNet throughout, 18 s and 12 s.
     hours
         Span of the submissions.
 

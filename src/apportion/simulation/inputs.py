@@ -16,7 +16,8 @@ def read_trace(path: str | Path, nodes: int | None = None, cores_per_node: int =
     Parameters
     ----------
     path
-        ``*.npz``; ``*.pkl`` or ``*.pickle`` (the authors' frame); ``*.swf`` (also ``.gz``); else ``sacct -P`` text.
+        ``*.npz``; ``*.pkl`` or ``*.pickle`` (the authors' frame); ``*.swf`` (also ``.gz``); else ``sacct
+        -P`` text.
     nodes
         Nodes of the machine of a job log; by default what the log says.
     cores_per_node

@@ -1,7 +1,8 @@
 """A trace of idle nodes as the rows a replay walks through: who leaves and who joins at every change.
 
-A row stands for an instant at which the idle set of the chosen nodes changes; the first row is the start, where
-the nodes idle then join. These are the rows of BFTrainer's replayer (arXiv:2106.12091), duplicates removed.
+A row stands for an instant at which the idle set of the chosen nodes changes; the first row is the start,
+where the nodes idle then join. These are the rows of BFTrainer's replayer (arXiv:2106.12091), duplicates
+removed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A pickle can run any code it names. This unpickler knows numpy's array constructors and nothing else; whatever
 pandas class or function the file names becomes an inert box that only keeps what it was given, and any other
-name is refused. From the boxes the arrays are taken: the table (rows: instants, columns: nodes, 1 = idle), the
-instants and the node names.
+name is refused. From the boxes the arrays are taken: the table (rows: instants, columns: nodes, 1 = idle),
+the instants and the node names.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 The placement rule, in full:
 
 - Jobs are placed in order of start (of the log among equals), ends before starts at the same second.
-- A job gets the free nodes of the lowest numbers (first fit); what exceeds the free ones is cut off (logs with
+- A job gets the free nodes of the lowest numbers (first fit); what exceeds the free ones is cut (logs with
   shared nodes or clock errors overbook the machine).
 - A node is idle whenever no job is on it, from the first start to the last end.
-- *Maintenance is dropped*: while fewer than 2 % of the nodes are busy, nobody knows that the machine is up; all
-  spells are cut out of such windows if they last at least half an hour.
+- *Maintenance is dropped*: while fewer than 2 % of the nodes are busy, nobody knows that the machine is up;
+  all spells are cut out of such windows if they last at least half an hour.
 - Spells shorter than 70 s are dropped, as in BFTrainer's Summit trace (arXiv:2106.12091).
 
 First fit keeps high numbers free longest, so spell lengths depend on the rule; counts of idle nodes do not.

@@ -6,7 +6,7 @@ The accounting is that of BFTrainer's replayer (arXiv:2106.12091), job for job. 
 2. a job that loses nodes is charged ``down_s`` x (its rate before), once per step; it keeps the other nodes;
 3. jobs with all their samples leave, the excess is taken off: completion is noticed at steps only;
 4. nodes join; submitted jobs are admitted first come first served, at most `trainers` at a time;
-5. the policy decides; growing charges ``up_s``, shrinking ``down_s``, times the rate before (after step 2, and
+5. the policy decides; growing charges ``up_s``, shrinking ``down_s``, x the rate before (after step 2, and
    0 below the job's minimum: starting is free). Only the very first map is charged ``up_s`` x the new rate.
 
 A plan is used only if it passes `apportion.policies.view.check_plan`.

@@ -54,8 +54,10 @@ def nice_ticks(top: float, count: int = 4) -> list[float]:
     return [step * k for k in range(int(np.ceil(top / step - 1e-9)) + 1)]
 
 
-def lines(curves: Sequence[Line], title: str, unit: str, note: str = "") -> str:
-    """Return curves over hours."""
+def lines(
+    curves: Sequence[Line], title: str, unit: str, note: str = "", axis: str = "hours since the start"
+) -> str:
+    """Return curves over hours, or over what `axis` says."""
     right = max((float(curve.x[-1]) for curve in curves if curve.x.size), default=1.0) or 1.0
     ticks = nice_ticks(max((float(curve.y.max(initial=0.0)) for curve in curves), default=1.0))
     top = ticks[-1]
@@ -67,7 +69,7 @@ def lines(curves: Sequence[Line], title: str, unit: str, note: str = "") -> str:
             area = f"0,{_HEIGHT:.0f} {points} {x[-1]:.1f},{_HEIGHT:.0f}"
             drawn.append(f'<polygon points="{area}" fill="{curve.colour}" fill-opacity=".22"/>')
         drawn.append(f'<polyline points="{points}" stroke="{curve.colour}" class="curve"/>')
-    return _figure(title, unit, "".join(drawn), ticks, nice_ticks(right, 5), right, curves, note)
+    return _figure(title, unit, "".join(drawn), ticks, nice_ticks(right, 5), right, curves, note, axis=axis)
 
 
 def gantt(
@@ -119,6 +121,7 @@ def _figure(
     curves: Sequence[Line],
     note: str,
     downward: float | None = None,
+    axis: str = "hours since the start",
 ) -> str:
     top = y_ticks[-1] if downward is None else downward
     at = [tick / top * 100 if downward is not None else 100 - tick / top * 100 for tick in y_ticks]
@@ -142,7 +145,7 @@ def _figure(
     return (
         f"<figure><figcaption>{escape(title)}, {escape(unit)}</figcaption>"
         f'<div class="legend">{legend}</div><div class="plot">{svg}{left_labels}{below}</div>'
-        f'<p class="axis">hours since the start</p>{_note(note)}</figure>'
+        f'<p class="axis">{escape(axis)}</p>{_note(note)}</figure>'
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
 from apportion.simulation.report_charts import COLOURS, Line, bars, gantt, lines
 from apportion.simulation.report_text import cells, heads
 from apportion.simulation.run_record import RunRecord
 
-__all__ = ["report_page"]
+__all__ = ["report_page", "whole_page"]
 
 _STYLE = """
 :root{--ink:#1b2026;--soft:#5a6470;--rule:#d9dee4;--paper:#fff;color-scheme:light dark}
@@ -26,7 +27,8 @@ th,td{padding:.3rem .7rem;border-bottom:1px solid var(--rule);text-align:right;w
 th:first-child{text-align:left;font-weight:600;white-space:normal;min-width:8.5rem}
 figure{margin:1.8rem 0}figcaption{font-weight:600;margin-bottom:.3rem}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.85rem;margin-bottom:.6rem}
-.legend i{display:inline-block;width:.9em;height:.9em;margin-right:.35em;vertical-align:-.1em;border-radius:2px}
+.legend i{display:inline-block;width:.9em;height:.9em;margin-right:.35em;vertical-align:-.1em;
+ border-radius:2px}
 .plot{position:relative;height:15rem;margin:0 .8rem 1.6rem 3.2rem}
 .plot svg{width:100%;height:100%;overflow:visible;display:block}
 .curve{fill:none;stroke-width:1.6;vector-effect:non-scaling-stroke;stroke-linejoin:round}
@@ -37,7 +39,8 @@ figure{margin:1.8rem 0}figcaption{font-weight:600;margin-bottom:.3rem}
 .x{position:absolute;top:100%;transform:translateX(-50%);margin-top:.3rem;font-size:.8rem;color:var(--soft)}
 .axis{font-size:.8rem;color:var(--soft);text-align:center;margin:0}
 .note{font-size:.85rem;color:var(--soft)}
-.row{margin:.6rem 0}.row b{display:block;font-weight:600;font-size:.9rem}.row span{font-size:.85rem;color:var(--soft)}
+.row{margin:.6rem 0}.row b{display:block;font-weight:600;font-size:.9rem}
+.row span{font-size:.85rem;color:var(--soft)}
 .bar{display:flex;height:1.1rem;background:var(--rule);border-radius:3px;overflow:hidden}.bar i{display:block}
 """
 
@@ -68,17 +71,21 @@ def report_page(records: Sequence[RunRecord]) -> str:
                 records[0].jobs.completed_h,
                 first.span_h,
                 f"Jobs from admission to completion, {first.policy}",
-                "One line per job, first submitted on top. A job runs on the nodes it has at the time, on none "
-                "while the policy suspends it.",
+                "One line per job, first submitted on top. A job runs on the nodes it has at the time, "
+                "on none while the policy suspends it.",
             )
         )
     versions = ", ".join(f"{escape(name)} {escape(version)}" for name, version in records[0].versions.items())
-    body = "".join(parts)
+    parts.append(f'<p class="note">Made with {versions}.</p>')
+    return whole_page(f"Replay of {first.trace}", parts)
+
+
+def whole_page(title: str, parts: Sequence[str]) -> str:
+    """Return a self-contained page of these parts of HTML."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Replay of {escape(first.trace)}</title><style>{_STYLE}</style></head>"
-        f'<body>{body}<p class="note">Made with {versions}.</p></body></html>'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
     )
 
 
@@ -88,8 +95,8 @@ def _head(records: Sequence[RunRecord]) -> str:
     seed = "" if records[0].seed is None else f", seed {records[0].seed}"
     return (
         f"<h1>Replay of {escape(first.trace)}</h1>"
-        f'<p class="lead">{jobs}, at most {first.trainers} at a time, on {first.equivalent_nodes:.1f} idle nodes '
-        f"on average over {first.span_h:.1f} hours{seed}.</p>"
+        f'<p class="lead">{jobs}, at most {first.trainers} at a time, on {first.equivalent_nodes:.1f} idle '
+        f"nodes on average over {first.span_h:.1f} hours{seed}.</p>"
     )
 
 
@@ -100,13 +107,17 @@ def _table(records: Sequence[RunRecord]) -> str:
         for k, head in enumerate(heads())
     )
     return (
-        f'<div class="scroll"><table>{rows}</table></div><p class="note">Efficiency is the makespan of the same jobs '
-        "on a dedicated pool of the equivalent nodes divided by this makespan. Losses are shares of the output.</p>"
+        f'<div class="scroll"><table>{rows}</table></div><p class="note">Efficiency is the makespan of the '
+        "same jobs on a dedicated pool of the equivalent nodes divided by this makespan. Losses are "
+        "shares of the output.</p>"
     )
 
 
-def _hours(record: RunRecord) -> np.ndarray:  # type: ignore[type-arg]
-    return (np.arange(len(record.curves["idle"])) + 0.5) * record.bin_h
+def _hours(record: RunRecord) -> NDArray[np.float64]:
+    hours: NDArray[np.float64] = (
+        np.arange(len(record.curves["idle"]), dtype=np.float64) + 0.5
+    ) * record.bin_h
+    return hours
 
 
 def _allocation(record: RunRecord) -> str:

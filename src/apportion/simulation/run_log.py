@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -32,10 +32,10 @@ class RunLog:
         self._encode = msgspec.json.Encoder().encode
         self._names = tuple(field.name for field in dataclasses.fields(Step))
         if resume_at is None:
-            self._file = Path(path).open("wb")
+            self._file: IO[bytes] = Path(path).open("wb")  # noqa: SIM115 - closed by this context manager
             self._file.write(self._encode({"kind": "replay_header", **header}) + b"\n")
         else:
-            self._file = Path(path).open("r+b")
+            self._file = Path(path).open("r+b")  # noqa: SIM115
             self._file.truncate(resume_at)
             self._file.seek(resume_at)
 

@@ -18,11 +18,11 @@ _NEVER = ("", "Unknown", "None", "N/A")
 
 
 def read_sacct(path: str | Path) -> JobLog:
-    """Read the output of ``sacct -P -X --format=JobID,Start,End,NNodes,...`` (fields by ``|``, a header line).
+    """Read the output of ``sacct -P -X --format=JobID,Start,End,NNodes,...`` (fields by ``|``, a header).
 
     Times are taken as they stand (``2026-01-31T12:00:00``, no zone) or as seconds since 1970. Steps
-    (``123.batch``), jobs that have not started or ended, and jobs of no node are left out. Seconds count from the
-    first start. Slurm does not say how many nodes the machine has.
+    (``123.batch``), jobs that have not started or ended, and jobs of no node are left out. Seconds count
+    from the first start. Slurm does not say how many nodes the machine has.
 
     Raises
     ------

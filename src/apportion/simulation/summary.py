@@ -26,13 +26,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     equivalent_nodes
         Time average of the idle nodes.
     efficiency
-        Makespan on a dedicated pool of the equivalent nodes divided by this makespan; where jobs remain, the output
-        divided by what the pool makes of an endless backlog of these jobs in the same time. ``None`` if undefined.
+        Makespan on a dedicated pool of the equivalent nodes divided by this makespan; where jobs remain,
+        the output divided by what the pool makes of an endless backlog of these jobs in the same time.
+        ``None`` if undefined.
     output
         Samples that count: losses and excess taken off.
     lost_preemption, lost_rescale, lost_excess
-        Samples lost to pre-emption, to rescaling, and made by jobs past their end until that was noticed, each
-        divided by the output.
+        Samples lost to pre-emption, to rescaling, and made by jobs past their end until that was noticed,
+        each divided by the output.
     utilisation
         Share of the idle node-seconds that a job held.
     rescales, preemptions

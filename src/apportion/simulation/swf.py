@@ -1,4 +1,4 @@
-"""Reader of job logs in the Standard Workload Format (Feitelson's Parallel Workloads Archive, version 2.2)."""
+"""Reader of job logs in the Standard Workload Format of the Parallel Workloads Archive (version 2.2)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class JobLog:
 def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
     """Read an SWF log, plain or gzipped: start = submit + wait, end = start + run.
 
-    Jobs that never ran (run <= 0) or whose wait is unknown (-1) are left out; processors are the allocated ones, else
-    the requested. With `cores_per_node` c a job of p processors occupies ceil(p / c) nodes, and the
-    machine has ``MaxProcs / c`` of them, rounded.
+    Jobs that never ran (run <= 0) or whose wait is unknown (-1) are left out; processors are the allocated
+    ones, else the requested. With `cores_per_node` c a job of p processors occupies ceil(p / c) nodes, and
+    the machine has ``MaxProcs / c`` of them, rounded.
 
     Raises
     ------

@@ -140,8 +140,8 @@ class Series:
         lasted = self._sums[0]
         used = int(np.flatnonzero(lasted > 0).max(initial=-1)) + 1
         lasted = np.maximum(lasted[:used], 1e-9)
+        begins = np.arange(used, dtype=np.float64) * np.float64(self.width_s)
         table: NDArray[np.float64] = self._sums[1:, :used] / lasted
-        begins = np.arange(used) * self.width_s
         return begins, dict(zip(self.names, table, strict=True))
 
     def state(self) -> dict[str, Any]:

@@ -22,15 +22,15 @@ __all__ = ["GUESSES", "guessed_rates", "unknown_workload"]
 GUESSES = ("linear", "average", "another job's")
 _REACH = 64
 _MINUTES_ALONE = 3000.0
-"""Work of a job of the NAS set: minutes on one node."""
+"""Work of a job: minutes on one node."""
 
 
 def unknown_workload(seed: int, kind: Literal["hpo", "nas"], count: int = 400) -> Workload:
-    """Return an endless backlog of jobs with a curve of their own each.
+    """Return jobs with a curve of their own each, all submitted at once, each 3000 minutes long on one node.
 
-    ``hpo``: ShuffleNet's published curve times a factor in U(0.5, 2) per trial (batch size, precision). ``nas``: rate
-    on one node log-uniform in 500 to 8000 samples per second, loss of efficiency per doubling U(0.01, 0.25) with
-    a random walk of 0.03 per doubling on top.
+    ``hpo``: ShuffleNet's published curve times a factor in U(0.5, 2) per trial (batch size, precision).
+    ``nas``: rate on one node log-uniform in 500 to 8000 samples per second, loss of efficiency per doubling
+    U(0.01, 0.25) with a random walk of 0.03 per doubling on top.
     """
     if kind not in ("hpo", "nas") or count < 1:
         raise InvalidOption("kind must be hpo or nas, and count at least 1")
@@ -61,21 +61,22 @@ def unknown_workload(seed: int, kind: Literal["hpo", "nas"], count: int = 400) -
         down_s=down,
         work=rates[:, 1] * _MINUTES_ALONE * 60.0,
         submitted_s=np.zeros(count),
-        endless=True,
     )
 
 
 def guessed_rates(jobs: Workload, guess: str, seed: int) -> NDArray[np.float64]:
-    """Return a table of rates as somebody would guess them who has not measured.
+    """Return a table of speed-ups on one node as somebody would guess them who has not measured.
 
-    ``linear``: every job alike, proportional to the nodes. ``average``: every job has the mean curve.
-    ``another job's``: the curves are dealt out at random.
+    ``linear``: proportional to the nodes. ``average``: every job has the mean speed-up. ``another job's``:
+    the speed-ups are dealt out at random. ``oracle``: the truth.
     """
+    speedup = jobs.rates / jobs.rates[:, 1:2]
+    if guess == "oracle":
+        return speedup
     if guess == "linear":
-        mean = float(jobs.rates[:, 1].mean())
-        return np.broadcast_to(mean * np.arange(jobs.rates.shape[1]), jobs.rates.shape).copy()
+        return np.broadcast_to(np.arange(jobs.rates.shape[1], dtype=np.float64), jobs.rates.shape).copy()
     if guess == "average":
-        return np.broadcast_to(jobs.rates.mean(axis=0), jobs.rates.shape).copy()
+        return np.broadcast_to(speedup.mean(axis=0), jobs.rates.shape).copy()
     if guess == "another job's":
-        return jobs.rates[np.random.default_rng(seed).permutation(jobs.rates.shape[0])]
-    raise InvalidOption(f"guess must be one of {', '.join(GUESSES)}, not {guess!r}")
+        return speedup[np.random.default_rng(seed).permutation(speedup.shape[0])]
+    raise InvalidOption(f"guess must be one of oracle, {', '.join(GUESSES)}, not {guess!r}")

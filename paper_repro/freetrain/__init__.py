@@ -1,0 +1,1 @@
+"""FreeTrain and BFTrainer: gap filling on real idle nodes."""

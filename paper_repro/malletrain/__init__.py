@@ -1,0 +1,1 @@
+"""MalleTrain: gap filling with jobs whose scaling is unknown."""
