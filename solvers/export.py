@@ -1,12 +1,15 @@
 """Write a linear model as LP or MPS text, names kept, without any solver.
 
 Names are made legal reversibly: brackets become parentheses, everything else that a format could trip over
-becomes ``%XX``; `readable` undoes it.
+becomes ``%XX``, the second and later of equal names end in ``%#2``, ``%#3``; `readable` undoes it.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
+from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -16,40 +19,100 @@ from apportion.models.linear import LinearModel
 __all__ = ["legal", "readable", "to_lp", "to_mps"]
 
 _TERMS_PER_LINE = 6
+_OBJECTIVE = "%objective"
+"""Name of the objective: no name that `legal` returns."""
+_NOTHING = "%nothing"
+"""Name of the one column, fixed at 0, of a model that has none: the LP format has no empty row."""
+_FAR = "-1e30"
+"""The side of a row that binds nothing: readers take 1e20 and beyond for infinite."""
+_RESERVED = frozenset(
+    [
+        "max",
+        "maximum",
+        "maximize",
+        "min",
+        "minimum",
+        "minimize",
+        "subject",
+        "such",
+        "st",
+        "s.t.",
+        "st.",
+        "bound",
+        "bounds",
+        "free",
+        "inf",
+        "infinity",
+        "bin",
+        "binary",
+        "binaries",
+        "gen",
+        "general",
+        "generals",
+        "int",
+        "integer",
+        "integers",
+        "semi",
+        "semis",
+        "sos",
+        "sos1",
+        "sos2",
+        "sin",
+        "end",
+    ]
+)
+"""Words of the LP format, which readers find anywhere and in any case."""
 
 
 def legal(name: str) -> str:
-    """Return a name that LP and MPS readers take: no blanks, operators or brackets, no leading digit."""
+    """Return a name that LP and MPS readers take: no blanks, operators, keywords, or start like a number."""
     text = quote(name, safe="[],.;_").replace("-", "%2D").replace("~", "%7E")
     text = text.replace("[", "(").replace("]", ")")
-    return text if not text[:1].isdigit() and text[:1] not in ".eE" else f"_{text}"
+    if text[:1] in ("", ".", ";", ",", "e", "E") or text[:1].isdigit() or text.lower() in _RESERVED:
+        return f"%{ord(text[0]):02X}{text[1:]}" if text else "%"
+    return text
 
 
 def readable(name: str) -> str:
-    """Return the name that `legal` was given."""
-    text = name[1:] if name[:1] == "_" and (name[1:2].isdigit() or name[1:2] in tuple(".eE")) else name
-    return unquote(text.replace("(", "[").replace(")", "]"))
+    """Return the name that was made legal."""
+    text = re.sub(r"%#(\d+|lower)$", "", name)
+    return "" if text == "%" else unquote(text.replace("(", "[").replace(")", "]"))
+
+
+def _all_legal(names: Iterable[str]) -> list[str]:
+    """Return legal names, told apart where they are equal."""
+    seen: Counter[str] = Counter()
+    told = []
+    for name in map(legal, names):
+        seen[name] += 1
+        told.append(name if seen[name] == 1 else f"{name}%#{seen[name]}")
+    return told
 
 
 def to_lp(model: LinearModel) -> str:
-    """Return the model in CPLEX LP format."""
-    columns = [legal(name) for name in model.column_names()]
-    rows = [legal(name) for name in model.row_names()]
+    """Return the model in CPLEX LP format.
+
+    A row with two different sides becomes two rows, the second named ``NAME%#lower``: readers disagree on
+    rows with two sides.
+    """
+    columns = _all_legal(model.column_names())
+    rows = _all_legal(model.row_names())
+    bounds = list(zip(columns, model.lower.tolist(), model.upper.tolist(), strict=True))
+    if not bounds:
+        bounds = [(_NOTHING, 0.0, 0.0)]
     lines = ["Maximize" if model.sense == "maximize" else "Minimize"]
-    used = np.flatnonzero(model.cost)
-    terms = _terms(model.cost[used], [columns[c] for c in used])
+    terms = _terms(model.cost, columns)  # zeros too: readers number columns by first appearance
     if model.offset:
         terms.append(f"{'+' if model.offset >= 0 else '-'} {abs(model.offset)!r}")
-    lines += _wrapped(" objective:", terms or ["0"])
+    lines += _wrapped(f" {_OBJECTIVE}:", terms or [f"0 {bounds[0][0]}"])
     lines.append("Subject To")
     for row, name in enumerate(rows):
         part = slice(int(model.indptr[row]), int(model.indptr[row + 1]))
         body = _terms(model.data[part], [columns[c] for c in model.indices[part]])
         low, high = float(model.row_lower[row]), float(model.row_upper[row])
-        lines += _lp_row(name, body or [f"0 {columns[0]}"], low, high)
+        lines += _lp_row(name, body or [f"0 {bounds[0][0]}"], low, high)
     lines.append("Bounds")
-    for name, low, high in zip(columns, model.lower.tolist(), model.upper.tolist(), strict=True):
-        lines.append(f" {_bound(low)} <= {name} <= {_bound(high)}")
+    lines += [f" {_bound(low)} <= {name} <= {_bound(high)}" for name, low, high in bounds]
     whole = [columns[c] for c in np.flatnonzero(model.integer)]
     if whole:
         lines += ["General", *(f" {name}" for name in whole)]
@@ -58,24 +121,24 @@ def to_lp(model: LinearModel) -> str:
 
 def to_mps(model: LinearModel) -> str:
     """Return the model in free MPS format."""
-    columns = [legal(name) for name in model.column_names()]
-    rows = [legal(name) for name in model.row_names()]
+    columns = _all_legal(model.column_names())
+    rows = _all_legal(model.row_names())
     lines = [
         "NAME apportion",
         "OBJSENSE",
         " MAX" if model.sense == "maximize" else " MIN",
         "ROWS",
-        " N objective",
+        f" N {_OBJECTIVE}",
     ]
     kinds = [_mps_kind(low, high) for low, high in zip(model.row_lower, model.row_upper, strict=True)]
     lines += [f" {kind} {name}" for kind, name in zip(kinds, rows, strict=True)]
     lines += ["COLUMNS", *_mps_columns(model, columns, rows), "RHS"]
     if model.offset:
-        lines.append(f" RHS objective {-model.offset!r}")
+        lines.append(f" RHS {_OBJECTIVE} {-model.offset!r}")
     for name, kind, low, high in zip(rows, kinds, model.row_lower, model.row_upper, strict=True):
         side = float(low) if kind == "G" else float(high)
-        if kind != "N" and side:
-            lines.append(f" RHS {name} {side!r}")
+        if side:
+            lines.append(f" RHS {name} {repr(side) if math.isfinite(side) else _FAR}")
     ranged = [row for row, kind in enumerate(kinds) if kind == "L" and math.isfinite(model.row_lower[row])]
     if ranged:
         lines.append("RANGES")
@@ -101,12 +164,14 @@ def _lp_row(name: str, body: list[str], low: float, high: float) -> list[str]:
     lines = _wrapped(f" {name}:", body)
     if low == high:
         return [*lines[:-1], f"{lines[-1]} = {high!r}"]
+    if not math.isfinite(low) and not math.isfinite(high):
+        return [*lines[:-1], f"{lines[-1]} >= {_FAR}"]
     written: list[str] = []
     both = math.isfinite(low) and math.isfinite(high)
     if math.isfinite(high):
         written += [*lines[:-1], f"{lines[-1]} <= {high!r}"]
     if math.isfinite(low):
-        lower = _wrapped(f" {name}%2Flower:", body) if both else lines
+        lower = _wrapped(f" {name}%#lower:", body) if both else lines
         written += [*lower[:-1], f"{lower[-1]} >= {low!r}"]
     return written
 
@@ -120,7 +185,7 @@ def _mps_kind(low: float, high: float) -> str:
         return "E"
     if math.isfinite(high):
         return "L"
-    return "G" if math.isfinite(low) else "N"
+    return "G"
 
 
 def _mps_columns(model: LinearModel, columns: list[str], rows: list[str]) -> list[str]:
@@ -133,9 +198,7 @@ def _mps_columns(model: LinearModel, columns: list[str], rows: list[str]) -> lis
             lines.append(f" MARKER 'MARKER' '{'INTORG' if inside else 'INTEND'}'")
         part = slice(matrix.indptr[column], matrix.indptr[column + 1])
         entries = (
-            [("objective", float(model.cost[column]))]
-            if model.cost[column] or part.start == part.stop
-            else []
+            [(_OBJECTIVE, float(model.cost[column]))] if model.cost[column] or part.start == part.stop else []
         )
         entries += [
             (rows[r], v) for r, v in zip(matrix.indices[part], matrix.data[part].tolist(), strict=True)
