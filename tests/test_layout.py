@@ -56,7 +56,8 @@ def test_wheel_contains_the_linked_packages(root: Path, tmp_path: Path) -> None:
 def test_a_checkout_without_links_says_what_to_do(root: Path, tmp_path: Path) -> None:
     package = tmp_path / "apportion"
     package.mkdir()
-    (package / "__init__.py").write_bytes((root / "src" / "apportion" / "__init__.py").read_bytes())
+    for name in ("__init__.py", "version.py"):
+        (package / name).write_bytes((root / "src" / "apportion" / name).read_bytes())
     (package / "instances").write_text("../../instances")  # what a ZIP makes of a link
     run = subprocess.run(
         [sys.executable, "-S", "-c", "import apportion"],
