@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .meet import Tails, list_tails, match
+from .meet import list_tails, match
 from .menus import Menus
 from .tilt import Tilt
 
@@ -87,7 +87,6 @@ def search(
         loss_fixed = float(tilt.loss[choice[fixed]].sum())
     steer, centre, least, spread = _lookahead(menus, tilt, live, order)
     head = layers - _tail_length(menus, tilt, live, order, width)
-    tails: Tails | None = None
     residual = left[None, :]
     loss = np.array([loss_fixed])
     if loss_fixed > allowed or (left < least[0] - 1e-9).any():
@@ -140,7 +139,9 @@ def search(
         history.append((parent.astype(np.int32), options[pick].astype(np.int32)))
     if head < layers:
         most = _most_tails(width)
-        tails = list_tails(menus, tilt, live, order[head:], spread[head], most, allowed)
+        tails = list_tails(menus, tilt, live, order[head:], spread[head], most, allowed, late)
+        if tails is None:
+            return Pass(None, False, expanded)
         complete &= tails.complete
         pair = match(residual, loss, tails, tilt.weights, allowed, late)
         if pair is None:

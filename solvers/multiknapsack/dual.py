@@ -205,6 +205,11 @@ def solve_large(
         start = solve_dual(
             menus.part(sample, menus.capacities * share), gap=max(gap, 1e-5), late=late
         ).multipliers
+    if late():
+        scores = menus.values - start @ menus.uses
+        choice = menus.best_choice(scores)
+        bound = float(start @ menus.capacities + scores[choice].sum())
+        return Dual(start, bound, choice, 1, (), False), menus
     loss = menus.loss(start)
     near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
     kept = loss <= np.quantile(loss[:: max(1, options // 20_000)], near)

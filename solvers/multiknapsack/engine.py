@@ -97,6 +97,12 @@ class _Run:
             # options that cannot fit were left out on the way, so the best of the rest is the optimum
             best.bound, self._source = best.objective, "enumeration"
             return Ending("proven")
+        if self._budget.late():
+            # Building took the limit: one pass for an incumbent, and the bound at no price.
+            self._set_bound(np.zeros(model.num_capacities))
+            if best.rows is None:
+                best.offer(menus.rows[cheapest(menus)])
+            return Ending("limit")
         dual, top = solve_large(
             menus, gap=min(1e-8, 0.01 * self._options.gap) or 1e-8, late=self._budget.late
         )

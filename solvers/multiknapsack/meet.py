@@ -18,6 +18,8 @@ from .tilt import Tilt
 
 __all__ = ["Tails", "list_tails", "match"]
 
+_PER_TAIL = 6
+"""Combinations weighed per combination kept."""
 _BLOCK = 2_000_000
 """Pairs compared at a time."""
 
@@ -52,7 +54,8 @@ def list_tails(
     spread: NDArray[np.float64],
     most: int,
     allowed: float,
-) -> Tails:
+    late: Callable[[], bool],
+) -> Tails | None:
     """List the combinations of some jobs, the likeliest first to stay where there are too many.
 
     Parameters
@@ -67,6 +70,8 @@ def list_tails(
         Combinations kept at most.
     allowed
         Loss beyond which a combination is of no interest.
+    late
+        Asked once per job; true ends the listing with ``None``.
     """
     num_caps = menus.num_capacities
     loss, uses = np.zeros(1), np.zeros((1, num_caps))
@@ -75,19 +80,26 @@ def list_tails(
     metric = np.linalg.inv(spread) * (tilt.temperature / 2)
     centre = np.zeros(num_caps)
     for job in jobs:
+        if late():
+            return None
         start, stop = menus.offsets[job], menus.offsets[job + 1]
         choices = np.flatnonzero(live[start:stop]) + start
         centre = centre + tilt.mean[:, job]
         after = (loss[:, None] + tilt.loss[choices][None, :]).ravel()
-        total = (uses[:, None, :] + menus.uses[:, choices].T[None, :, :]).reshape(-1, num_caps)
         kept = np.flatnonzero(after <= allowed)
-        if kept.size > most:
-            away = total[kept] - centre
-            score = after[kept] + ((away @ metric) * away).sum(axis=1)
-            kept = kept[np.argpartition(score, most)[:most]]
+        if kept.size > _PER_TAIL * most:
+            # Too dear to weigh them all: those of least loss are.
+            kept = kept[np.argpartition(after[kept], _PER_TAIL * most)[: _PER_TAIL * most]]
             complete = False
         parent, pick = np.divmod(kept, choices.size)
-        loss, uses = after[kept], total[kept]
+        total = uses[parent] + menus.uses[:, choices].T[pick]
+        if kept.size > most:
+            away = total - centre
+            score = after[kept] + ((away @ metric) * away).sum(axis=1)
+            nearest = np.argpartition(score, most)[:most]
+            kept, parent, pick, total = kept[nearest], parent[nearest], pick[nearest], total[nearest]
+            complete = False
+        loss, uses = after[kept], total
         options = np.column_stack((options[parent], choices[pick].astype(np.int32)))
     return Tails(loss, uses, options, complete)
 
