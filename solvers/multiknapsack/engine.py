@@ -172,6 +172,10 @@ class _Run:
         best = self._best
         self._seconds["solve"] = self._budget.seconds
         infeasible = termination is Termination.INFEASIBLE
+        if best.bound is not None and best.objective is not None:
+            # Sums in another order may differ in the last digit: a bound is never worse than what was found.
+            worse = max if self._model.sense == "maximize" else min
+            best.bound = worse(best.bound, best.objective)
         return Outcome(
             termination=termination,
             raw_status=status,
