@@ -167,7 +167,9 @@ def matchings(
         for i in range(draw(st.integers(1, 3)))
     )
     field = {"makespan": "time_s"}.get(objective, objective)
-    amounts = st.integers(0, 12).map(float) if draw(st.booleans()) else st.integers(0, 48).map(lambda n: n / 4)
+    amounts = (
+        st.integers(0, 12).map(float) if draw(st.booleans()) else st.integers(0, 48).map(lambda n: n / 4)
+    )
     jobs = []
     for index in range(draw(st.integers(0, max_jobs))):
         on = {}

@@ -101,7 +101,7 @@ def _makespan(instance: MatchingInstance, multipliers: Mapping[str, float]) -> F
         position += len(job.on)
     counts = {machine.id: machine.count for machine in instance.machines}
     common = math.lcm(*counts.values())
-    unit, prices = _whole(list(multipliers.values()))
+    _, prices = _whole(list(multipliers.values()))
     price = dict(zip(multipliers, prices, strict=True))
     weight = sum(prices) * common
     if instance.divisible:
@@ -141,7 +141,7 @@ def _weighted(rows: list[list[tuple[str, int, int]]], share: Mapping[str, int], 
 
 
 def _by_count(rows: list[list[tuple[str, int, int]]], counts: Mapping[str, int]) -> int:
-    """Return the least T for which the machines, filled with their shortest jobs, hold as many as there are."""
+    """Return the least T for which the machines, filled with their shortest jobs, hold them all."""
     needed = sum(min(gpus for _, _, gpus in row) for row in rows)
     filled: dict[str, list[int]] = {name: [] for name in counts}
     for row in rows:
@@ -169,7 +169,7 @@ def _running(times: Sequence[int]) -> list[int]:
 
 
 def _whole(numbers: Sequence[float]) -> tuple[int, list[int]]:
-    """Return a common scale and the numbers times it, both whole; every double is a whole over a power of 2."""
+    """Return a common scale and the numbers times it, both whole: doubles are wholes over powers of 2."""
     ratios = [float(number).as_integer_ratio() for number in numbers]
     scale = max((denominator for _, denominator in ratios), default=1)
     return scale, [numerator * (scale // denominator) for numerator, denominator in ratios]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from apportion.instances.matching.bounds import exact_bound
@@ -93,7 +94,7 @@ def _assignment_violations(instance: MatchingInstance, plan: Mapping[str, Any]) 
 def _places(
     instance: MatchingInstance, plan: Mapping[str, Any]
 ) -> tuple[dict[str, list[_Place]], list[Violation]]:
-    """Return the machines every job holds, as (pool, index); jobs to which it makes no difference have none."""
+    """Return the machines every job holds, as (pool, index), where it makes a difference."""
     pools = {machine.id: machine for machine in instance.machines}
     places: dict[str, list[_Place]] = {}
     violations: list[Violation] = []
@@ -157,7 +158,7 @@ def _schedule_violations(
             yield Violation("start_s", rest, f"is needed: other jobs on {place[0]}[{place[1]}] have a start")
             continue
         timed.sort(key=lambda job_id: (starts[job_id], starts[job_id] + _time(entries[job_id])))
-        for first, second in zip(timed, timed[1:], strict=False):
+        for first, second in pairwise(timed):
             end = starts[first] + _time(entries[first])
             if starts[second] < end - _SLACK * end:
                 message = f"starts at {starts[second]:g} on {place[0]}[{place[1]}], {first!r} ends at {end:g}"

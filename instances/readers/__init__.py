@@ -73,7 +73,7 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
             ),
             Reader(
                 "orlib-gap",
-                "OR-Library generalised assignment: K, then m n, costs, uses, capacities; the name or --sense decides",
+                "OR-Library generalised assignment: K, then m n, costs, uses, capacities; --sense decides",
                 "apportion.instances.readers.orlib_gap",
                 (r"gap_?([a-e]|\d+).*\.txt", r"gap([a-e]|\d+)"),
             ),
@@ -91,7 +91,7 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
             ),
             Reader(
                 "gavel",
-                "Gavel's throughput table (JSON): an hour of work of every job type, shared by time fractions",
+                "Gavel's throughput table (JSON): an hour of work of every job type, divisible",
                 "apportion.instances.readers.gavel",
                 (r".*throughputs.*\.gavel",),
             ),

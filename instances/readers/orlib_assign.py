@@ -59,7 +59,9 @@ def _dense(numbers: Numbers, size: int) -> list[list[tuple[int, float]]]:
 
 def _listed(numbers: Numbers, size: int) -> list[list[tuple[int, float]]]:
     if (len(numbers) - 1) % 3:
-        message = f"n = {size} needs {size * size} costs, or lines of i, j and cost; found {len(numbers) - 1} numbers"
+        message = (
+            f"n = {size} needs {size * size} costs or lines of i j cost; found {len(numbers) - 1} numbers"
+        )
         raise InvalidInstance(Problem("end of file", message))
     rows: list[dict[int, float]] = [{} for _ in range(size)]
     for at in range(1, len(numbers), 3):

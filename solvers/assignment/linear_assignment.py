@@ -90,7 +90,8 @@ def _sparse(model: Assignment, optional: NDArray[np.int64]) -> NDArray[np.int64]
         row, matched = min_weight_full_bipartite_matching(graph)
     except ValueError:
         return None
-    return _chosen(model, row, np.where(matched < model.num_machines, matched, -1))
+    on = np.where(matched < model.num_machines, matched, -1).astype(np.int64)
+    return _chosen(model, row.astype(np.int64), on)
 
 
 def _chosen(model: Assignment, job: NDArray[np.int64], machine: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -116,7 +117,7 @@ def potentials(model: Assignment, choice: NDArray[np.int64]) -> NDArray[np.float
     step = np.full((machines + 1, machines + 1), np.inf)
     np.minimum.at(step, (held[owner], model.machine), cost - paid[owner])
     optional = np.flatnonzero(~model.required)
-    np.minimum.at(step, (held[optional], machines), -paid[optional])
+    np.minimum.at(step[:, machines], held[optional], -paid[optional])
     taken = np.bincount(held, minlength=machines + 1)[:machines]
     free = taken < _slots(model) if model.num_options else np.ones(machines, dtype=np.bool_)
     free |= ~model.limited

@@ -30,7 +30,7 @@ class ScheduleSearch:
         self.jobs = np.arange(model.num_jobs)
         self.rng = np.random.default_rng(seed)
         self.placed = np.zeros(model.num_jobs, dtype=np.int64)
-        self.load = np.zeros(model.num_machines)
+        self.load: NDArray[np.float64] = np.zeros(model.num_machines)
 
     def take(self, choice: NDArray[np.int64]) -> None:
         """Take a schedule."""
@@ -43,7 +43,7 @@ class ScheduleSearch:
 
     def _count(self) -> None:
         own = self.time[self.jobs, self.placed]
-        self.load = np.bincount(self.placed, weights=own, minlength=self.load.size)
+        self.load = np.bincount(self.placed, weights=own, minlength=self.load.size).astype(np.float64)
 
     def choice(self) -> NDArray[np.int64]:
         """Return the schedule as entries."""

@@ -127,7 +127,10 @@ def solve(
     )
     kind = _kind(instance)
     entry = registry.formulation(kind.name, formulation)
-    ordered = instance if kind in (ARRAYS, ASSIGNMENT) or not deterministic else in_id_order(instance)
+    if deterministic and not isinstance(instance, MultipleChoiceKnapsack | Assignment):
+        ordered: Instance | MultipleChoiceKnapsack | Assignment = in_id_order(instance)
+    else:
+        ordered = instance
     run = _Run(instance, kind, options, _compile(ordered, kind, None), began)
     chosen, reason = _choose(backend, entry)
     run.lap("compile")

@@ -43,10 +43,12 @@ def weak_duality_bound(model: Assignment, multipliers: NDArray[np.float64]) -> f
 
 def pooled(model: Assignment, prices: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return prices of the pools from prices of the machines: the mean, or for a makespan the sum."""
-    total = np.bincount(model.pool, weights=prices, minlength=len(model.pool_names))
+    total: NDArray[np.float64] = np.bincount(
+        model.pool, weights=prices, minlength=len(model.pool_names)
+    ).astype(np.float64)
     if model.goal != "makespan":
         size = np.bincount(model.pool, minlength=len(model.pool_names))
-        total /= np.maximum(size, 1)
+        total = np.asarray(total / np.maximum(size, 1), dtype=np.float64)
     return np.maximum(total[model.priced], 0.0)
 
 

@@ -1,0 +1,123 @@
+"""``apportion predict``: relative speeds on another architecture, from models alike."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apportion.cli.output import say
+
+if TYPE_CHECKING:
+    from apportion.estimation.reference_table import ReferenceTable
+
+__all__ = ["command"]
+
+
+@click.command("predict")
+@click.option("--reference", required=True, metavar="TABLE.csv", help="One row a model, with both speeds.")
+@click.option("--target-column", required=True, help="Column of speeds on the architecture asked about.")
+@click.option("--base-column", required=True, help="Column of speeds on the architecture everybody has.")
+@click.option("--leave-one-out", is_flag=True, help="Error without the model itself (the default).")
+@click.option("--leave-one-family-out", is_flag=True, help="Error without the model's whole family.")
+@click.option(
+    "--model", "name", metavar="NAME", help="Predict one model of the table, measured there or not."
+)
+@click.option("--neighbours", default=5, show_default=True, help="How many known models speak.")
+@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+def command(
+    reference: str,
+    target_column: str,
+    base_column: str,
+    leave_one_out: bool,
+    leave_one_family_out: bool,
+    name: str | None,
+    neighbours: int,
+    as_json: bool,
+) -> int:
+    """Predict relative speeds over a table of measured models, and the error of doing so."""
+    from apportion.cli.source import bytes_of
+    from apportion.errors import InvalidInstance, InvalidOption, Problem
+    from apportion.estimation.reference_table import read_reference
+
+    if leave_one_out and leave_one_family_out:
+        raise InvalidOption("choose one of --leave-one-out and --leave-one-family-out")
+    try:
+        text = bytes_of(reference).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInstance(Problem("$", f"is no UTF-8 text: {error.reason}")) from None
+    table = read_reference(text, base_column, target_column)
+    told = (
+        _error(table, leave_one_family_out, neighbours)
+        if name is None
+        else _one(table, name, leave_one_family_out, neighbours)
+    )
+    say(json.dumps(told) if as_json else _text(told))
+    return 0
+
+
+def _error(table: ReferenceTable, by_family: bool, neighbours: int) -> dict[str, Any]:
+    from apportion.estimation.reference_table import held_out
+    from apportion.estimation.similarity import SimilarityPredictor
+
+    result = held_out(table, by_family, lambda: SimilarityPredictor(neighbours))
+    return {
+        "mape": result.mape,
+        "mape_median_guess": result.mape_median_guess,
+        "models": result.models,
+        "held_out": "family" if by_family else "model",
+        "skipped_rows": table.skipped,
+    }
+
+
+def _one(table: ReferenceTable, name: str, by_family: bool, neighbours: int) -> dict[str, Any]:
+    from apportion.errors import InvalidOption
+    from apportion.estimation.similarity import SimilarityPredictor
+
+    everybody = (*table.signatures, *table.unmeasured)
+    asked = next((signature for signature in everybody if signature.name == name), None)
+    if asked is None:
+        raise InvalidOption(f"there is no model {name!r} in the table")
+    known = [
+        position
+        for position, signature in enumerate(table.signatures)
+        if signature.name != name and not (by_family and signature.family == asked.family)
+    ]
+    fitted = SimilarityPredictor(neighbours).fit(
+        [table.signatures[position] for position in known], table.ratio[known][:, None]
+    )
+    prediction = fitted.predict([asked])[0]
+    measured = {
+        signature.name: float(ratio) for signature, ratio in zip(table.signatures, table.ratio, strict=True)
+    }
+    return {
+        "model": name,
+        "family": asked.family,
+        "relative_speed": float(prediction.speed[0]),
+        "spread": float(prediction.spread[0]),
+        "measured": measured.get(name),
+        "models": len(known),
+        "neighbours": [
+            {"model": near, "distance": float(distance), "relative_speed": measured[near]}
+            for near, distance in zip(prediction.neighbours, prediction.distances, strict=True)
+        ],
+    }
+
+
+def _text(told: dict[str, Any]) -> str:
+    if "mape" in told:
+        return (
+            f"{told['models']} models, each predicted without its {told['held_out']}: "
+            f"mean error {told['mape']:.2f} % (guessing the median: {told['mape_median_guess']:.2f} %)"
+        )
+    measured = "" if told["measured"] is None else f", measured {told['measured']:.3f}"
+    lines = [
+        f"{told['model']} ({told['family']}): {told['relative_speed']:.3f} times the base, "
+        f"spread {100 * told['spread']:.1f} %{measured}"
+    ]
+    lines += [
+        f"  {near['model']}: {near['relative_speed']:.3f}, distance {near['distance']:.3f}"
+        for near in told["neighbours"]
+    ]
+    return "\n".join(lines)
