@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import sys
 import threading
+from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from apportion.options import SolveOptions
 
-__all__ = ["main"]
+__all__ = ["OUT_OF_MEMORY", "main"]
+
+OUT_OF_MEMORY = 71
+"""Exit code of a child that could not even say that it has no memory left."""
 
 
 def main(jobs_fd: int, answers_fd: int, lifeline_fd: int, memory_bytes: int) -> None:
@@ -29,7 +32,8 @@ def main(jobs_fd: int, answers_fd: int, lifeline_fd: int, memory_bytes: int) -> 
     Parameters
     ----------
     jobs_fd, answers_fd
-        Pipe ends to read jobs from and to write answers to.
+        Pipe ends to read jobs from and to write answers to. A job is ``("load", entry)`` or
+        ``("solve", number, entry, extra, model, options, start)``.
     lifeline_fd
         A pipe end that reads end-of-file when the parent is gone, however it went.
     memory_bytes
@@ -39,13 +43,32 @@ def main(jobs_fd: int, answers_fd: int, lifeline_fd: int, memory_bytes: int) -> 
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     threading.Thread(target=_end_with_the_parent, args=(lifeline_fd,), daemon=True).start()
     jobs, answers = Connection(jobs_fd, writable=False), Connection(answers_fd, readable=False)
-    answers.send(("ready", os.getpid()))
-    while True:
-        try:
-            number, entry, extra, model, options, start = jobs.recv()
-        except (EOFError, OSError):
-            return
-        answers.send(_answer(answers, number, entry, extra, model, options, start))
+    try:
+        while True:
+            try:
+                kind, *job = jobs.recv()
+            except (EOFError, OSError):
+                return
+            if kind == "load":
+                answers.send(_loaded(*job))
+                continue
+            answers.send(("begun", job[0]))
+            reply = _answer(answers, *job)
+            try:
+                answers.send(reply)
+            except OSError:
+                return  # the parent closed its end
+            except Exception as error:  # nothing was written: it cannot be pickled
+                answers.send(("failed", job[0], f"unsendable answer: {type(error).__name__}: {error}", None))
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+def _loaded(entry: str) -> tuple[Any, ...]:
+    """Import a backend and what it will need; an error comes back when it is used."""
+    with contextlib.suppress(Exception):
+        getattr(_module(entry), "preload", _nothing)()
+    return ("loaded", entry)
 
 
 def _answer(
@@ -62,23 +85,24 @@ def _answer(
     ) -> None:
         answers.send(("incumbent", number, point, objective, bound, seconds))
 
-    module, function = entry.split(":")
     try:
-        solve = getattr(import_module(module), function)
+        solve: Callable[..., Any] = getattr(_module(entry), entry.split(":")[1])
         return ("done", number, solve(model, options, start, *extra, observe=observe))
     except MemoryError:
         return ("memory", number, "MemoryError")
     except BaseException as error:
-        with contextlib.suppress(Exception):
-            return ("failed", number, f"{type(error).__name__}: {error}", error)
-        return ("failed", number, type(error).__name__, None)
+        return ("failed", number, f"{type(error).__name__}: {error}", error)
+
+
+def _module(entry: str) -> Any:
+    return import_module(entry.split(":")[0])
+
+
+def _nothing() -> None:
+    """Stand in for a backend that has nothing to load beforehand."""
 
 
 def _end_with_the_parent(lifeline_fd: int) -> None:
     with contextlib.suppress(OSError):
         os.read(lifeline_fd, 1)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:5]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,18 @@ from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.guard import check_engines
 from apportion.solvers.integers import IntegerModel, integers_of, refusal
+from apportion.solvers.interrupting import interruptibly
 from apportion.solvers.observer import Observe, Observer
-from apportion.solvers.points import Start, empty_model, judged_start, kept, seconds_left
+from apportion.solvers.points import Start, answered_at_sight, judged_start, kept, seconds_left, settled
 from apportion.solvers.quiet import native_output_to_stderr
 
-__all__ = ["refuses", "solve"]
+__all__ = ["preload", "refuses", "solve"]
+
+
+def preload() -> None:
+    """Import the solver ahead of the first solve."""
+    check_engines("ortools")
+    from ortools.sat.python import cp_model  # noqa: F401
 
 
 def refuses(model: LinearModel) -> str | None:
@@ -50,9 +58,9 @@ def solve(
     Outcome
         ``error`` with the reason if the model cannot be written in integers exactly.
     """
-    if (empty := empty_model(model)) is not None:
-        return empty
     began = time.perf_counter()
+    if (answer := answered_at_sight(model)) is not None:
+        return answer
     if (reason := refuses(model)) is not None:
         return Outcome(termination=Termination.ERROR, raw_status=reason)
     check_engines("ortools")
@@ -66,12 +74,14 @@ def solve(
                 native.add_hint(columns[column], round(float(given.point[column])))
         solver = _configured(options, seconds_left(options, began))
         handed_over = time.perf_counter()
-        status = solver.solve(native, _listener(model, whole, columns, observer))
+        listener = _listener(model, whole, columns, observer)
+        status, interrupted = interruptibly(lambda: solver.solve(native, listener), solver.stop_search)
         ended = time.perf_counter()
     observer.finish()
-    return _outcome(
-        model, whole, solver, status, columns, given, options, (handed_over - began, ended - handed_over)
-    )
+    seconds = (handed_over - began, ended - handed_over)
+    outcome = _outcome(model, whole, solver, status, columns, given, options, seconds)
+    open_still = outcome.raw_status in ("FEASIBLE", "UNKNOWN")
+    return replace(outcome, termination=Termination.INTERRUPTED) if interrupted and open_still else outcome
 
 
 def _written(model: LinearModel, whole: IntegerModel) -> tuple[Any, list[Any]]:
@@ -79,10 +89,7 @@ def _written(model: LinearModel, whole: IntegerModel) -> tuple[Any, list[Any]]:
 
     native = cp_model.CpModel()
     bounds = zip(whole.lower.tolist(), whole.upper.tolist(), strict=True)
-    columns = [native.new_int_var(low, high, "") if low <= high else None for low, high in bounds]
-    if any(column is None for column in columns):
-        native.add_bool_or([])  # an empty domain: nothing is feasible
-        columns = [native.new_int_var(0, 0, "") if column is None else column for column in columns]
+    columns = [native.new_int_var(low, high, "") for low, high in bounds]
     for row in range(model.num_rows):
         terms = slice(int(model.indptr[row]), int(model.indptr[row + 1]))
         expression = cp_model.LinearExpr.weighted_sum(
@@ -97,6 +104,8 @@ def _written(model: LinearModel, whole: IntegerModel) -> tuple[Any, list[Any]]:
     objective = cp_model.LinearExpr.weighted_sum(
         [columns[index] for index in used], whole.cost[used].tolist()
     )
+    # with the offset, so that CP-SAT's relative gap is the caller's
+    objective += int(_offset(model, whole))
     if model.sense == "maximize":
         native.maximize(objective)
     else:
@@ -113,6 +122,7 @@ def _configured(options: SolveOptions, time_limit: float | None) -> Any:
     parameters.random_seed = options.seed
     parameters.relative_gap_limit = float(options.gap)
     parameters.absolute_gap_limit = 0.0
+    parameters.catch_sigint_signal = False  # it would leave SIGINT at its default action
     if options.deterministic and options.threads > 1:
         parameters.interleave_search = True
     if time_limit is not None:
@@ -165,7 +175,7 @@ def _outcome(
         bound = _outward(model, whole, solver.best_objective_bound)
     point, objective = kept(model, given, point)
     return Outcome(
-        termination=termination,
+        termination=settled(termination, objective, bound, options.gap),
         raw_status=solver.status_name(status),
         point=point,
         objective=objective,
@@ -179,13 +189,18 @@ def _outcome(
 
 def _limit(options: SolveOptions, time_limit: float | None, solved: float) -> Termination:
     """Say which limit ended a search that CP-SAT calls feasible or unknown."""
-    if time_limit is not None and solved >= 0.9 * time_limit:
+    if time_limit is not None and solved >= 0.9 * time_limit - 0.05:
         return Termination.TIME_LIMIT
     return Termination.INTERRUPTED if options.work_limit is None else Termination.NODE_LIMIT
 
 
 def _outward(model: LinearModel, whole: IntegerModel, native_bound: float) -> float | None:
-    bound = native_bound / whole.scale + model.offset
+    bound = (native_bound - _offset(model, whole)) / whole.scale + model.offset
     if not np.isfinite(bound):
         return None
     return bound + whole.error if model.sense == "maximize" else bound - whole.error
+
+
+def _offset(model: LinearModel, whole: IntegerModel) -> float:
+    """Return the offset as CP-SAT is told it: in its own unit, whole, and within its range."""
+    return float(np.round(np.clip(model.offset * whole.scale, -(2.0**52), 2.0**52)))

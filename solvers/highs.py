@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,20 +19,27 @@ from apportion.solvers.guard import check_engines
 from apportion.solvers.observer import Observe, Observer
 from apportion.solvers.points import (
     Start,
-    empty_model,
+    answered_at_sight,
     judged_start,
     kept,
     power_of_two_scale,
     rounded,
     seconds_left,
+    settled,
 )
 from apportion.solvers.quiet import native_output_to_stderr
 
-__all__ = ["NativeError", "loaded", "refuses", "solve"]
+__all__ = ["NativeError", "loaded", "preload", "refuses", "solve"]
 
 
 class NativeError(ApportionError):
     """A native call returned an error code; the message names the call."""
+
+
+def preload() -> None:
+    """Import the solver ahead of the first solve."""
+    check_engines("highspy")
+    import highspy  # noqa: F401
 
 
 def refuses(model: LinearModel) -> str | None:
@@ -65,8 +73,8 @@ def solve(
     NativeError
         If HiGHS refuses an option or the model.
     """
-    if (empty := empty_model(model)) is not None:
-        return empty
+    if (answer := answered_at_sight(model)) is not None:
+        return answer
     began = time.perf_counter()
     check_engines("highspy")
     scale = power_of_two_scale(model.cost)
@@ -81,7 +89,8 @@ def solve(
         _run(highs, options)
         ended = time.perf_counter()
     observer.finish()
-    return _outcome(highs, model, scale, given, start_used, (handed_over - began, ended - handed_over))
+    seconds = (handed_over - began, ended - handed_over)
+    return _outcome(highs, model, options, scale, given, start_used, seconds)
 
 
 def loaded(model: LinearModel, scale: float = 1.0) -> Any:
@@ -120,7 +129,7 @@ def _configure(highs: Any, options: SolveOptions, time_limit: float | None) -> N
     if time_limit is not None:
         _set(highs, "time_limit", time_limit)
     if options.work_limit is not None:
-        _set(highs, "mip_max_nodes", int(min(options.work_limit, 2**31 - 1)))
+        _set(highs, "mip_max_nodes", math.ceil(min(options.work_limit, 2**31 - 1)))
 
 
 def _set(highs: Any, name: str, value: Any) -> None:
@@ -187,6 +196,7 @@ def _run(highs: Any, options: SolveOptions) -> None:
 def _outcome(
     highs: Any,
     model: LinearModel,
+    options: SolveOptions,
     scale: float,
     given: Start | None,
     start_used: bool | None,
@@ -205,7 +215,7 @@ def _outcome(
     if termination not in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR):
         bound = _bound(highs, model, info, scale, native)
     return Outcome(
-        termination=termination,
+        termination=settled(termination, objective, bound, options.gap),
         raw_status=highs.modelStatusToString(native),
         point=point,
         objective=objective,

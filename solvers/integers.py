@@ -75,10 +75,12 @@ def integers_of(model: LinearModel) -> IntegerModel:
     if _whole(model.cost) and total < _LARGEST:
         scale = 1.0
     scaled = np.round(model.cost * scale)
-    error = float(np.abs(scaled - model.cost * scale) @ reach) / scale * (1 + 1e-12)
+    # the differences are exact; the sum of n terms is off by less than n roundings
+    slack = 1.0 + model.num_columns * 2.0**-50
+    error = float(np.abs(scaled - model.cost * scale) @ reach) / scale * slack
     return IntegerModel(
-        lower=np.ceil(model.lower).astype(np.int64),
-        upper=np.floor(model.upper).astype(np.int64),
+        lower=np.ceil(model.lower - 1e-9).astype(np.int64),
+        upper=np.floor(model.upper + 1e-9).astype(np.int64),
         row_lower=_clipped(np.ceil(model.row_lower * factor - 1e-9)),
         row_upper=_clipped(np.floor(model.row_upper * factor + 1e-9)),
         data=np.round(model.data * factor[row]).astype(np.int64),

@@ -6,16 +6,12 @@ happens to the child, the caller has the last incumbent that was streamed, or it
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -23,8 +19,10 @@ from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
 from apportion.models.linear import Block, LinearModel
-from apportion.options import Incumbent, SolveOptions
+from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
+from apportion.solvers.best import Best
+from apportion.solvers.process import Process, UnreadableAnswer
 
 __all__ = ["Child", "solve"]
 
@@ -32,39 +30,6 @@ _GRACE = 0.08
 """Seconds a child may take to hand over a result it has when the limit is reached."""
 _HEADROOM = 0.05
 """Seconds taken off the child's own limit, so that it usually ends by itself."""
-
-
-@dataclass(slots=True)
-class _Best:
-    """The best that was streamed so far."""
-
-    maximizes: bool
-    point: NDArray[np.float64] | None = None
-    objective: float | None = None
-    bound: float | None = None
-
-    def take(self, point: Any, objective: float | None, bound: float | None) -> bool:
-        """Keep an improvement; return whether the point is one."""
-        sign = 1.0 if self.maximizes else -1.0
-        if bound is not None and (self.bound is None or sign * bound < sign * self.bound):
-            self.bound = bound
-        if point is None or objective is None:
-            return False
-        if self.objective is not None and sign * objective <= sign * self.objective:
-            return False
-        self.point, self.objective = point, objective
-        return True
-
-    def outcome(self, termination: Termination, raw: str) -> Outcome:
-        """Return what there is as an outcome."""
-        return Outcome(
-            termination=termination,
-            raw_status=raw,
-            point=self.point,
-            objective=self.objective,
-            bound=self.bound,
-            bound_source=None if self.bound is None else "solver",
-        )
 
 
 class Child:
@@ -77,37 +42,23 @@ class Child:
 
     Notes
     -----
-    One solve at a time; a second thread waits for the first. Close it, or let it end with this process.
+    One solve at a time; a second thread waits for the first, but not beyond its own limit. Close it, or let
+    it end with this process.
     """
 
     def __init__(self, memory_bytes: int | None = None) -> None:
-        self._memory_bytes = memory_bytes or 0
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._jobs: Connection | None = None
-        self._answers: Connection | None = None
-        self._lifeline: int | None = None
-        self._ready = False
+        self._process = Process(memory_bytes or 0)
         self._number = 0
 
     @property
     def pid(self) -> int | None:
         """The process id of the living child, ``None`` if there is none."""
-        running = self._process is not None and self._process.poll() is None
-        return self._process.pid if running and self._process is not None else None
+        return self._process.pid
 
     def close(self) -> None:
         """End the child."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        for connection in (self._jobs, self._answers):
-            if connection is not None:
-                connection.close()
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-        self._process = self._jobs = self._answers = self._lifeline = None
-        self._ready = False
+        self._process.close()
 
     def solve(
         self,
@@ -119,11 +70,25 @@ class Child:
     ) -> Outcome:
         """Run ``entry`` (``"module:function"``) on a model in the child; see `solve`."""
         deadline = None if options.time_limit is None else time.perf_counter() + options.time_limit
-        with self._lock:
-            return self._solve(entry, model, options, start, extra, deadline)
+        best = Best(model, options.on_incumbent)
+        best.begin_with(start)
+        if not self._lock.acquire(timeout=-1.0 if options.time_limit is None else options.time_limit):
+            return best.outcome(Termination.TIME_LIMIT, "the child process was busy")
+        try:
+            return self._solve(best, entry, model, options, start, extra, deadline)
+        except BaseException as error:
+            if best.raised is None and isinstance(error, ApportionError):
+                raise  # the backend is done and the child as good as before
+            self.close()
+            if best.raised is None and isinstance(error, KeyboardInterrupt):
+                return best.outcome(Termination.INTERRUPTED, "KeyboardInterrupt")
+            raise
+        finally:
+            self._lock.release()
 
     def _solve(
         self,
+        best: Best,
         entry: str,
         model: LinearModel,
         options: SolveOptions,
@@ -131,112 +96,83 @@ class Child:
         extra: tuple[Any, ...],
         deadline: float | None,
     ) -> Outcome:
-        best = _Best(model.sense == "maximize")
-        if start is not None and model.check(start).feasible:
-            best.take(np.asarray(start, dtype=np.float64), model.objective(start), None)
-        try:
-            if not self._wait_until_ready(deadline):
-                return best.outcome(Termination.TIME_LIMIT, "the child process was still starting")
-            self._number += 1
-            left = None if deadline is None else max(deadline - time.perf_counter() - _HEADROOM, 1e-3)
-            assert self._jobs is not None
-            told = replace(options, time_limit=left, on_incumbent=None)
-            self._jobs.send((self._number, entry, extra, _nameless(model), told, start))
-            return self._collect(best, options, deadline)
-        except KeyboardInterrupt:
-            self.close()
-            return best.outcome(Termination.INTERRUPTED, "KeyboardInterrupt")
-        except (EOFError, OSError):
-            return self._death(best)
-
-    def _wait_until_ready(self, deadline: float | None) -> bool:
-        if self.pid is None:
-            self.close()
-            self._spawn()
-        while not self._ready:
-            assert self._answers is not None
-            left = None if deadline is None else deadline - time.perf_counter()
-            if left is not None and left <= 0:
-                return False
-            if self._answers.poll(left):
-                self._answers.recv()
-                self._ready = True
-        return True
-
-    def _spawn(self) -> None:
-        jobs_read, jobs_write = os.pipe()
-        answers_read, answers_write = os.pipe()
-        life_read, life_write = os.pipe()
-        ours = f"import sys; sys.path[:] = {sys.path!r}; from apportion.solvers.child import main"
-        call = f"main({jobs_read}, {answers_write}, {life_read}, {self._memory_bytes})"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"{ours}; {call}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(jobs_read, answers_write, life_read),
-            start_new_session=True,  # Ctrl-C is the parent's to handle
-        )
-        for theirs in (jobs_read, answers_write, life_read):
-            os.close(theirs)
-        self._jobs, self._answers = (
-            Connection(jobs_write, readable=False),
-            Connection(answers_read, writable=False),
-        )
-        self._lifeline = life_write
-
-    def _collect(self, best: _Best, options: SolveOptions, deadline: float | None) -> Outcome:
-        assert self._answers is not None
+        fresh = self.pid is None
         while True:
-            left = None if deadline is None else max(deadline + _GRACE - time.perf_counter(), 0.0)
-            if not self._answers.poll(left):
-                self.close()
-                return best.outcome(Termination.TIME_LIMIT, "ended at the deadline")
+            begun = False
             try:
-                message = self._answers.recv()
+                if not self._process.loaded(entry, deadline):
+                    return best.outcome(Termination.TIME_LIMIT, "the child process was still starting")
+                self._number += 1
+                left = None if deadline is None else max(deadline - time.perf_counter() - _HEADROOM, 1e-3)
+                told = replace(options, time_limit=left, on_incumbent=None)
+                self._process.send(("solve", self._number, entry, extra, _nameless(model), told, start))
+                while True:
+                    message = self._process.receive(None if deadline is None else deadline + _GRACE)
+                    if message is None:
+                        self.close()
+                        return best.outcome(Termination.TIME_LIMIT, "ended at the deadline")
+                    begun = True
+                    if (outcome := self._heard(best, *message)) is not None:
+                        return outcome
             except (EOFError, OSError):
-                raise
-            except Exception as error:  # what the child sent cannot be read
+                if best.raised is not None:
+                    raise
+                end = self._process.epitaph()
+                if begun or fresh:
+                    return best.outcome(*end)
+                fresh = True  # it had died since the last call: once more, with a new one
+            except UnreadableAnswer as error:
                 self.close()
-                return best.outcome(Termination.ERROR, f"unreadable answer: {type(error).__name__}")
-            kind, number, *rest = message
-            if number != self._number:
-                continue
-            if kind == "incumbent":
-                self._relay(best, options, *rest)
-            elif kind == "done":
-                return _merged(best, rest[0])
-            elif kind == "memory":
-                self.close()
-                return best.outcome(Termination.MEMORY_LIMIT, rest[0])
-            else:
-                if isinstance(rest[1], ApportionError):
-                    raise rest[1]
-                return best.outcome(Termination.ERROR, rest[0])
+                return best.outcome(Termination.ERROR, f"unreadable answer: {error}")
 
-    def _relay(
-        self, best: _Best, options: SolveOptions, point: Any, objective: Any, bound: Any, seconds: float
-    ) -> None:
-        improved = best.take(point, objective, bound)
-        if improved and options.on_incumbent is not None:
-            try:
-                options.on_incumbent(Incumbent(objective, bound, seconds))
-            except BaseException:
-                self.close()
-                raise
+    def _heard(self, best: Best, kind: str, number: int, *rest: Any) -> Outcome | None:
+        """Act on a message; return the outcome if it is the last one."""
+        if number != self._number:
+            return None
+        if kind == "incumbent":
+            best.take(*rest)
+        elif kind == "done":
+            return best.merged(rest[0])
+        elif kind == "memory":
+            self.close()
+            return best.outcome(Termination.MEMORY_LIMIT, rest[0])
+        elif kind == "failed":
+            if isinstance(rest[1], ApportionError):
+                raise rest[1]
+            return best.outcome(Termination.ERROR, rest[0])
+        return None
 
-    def _death(self, best: _Best) -> Outcome:
-        """Say how the child ended; the kernel ends a process that exhausts the memory with SIGKILL."""
-        code = None
-        if self._process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(timeout=1.0)
-        self.close()
-        if code is not None and code < 0:
-            name = signal.Signals(-code).name
-            hint = " (killed, or out of memory)" if -code == signal.SIGKILL else ""
-            return best.outcome(Termination.ERROR, f"the child process ended by {name}{hint}")
-        return best.outcome(Termination.ERROR, f"the child process ended with code {code}")
+
+class _Pool:
+    """The children of one process: as many as were ever busy at once."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._idle: list[Child] = []
+        atexit.register(self.close)
+
+    def solve(
+        self,
+        entry: str,
+        model: LinearModel,
+        options: SolveOptions,
+        start: NDArray[np.float64] | None,
+        extra: tuple[Any, ...],
+    ) -> Outcome:
+        """Solve in an idle child, or a new one."""
+        try:
+            child = self._idle.pop()
+        except IndexError:
+            child = Child()
+        try:
+            return child.solve(entry, model, options, start, extra)
+        finally:
+            self._idle.append(child)
+
+    def close(self) -> None:
+        """End the children; a forked copy of the pool leaves them alone."""
+        while self._idle and os.getpid() == self._pid:
+            self._idle.pop().close()
 
 
 def solve(
@@ -246,7 +182,7 @@ def solve(
     start: NDArray[np.float64] | None = None,
     extra: tuple[Any, ...] = (),
 ) -> Outcome:
-    """Run a backend in this process's one reused child, with `options.time_limit` as a hard deadline.
+    """Run a backend in a reused child of this process, with `options.time_limit` as a hard deadline.
 
     Parameters
     ----------
@@ -269,15 +205,15 @@ def solve(
     Raises
     ------
     ApportionError
-        What the backend raised on purpose.
+        What the backend raised on purpose; what `options.on_incumbent` raised passes unchanged.
     """
-    return _shared_child(os.getpid()).solve(entry, model, options, start, extra)
+    return _pool(os.getpid()).solve(entry, model, options, start, extra)
 
 
 @cache
-def _shared_child(pid: int) -> Child:
-    """Return the child of a process; a forked process gets one of its own."""
-    return Child()
+def _pool(pid: int) -> _Pool:
+    """Return the children of a process; a forked process gets its own."""
+    return _Pool()
 
 
 def _nameless(model: LinearModel) -> LinearModel:
@@ -287,15 +223,3 @@ def _nameless(model: LinearModel) -> LinearModel:
         variables=(Block("column", 0, (model.num_columns,)),),
         rows=(Block("row", 0, (model.num_rows,)),),
     )
-
-
-def _merged(best: _Best, outcome: Any) -> Outcome:
-    """Return the backend's outcome, with the streamed incumbent where that is better."""
-    if not isinstance(outcome, Outcome):
-        return best.outcome(Termination.ERROR, f"the backend returned {type(outcome).__name__}")
-    sign = 1.0 if best.maximizes else -1.0
-    if best.objective is None:
-        return outcome
-    if outcome.objective is not None and sign * outcome.objective >= sign * best.objective:
-        return outcome
-    return replace(outcome, point=best.point, objective=best.objective)

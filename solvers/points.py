@@ -1,4 +1,4 @@
-"""What every general backend does to points: judge a start, round an answer, answer an empty model."""
+"""What every general backend does before and after: answer the trivial, judge a start, round and settle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,20 @@ from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 
-__all__ = ["Start", "empty_model", "judged_start", "kept", "power_of_two_scale", "rounded", "seconds_left"]
+__all__ = [
+    "Start",
+    "answered_at_sight",
+    "judged_start",
+    "kept",
+    "power_of_two_scale",
+    "rounded",
+    "seconds_left",
+    "settled",
+]
+
+
+_NEAR = 1e-9
+"""How far an integer may lie outside its bounds: what double arithmetic leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +91,38 @@ def seconds_left(options: SolveOptions, began: float) -> float | None:
     return max(options.time_limit - (time.perf_counter() - began), 0.01)
 
 
-def empty_model(model: LinearModel) -> Outcome | None:
-    """Answer a model without columns: its rows either hold at 0 or nothing is feasible."""
+def settled(
+    termination: Termination, objective: float | None, bound: float | None, gap: float
+) -> Termination:
+    """Return a termination that agrees with what is in hand.
+
+    A feasible point refutes infeasibility, an optimum needs a point, and a gap that was asked for and is
+    still open is not optimality.
+    """
+    if objective is None:
+        return Termination.ERROR if termination is Termination.OPTIMAL else termination
+    if termination is Termination.INFEASIBLE:
+        return Termination.NUMERICAL_ERROR
+    if termination is Termination.INFEASIBLE_OR_UNBOUNDED:
+        return Termination.UNBOUNDED
+    if termination is Termination.OPTIMAL and gap and bound is not None:
+        near = abs(bound - objective) <= 1e-9 * max(abs(objective), 1e-9)
+        return termination if near else Termination.GAP_REACHED
+    return termination
+
+
+def answered_at_sight(model: LinearModel) -> Outcome | None:
+    """Answer what no solver is needed for, and what solvers answer differently or wrongly.
+
+    NaN is an error (HiGHS calls a NaN cost infeasible); a box or row that no value satisfies is infeasible;
+    a model without columns has one point. ``None`` if a solver must say.
+    """
+    if (reason := _malformed(model)) is not None:
+        return Outcome(termination=Termination.ERROR, raw_status=reason)
+    if (reason := _empty_box(model)) is not None:
+        return Outcome(termination=Termination.INFEASIBLE, raw_status=reason)
     if model.num_columns:
         return None
-    consistent = bool(((model.row_lower <= 0) & (model.row_upper >= 0)).all())
-    if not consistent:
-        return Outcome(termination=Termination.INFEASIBLE, raw_status="no columns, and a row excludes 0")
     return Outcome(
         termination=Termination.OPTIMAL,
         raw_status="no columns",
@@ -104,3 +142,32 @@ def power_of_two_scale(cost: NDArray[np.float64]) -> float:
     if largest == 0.0 or 1.0 <= largest <= 1e6:
         return 1.0
     return float(2.0 ** (10 - np.frexp(largest)[1]))
+
+
+def _malformed(model: LinearModel) -> str | None:
+    for name, values in (("cost", model.cost), ("data", model.data), ("offset", np.array([model.offset]))):
+        if not np.isfinite(values).all():
+            return f"{name} has values that are not finite"
+    for name in ("lower", "upper", "row_lower", "row_upper"):
+        if np.isnan(getattr(model, name)).any():
+            return f"{name} has values that are not numbers"
+    return None
+
+
+def _empty_box(model: LinearModel) -> str | None:
+    whole = model.integer
+    lower = np.where(whole, np.ceil(model.lower - _NEAR), model.lower)
+    upper = np.where(whole, np.floor(model.upper + _NEAR), model.upper)
+    if _crossed(lower, upper).any():
+        return "a variable has no value between its bounds"
+    if _crossed(model.row_lower, model.row_upper).any():
+        return "a row has no value between its sides"
+    bare = np.diff(model.indptr) == 0
+    if (bare & ((model.row_lower > 1e-6) | (model.row_upper < -1e-6))).any():
+        return "a row without terms excludes 0"
+    return None
+
+
+def _crossed(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.bool_]:
+    crossed: NDArray[np.bool_] = (lower > upper) | (lower == np.inf) | (upper == -np.inf)
+    return crossed

@@ -14,10 +14,23 @@ from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.guard import check_engines
 from apportion.solvers.observer import Observe, Observer
-from apportion.solvers.points import empty_model, judged_start, kept, rounded, seconds_left
+from apportion.solvers.points import (
+    answered_at_sight,
+    judged_start,
+    kept,
+    power_of_two_scale,
+    rounded,
+    seconds_left,
+    settled,
+)
 from apportion.solvers.quiet import native_output_to_stderr
 
-__all__ = ["solve", "to_pyomo"]
+__all__ = ["preload", "solve", "to_pyomo"]
+
+
+def preload() -> None:
+    """Import Pyomo ahead of the first solve."""
+    import pyomo.environ  # noqa: F401
 
 
 def solve(
@@ -47,8 +60,8 @@ def solve(
     BackendUnavailable
         If Pyomo does not know the solver or does not find it.
     """
-    if (empty := empty_model(model)) is not None:
-        return empty
+    if (answer := answered_at_sight(model)) is not None:
+        return answer
     began = time.perf_counter()
     if "highs" in solver_name:
         check_engines("highspy")
@@ -60,7 +73,8 @@ def solve(
         solver = pyo.SolverFactory(solver_name)
         if not solver.available(exception_flag=False):
             raise BackendUnavailable(f"Pyomo does not find the solver {solver_name!r}")
-        native = to_pyomo(model)
+        scale = power_of_two_scale(model.cost)
+        native = to_pyomo(model, scale)
         if given is not None and given.complete and given.point is not None:
             for column, value in enumerate(given.point.tolist()):
                 native.x[column].value = value
@@ -76,9 +90,9 @@ def solve(
         observer.incumbent(point, objective, None)
     observer.finish()
     termination = _termination(results)
-    bound = None if termination is Termination.INFEASIBLE else _bound(model, results)
+    bound = None if termination is Termination.INFEASIBLE else _bound(model, results, scale)
     return Outcome(
-        termination=termination,
+        termination=settled(termination, objective, bound, options.gap),
         raw_status=f"{results.solver.status}, {results.solver.termination_condition}",
         point=point,
         objective=objective,
@@ -89,8 +103,8 @@ def solve(
     )
 
 
-def to_pyomo(model: LinearModel) -> Any:
-    """Return a Pyomo ``ConcreteModel`` of a linear model: ``x[column]``, ``row[r]``, ``objective``."""
+def to_pyomo(model: LinearModel, scale: float = 1.0) -> Any:
+    """Return a Pyomo ``ConcreteModel``: ``x[column]``, ``row[r]``, ``objective`` (multiplied by `scale`)."""
     import pyomo.environ as pyo
     from pyomo.core.expr.numeric_expr import LinearExpression
 
@@ -114,8 +128,8 @@ def to_pyomo(model: LinearModel) -> Any:
         if low is not None or high is not None:
             native.row[row] = (low, body, high)
     cost = LinearExpression(
-        constant=model.offset,
-        linear_coefs=model.cost.tolist(),
+        constant=model.offset * scale,
+        linear_coefs=(model.cost * scale).tolist(),
         linear_vars=[native.x[column] for column in range(model.num_columns)],
     )
     native.objective = pyo.Objective(
@@ -145,10 +159,10 @@ def _point(model: LinearModel, native: Any, results: Any) -> NDArray[np.float64]
     return rounded(model, point) if np.isfinite(point).all() else None
 
 
-def _bound(model: LinearModel, results: Any) -> float | None:
+def _bound(model: LinearModel, results: Any, scale: float) -> float | None:
     claimed = results.problem.upper_bound if model.sense == "maximize" else results.problem.lower_bound
     try:
-        value = float(claimed)
+        value = float(claimed) / scale
     except (TypeError, ValueError):
         return None
     return value if np.isfinite(value) else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,27 @@ from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.guard import check_engines
+from apportion.solvers.interrupting import interruptibly
 from apportion.solvers.observer import Observe, Observer
 from apportion.solvers.points import (
     Start,
-    empty_model,
+    answered_at_sight,
     judged_start,
     kept,
     power_of_two_scale,
     rounded,
     seconds_left,
+    settled,
 )
 from apportion.solvers.quiet import native_output_to_stderr
 
-__all__ = ["refuses", "solve"]
+__all__ = ["preload", "refuses", "solve"]
+
+
+def preload() -> None:
+    """Import the solver ahead of the first solve."""
+    check_engines("ortools")
+    from ortools.math_opt.python import mathopt  # noqa: F401
 
 
 def refuses(model: LinearModel) -> str | None:
@@ -57,12 +67,14 @@ def solve(
     Outcome
         ``error`` with MathOpt's own words if it refuses the model or a parameter.
     """
-    if (empty := empty_model(model)) is not None:
-        return empty
+    if (answer := answered_at_sight(model)) is not None:
+        return answer
     began = time.perf_counter()
     check_engines("ortools")
     from ortools.math_opt.python import mathopt
+    from ortools.util.python.solve_interrupter import SolveInterrupter
 
+    interrupter = SolveInterrupter()
     scale = power_of_two_scale(model.cost)
     given = judged_start(model, start)
     observer = Observer(model.sense == "maximize", options, observe)
@@ -79,12 +91,16 @@ def solve(
             }
         handed_over = time.perf_counter()
         try:
-            result = mathopt.solve(
-                native,
-                mathopt.SolverType.GSCIP,
-                params=parameters,
-                model_params=mathopt.ModelSolveParameters(solution_hints=hints),
-                **listening,
+            result, interrupted = interruptibly(
+                lambda: mathopt.solve(
+                    native,
+                    mathopt.SolverType.GSCIP,
+                    params=parameters,
+                    model_params=mathopt.ModelSolveParameters(solution_hints=hints),
+                    interrupter=interrupter,
+                    **listening,
+                ),
+                interrupter.interrupt,
             )
         except (RuntimeError, ValueError, AttributeError, TypeError) as error:
             observer.finish()
@@ -93,7 +109,11 @@ def solve(
             return Outcome(termination=Termination.ERROR, raw_status=f"MathOpt: {told}")
         ended = time.perf_counter()
     observer.finish()
-    return _outcome(model, result, variables, scale, given, hints, (handed_over - began, ended - handed_over))
+    seconds = (handed_over - began, ended - handed_over)
+    outcome = _outcome(model, options, result, variables, scale, given, hints, seconds)
+    reasons = mathopt.TerminationReason
+    open_still = result.termination.reason in (reasons.FEASIBLE, reasons.NO_SOLUTION_FOUND)
+    return replace(outcome, termination=Termination.INTERRUPTED) if interrupted and open_still else outcome
 
 
 def _proto(model: LinearModel, scale: float) -> Any:
@@ -132,15 +152,17 @@ def _hints(given: Start | None, variables: list[Any]) -> list[Any]:
 
 def _parameters(options: SolveOptions, time_limit: float | None) -> Any:
     from ortools.math_opt.python import mathopt
+    from ortools.math_opt.solvers.gscip import gscip_pb2
 
     return mathopt.SolveParameters(
+        gscip=gscip_pb2.GScipParameters(bool_params={"misc/catchctrlc": False}),
         enable_output=False,
         threads=options.threads,
         random_seed=options.seed,
         relative_gap_tolerance=float(options.gap),
         absolute_gap_tolerance=0.0,
         time_limit=None if time_limit is None else datetime.timedelta(seconds=time_limit),
-        node_limit=None if options.work_limit is None else int(min(options.work_limit, 2**62)),
+        node_limit=None if options.work_limit is None else math.ceil(min(options.work_limit, 2**62)),
     )
 
 
@@ -159,6 +181,7 @@ def _listener(model: LinearModel, variables: list[Any], observer: Observer) -> A
 
 def _outcome(
     model: LinearModel,
+    options: SolveOptions,
     result: Any,
     variables: list[Any],
     scale: float,
@@ -177,7 +200,7 @@ def _outcome(
         claimed = float(result.termination.objective_bounds.dual_bound) / scale
         bound = claimed if np.isfinite(claimed) and abs(claimed) < 1e20 / scale else None
     return Outcome(
-        termination=termination,
+        termination=settled(termination, objective, bound, options.gap),
         raw_status=str(result.termination.reason) + f" {result.termination.detail}".rstrip(),
         point=point,
         objective=objective,
