@@ -41,6 +41,22 @@ def test_json_is_one_object_with_the_promised_fields() -> None:
     assert "equal-share" in run(*GENERATED, "--policy", "equal-share")
 
 
+def test_the_objective_can_be_the_speed_up() -> None:
+    small = [
+        "--trace",
+        "generated",
+        "--jobs",
+        "generated",
+        "--machine-nodes",
+        "60",
+        "--days",
+        "0.6",
+        "--json",
+    ]
+    told = [json.loads(run(*small, "--objective", value)) for value in ("throughput", "speedup")]
+    assert told[0]["output"] != told[1]["output"] and told[0]["events"] == told[1]["events"]
+
+
 def test_the_log_ends_with_the_record_the_report_is_made_of(tmp_path: Path) -> None:
     log, page = tmp_path / "run.jsonl", tmp_path / "page.html"
     told = json.loads(run(*GENERATED, "--policy", "equal-share", "--log", str(log), "--json"))

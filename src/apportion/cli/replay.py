@@ -19,6 +19,7 @@ __all__ = ["command"]
 _POLICIES = (
     "freetrain",
     "freetrain-published",
+    "freetrain-literal",
     "equal-share",
     "equal-share-published",
     "greedy",
@@ -64,6 +65,13 @@ _CHECKPOINT_S = 30.0
     multiple=True,
     type=click.Choice(_POLICIES),
     help="Replay this policy too, for the report; repeatable.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["throughput", "speedup"]),
+    default="throughput",
+    show_default=True,
+    help="What the freetrain policies maximise: samples per second, or speed-up on one node.",
 )
 @click.option(
     "--start-s", type=float, help="Default: the first submission if the trace covers it, else its begin."
@@ -146,8 +154,11 @@ def _inputs(given: dict[str, Any]) -> Any:
         start_s = first if trace.first_s <= first < (trace.last_s if end_s is None else end_s) else None
     changes = node_changes(trace, given["nodes"], start_s, end_s)
 
+    shown = jobs.believing(jobs.speedups()) if given["objective"] == "speedup" else jobs
+
     def make(name: str, observers: tuple[Any, ...]) -> Replay:
-        return Replay(changes, jobs, policy(name, given["horizon_s"]), given["trainers"], observers)
+        told = shown if name.startswith("freetrain") else jobs
+        return Replay(changes, told, policy(name, given["horizon_s"]), given["trainers"], observers)
 
     return make
 

@@ -21,6 +21,12 @@ def _adaptive(horizon_s: float) -> Policy:
     return Adaptive()
 
 
+def _literal(horizon_s: float) -> Policy:
+    from apportion.policies.literal import FreeTrainLiteral
+
+    return FreeTrainLiteral(horizon_s)
+
+
 def _malletrain(horizon_s: float) -> Policy:
     from apportion.policies.malletrain import MalleTrain
 
@@ -31,6 +37,7 @@ POLICIES: Mapping[str, Callable[[float], Policy]] = MappingProxyType(
     {
         "freetrain": FreeTrain,
         "freetrain-published": FreeTrainPublished,
+        "freetrain-literal": _literal,
         "equal-share": lambda _: EqualShare(),
         "equal-share-published": lambda _: EqualShare(as_published=True),
         "greedy": lambda _: Greedy(),

@@ -63,6 +63,11 @@ class Workload:
         """Return the same jobs, submitted again and again."""
         return replace(self, endless=True)
 
+    def speedups(self) -> NDArray[np.float64]:
+        """Return float64 [curves, counts]: rates divided by the least positive rate, that on one node."""
+        unit = np.where(self.rates > 0, self.rates, np.inf).min(axis=1, keepdims=True)
+        return self.rates / np.where(np.isfinite(unit), unit, 1.0)
+
     def believing(self, believed: NDArray[np.float64]) -> Workload:
         """Return the same jobs with other rates shown to the policy.
 
