@@ -1,4 +1,4 @@
-"""The Pyomo model says what the linear model says, and other interfaces than the usual one work through it."""
+"""The Pyomo model says what the linear model says, and more than one interface works through it."""
 
 from __future__ import annotations
 
