@@ -116,7 +116,7 @@ class _Builder:
         self._fields: dict[type[Any], tuple[msgspec.structs.FieldInfo, ...]] = {}
 
     def build(self, expected: Any, value: Any) -> Any:
-        """Return a Struct, a tuple of them, or the value itself; absent required fields become ``None``."""
+        """Return a Struct, a tuple or dict of them, or the value itself; absent required fields become ``None``."""
         if isinstance(expected, type) and issubclass(expected, msgspec.Struct) and isinstance(value, dict):
             if expected not in self._fields:
                 self._fields[expected] = msgspec.structs.fields(expected)
@@ -130,6 +130,9 @@ class _Builder:
         if get_origin(expected) is tuple and isinstance(value, list):
             member = get_args(expected)[0]
             return tuple([self.build(member, item) for item in value])
+        if get_origin(expected) is dict and isinstance(value, dict):
+            member = get_args(expected)[1]
+            return {name: self.build(member, item) for name, item in value.items()}
         return value
 
 

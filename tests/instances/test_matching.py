@@ -91,7 +91,7 @@ def test_shares_of_time_finish_when_the_last_job_does() -> None:
         ({"jobs": [{"id": "a", "on": {"k80": {"time_s": 1.0}}}]}, "$.jobs[0].on.k80"),
         ({"jobs": [{"id": "a", "on": {"v100": {"cost": 1.0}}}]}, "$.jobs[0].on.v100.time_s"),
         ({"jobs": [{"id": "a", "on": {"v100": {"time_s": -1.0}}}]}, "$.jobs[0].on.v100.time_s"),
-        ({"jobs": [{"id": "a", "on": {"v100": {"time_s": 1.0, "gpus": 9}}}]}, "$.jobs[0].on.v100"),
+        ({"jobs": [{"id": "a", "on": {"v100": {"time_s": 1.0, "gpus": 9}}}]}, "$.jobs[0].on.v100.gpus"),
         ({"jobs": [{"id": "a", "required": False, "on": {}}]}, "$.jobs[0].required"),
         ({"objective": "cost", "divisible": True}, "$.divisible"),
     ],
