@@ -1,4 +1,4 @@
-"""The published node-level MILP itself, solved by a general solver at every event, as in the authors' replayer.
+"""The published node-level MILP itself, solved by a general solver at every event.
 
 Slow: for small machines, and for checking `apportion.policies.freetrain.FreeTrainPublished`, which reaches
 the same optima by count.
@@ -7,6 +7,7 @@ the same optima by count.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,10 +71,11 @@ class FreeTrainLiteral:
             time_limit=self.time_limit_s,
             formulation="by_node_published",
         )
-        if solution.termination is not Termination.OPTIMAL or solution.plan is None:
+        plan: Any = solution.plan
+        if solution.termination is not Termination.OPTIMAL or plan is None:
             return Plan(view.holder)
         place = {str(node): position for position, node in enumerate(view.nodes.tolist())}
         holder = np.full(view.nodes.size, FREE, dtype=np.int64)
-        for job, nodes in solution.plan["allocation"].items():
+        for job, nodes in plan["allocation"].items():
             holder[np.array([place[node] for node in nodes], dtype=np.int64)] = int(job[1:])
         return Plan(holder)

@@ -108,7 +108,14 @@ def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]], title: st
         drawn.append(
             f'<div class="row"><b>{escape(name)}</b><div class="bar">{pieces}</div><span>{told}</span></div>'
         )
-    return f"<figure><figcaption>{escape(title)}</figcaption>{''.join(drawn)}{_note(note)}</figure>"
+    kinds = {part: colour for _, parts in rows for part, _, colour in parts}
+    legend = "".join(
+        f'<span><i style="background:{colour}"></i>{escape(part)}</span>' for part, colour in kinds.items()
+    )
+    return (
+        f'<figure><figcaption>{escape(title)}</figcaption><div class="legend">{legend}</div>'
+        f"{''.join(drawn)}{_note(note)}</figure>"
+    )
 
 
 def _figure(

@@ -23,8 +23,9 @@ body{margin:0 auto;max-width:62rem;padding:1.2rem 1rem 3rem;background:var(--pap
  font:16px/1.45 system-ui,"DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:.2rem 0}p{margin:.4rem 0}.lead{color:var(--soft)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}
-th,td{padding:.3rem .7rem;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap}
-th:first-child{text-align:left;font-weight:600;white-space:normal;min-width:8.5rem}
+th,td{padding:.3rem clamp(.3rem,1.2%,.7rem);font-size:.92rem;
+ border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap}
+th:first-child{text-align:left;font-weight:600;white-space:normal;min-width:6.2rem}
 figure{margin:1.8rem 0}figcaption{font-weight:600;margin-bottom:.3rem}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.85rem;margin-bottom:.6rem}
 .legend i{display:inline-block;width:.9em;height:.9em;margin-right:.35em;vertical-align:-.1em;
@@ -65,10 +66,11 @@ def report_page(records: Sequence[RunRecord]) -> str:
         _completions(records),
     ]
     if records[0].jobs is not None:
+        started = [at for at in records[0].jobs.started_h if at is not None]
         parts.append(
             gantt(
-                records[0].jobs.started_h,
-                records[0].jobs.completed_h,
+                started,
+                records[0].jobs.completed_h[: len(started)],
                 first.span_h,
                 f"Jobs from admission to completion, {first.policy}",
                 "One line per job, first submitted on top. A job runs on the nodes it has at the time, "

@@ -10,7 +10,7 @@ __all__ = ["cells", "heads", "table"]
 
 _HEADS = (
     "policy",
-    "makespan h",
+    "makespan h, or jobs",
     "efficiency",
     "eq. nodes",
     "lost to pre-emption",
