@@ -28,6 +28,8 @@ __all__ = ["Child", "solve"]
 
 _GRACE = 0.08
 """Seconds a child may take to hand over a result it has when the limit is reached."""
+_LAST = 0.04
+"""Seconds after the grace at which a child is killed by a timer, should this thread be stuck with it."""
 _HEADROOM = 0.05
 """Seconds taken off the child's own limit, so that it usually ends by itself."""
 
@@ -74,8 +76,10 @@ class Child:
         best.begin_with(start)
         if not self._lock.acquire(timeout=-1.0 if options.time_limit is None else options.time_limit):
             return best.outcome(Termination.TIME_LIMIT, "the child process was busy")
+        last = None if deadline is None else deadline + _GRACE + _LAST
         try:
-            return self._solve(best, entry, model, options, start, extra, deadline)
+            with self._process.ended_at(last) as struck:
+                return self._solve(best, entry, model, options, start, extra, deadline, struck)
         except BaseException as error:
             if best.raised is None and isinstance(error, ApportionError):
                 raise  # the backend is done and the child as good as before
@@ -95,6 +99,7 @@ class Child:
         start: NDArray[np.float64] | None,
         extra: tuple[Any, ...],
         deadline: float | None,
+        struck: threading.Event,
     ) -> Outcome:
         fresh = self.pid is None
         while True:
@@ -118,6 +123,8 @@ class Child:
                 if best.raised is not None:
                     raise
                 end = self._process.epitaph()
+                if struck.is_set():
+                    return best.outcome(Termination.TIME_LIMIT, "ended at the deadline, deaf")
                 if begun or fresh:
                     return best.outcome(*end)
                 fresh = True  # it had died since the last call: once more, with a new one

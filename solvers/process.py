@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from apportion.outcome import Termination
@@ -38,6 +41,7 @@ class Process:
         self._lifeline: int | None = None
         self._asked: set[str] = set()
         self._loaded: set[str] = set()
+        self._oom_kills: int | None = None
 
     @property
     def pid(self) -> int | None:
@@ -49,7 +53,7 @@ class Process:
         """End it and forget it."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            _reap(self._process)
         for connection in (self._jobs, self._answers):
             if connection is not None:
                 connection.close()
@@ -57,6 +61,31 @@ class Process:
             os.close(self._lifeline)
         self._process = self._jobs = self._answers = self._lifeline = None
         self._asked, self._loaded = set(), set()
+
+    @contextmanager
+    def ended_at(self, deadline: float | None) -> Iterator[threading.Event]:
+        """Kill it if the block is not over at a time; the event says whether that happened.
+
+        A process that is stopped, or busy swapping, neither reads its pipe nor finishes a message it began:
+        nothing but its end releases who waits for that.
+        """
+        struck = threading.Event()
+        if deadline is None:
+            yield struck
+            return
+
+        def strike() -> None:
+            if (process := self._process) is not None:
+                struck.set()
+                process.kill()
+
+        timer = threading.Timer(max(deadline - time.perf_counter(), 0.0), strike)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield struck
+        finally:
+            timer.cancel()
 
     def loaded(self, entry: str, deadline: float | None) -> bool:
         """Start it if need be and wait until it has imported a backend; False if that takes too long.
@@ -115,10 +144,18 @@ class Process:
         if -code == signal.SIGABRT and self._memory_bytes:
             # how native code ends when an allocation fails
             return Termination.MEMORY_LIMIT, f"the child process ended by {name}{limited}"
+        oom_kills = _oom_kills()
+        if (
+            -code == signal.SIGKILL
+            and None not in (oom_kills, self._oom_kills)
+            and oom_kills != self._oom_kills
+        ):
+            return Termination.MEMORY_LIMIT, f"the kernel ended the child process for its memory{limited}"
         killed = " (killed, or out of memory)" if -code == signal.SIGKILL else ""
         return Termination.ERROR, f"the child process ended by {name}{killed}{limited}"
 
     def _spawn(self) -> None:
+        self._oom_kills = _oom_kills()
         jobs_read, jobs_write = os.pipe()
         answers_read, answers_write = os.pipe()
         life_read, life_write = os.pipe()
@@ -139,3 +176,20 @@ class Process:
         finally:
             for theirs in (jobs_read, answers_write, life_read):
                 os.close(theirs)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a killed process; one with much memory to give back is left to a thread."""
+    try:
+        process.wait(timeout=0.02)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=process.wait, daemon=True).start()
+
+
+def _oom_kills() -> int | None:
+    """Return how many processes this kernel ended for want of memory; ``None`` where it does not say."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return None

@@ -122,6 +122,21 @@ def test_killed_between_two_calls(child: Child) -> None:
     warm(child, BACKENDS[0])
 
 
+@pytest.mark.parametrize("columns", [3, 20_000], ids=["small", "more than a pipe holds"])
+def test_a_stopped_child_does_not_delay_the_answer(child: Child, columns: int) -> None:
+    """It reads nothing: handing over a large model used to wait for it for ever."""
+    child.solve(HIGHS, small(), SolveOptions(time_limit=20.0), None)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    model = hard_knapsack(columns=columns)
+    began = time.perf_counter()
+    outcome = child.solve(HIGHS, model, SolveOptions(time_limit=0.3), np.zeros(columns))
+    assert time.perf_counter() - began < 0.3 + LATE
+    assert outcome.termination is Termination.TIME_LIMIT
+    assert outcome.objective == 0.0
+    assert child.solve(HIGHS, small(), SolveOptions(time_limit=20.0), None).termination is Termination.OPTIMAL
+
+
 def test_memory_runs_out() -> None:
     child = Child(memory_bytes=2**30)
     try:
