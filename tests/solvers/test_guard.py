@@ -17,11 +17,11 @@ from {first}
 from {second}
 from apportion.options import SolveOptions
 from apportion.solvers import cp_sat, highs, scip
-from tests.solvers.conformance import knapsack
-model = knapsack()
+from tests.solvers.conformance import small
+model = small()
 for backend in (highs, cp_sat, scip):
     outcome = backend.solve(model, SolveOptions(), None)
-    assert outcome.objective == 5.0, (backend.__name__, outcome)
+    assert outcome.objective == 9.0, (backend.__name__, outcome)
 """
 
 
