@@ -46,7 +46,12 @@ def solve(
         return outcome
     from apportion.solvers.multiknapsack import engine as several
 
-    return several.solve(model, options, start)
+    outcome = several.solve(model, options, start)
+    if preferred is None or outcome.point is None:
+        return outcome
+    from apportion.solvers.multiknapsack.least_change import least_change
+
+    return replace(outcome, point=least_change(model, outcome.point.astype(np.int64), preferred))
 
 
 def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:

@@ -127,3 +127,16 @@ def answer_of_arrays(solution: apportion.Solution) -> tuple[object, ...]:
     assert solution.plan is not None
     assert solution.termination is not Termination.TIME_LIMIT
     return (tuple(solution.plan.tolist()), solution.objective, solution.bound)
+
+
+def test_with_several_capacities_an_option_of_equal_value_is_not_changed_for_nothing() -> None:
+    left = apportion.KnapsackOption("left", 5.0, {"a": 1})
+    right = apportion.KnapsackOption("right", 5.0, {"b": 1})
+    jobs = tuple(
+        apportion.KnapsackJob(
+            id=f"j{i}", options=(left, right), required=True, current=("left", "right")[i % 2]
+        )
+        for i in range(6)
+    )
+    instance = apportion.MultipleChoiceKnapsackInstance("1", "maximize", {"a": 4, "b": 4}, jobs)
+    assert apportion.solve(instance).plan == {"choice": {job.id: job.current for job in jobs}}
