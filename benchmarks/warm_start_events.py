@@ -1,15 +1,15 @@
 """A thousand consecutive events of an idle-node trace: solved cold, and warm from the event before.
 
-At every event the nodes idle then are shared anew among the same jobs; each job holds what it was given at the
-event before, less the nodes that left. Each instance is solved twice, without and with ``warm_start``; the
-answers must agree. The MILP runs on fewer events, because it is slower.
+At every event the nodes idle then are shared anew among the same jobs; each job holds what it was given at
+the event before, less the nodes that left. Each instance is solved twice, without and with ``warm_start``;
+the answers must agree. The MILP runs on fewer events, because it is slower.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
@@ -22,8 +22,10 @@ from apportion.simulation.snapshot import snapshot_from_files
 from benchmarks.timing import provenance
 
 
-def events(folder: Path, first_row: int, count: int, trainers: int) -> Iterator[GapFillingInstance]:
-    """Yield the instance of every event; the plan of each is sent back in to shape the next."""
+def events(
+    folder: Path, first_row: int, count: int, trainers: int
+) -> Generator[GapFillingInstance, dict[str, list[str]], None]:
+    """Yield the instance of every event; its plan is sent back in and shapes the next."""
     trace = read_idle_trace(folder / "summit_idle_intervals.npz")
     instants = np.asarray(trace.event_s)[first_row : first_row + count]
     first = snapshot_from_files(
@@ -43,11 +45,12 @@ def events(folder: Path, first_row: int, count: int, trainers: int) -> Iterator[
             )
             for job in first.jobs
         )
-        instance = msgspec.structs.replace(first, nodes=nodes, jobs=jobs, name=f"event at {instant:g} s")
-        plan = yield instance
+        plan = yield msgspec.structs.replace(first, nodes=nodes, jobs=jobs, name=f"event at {instant:g} s")
 
 
-def compare(folder: Path, first_row: int, count: int, trainers: int, backend: str) -> tuple[float, float, int]:
+def compare(
+    folder: Path, first_row: int, count: int, trainers: int, backend: str
+) -> tuple[float, float, int]:
     """Return the summed seconds of cold and of warm calls, and how many events had a warm start to use."""
     stream = events(folder, first_row, count, trainers)
     cold_seconds = warm_seconds = 0.0

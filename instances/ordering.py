@@ -15,10 +15,10 @@ def in_id_order(instance: Instance) -> Instance:
 
     The order of nodes and of current nodes is kept: it is the site's own, and means something.
     """
-    jobs = tuple(sorted(instance.jobs, key=lambda job: job.id))
     if isinstance(instance, MultipleChoiceKnapsackInstance):
-        jobs = tuple(_menu_in_order(job) for job in jobs)
-    return msgspec.structs.replace(instance, jobs=jobs)
+        menus = tuple(_menu_in_order(job) for job in instance.jobs)
+        return msgspec.structs.replace(instance, jobs=tuple(sorted(menus, key=lambda job: job.id)))
+    return msgspec.structs.replace(instance, jobs=tuple(sorted(instance.jobs, key=lambda job: job.id)))
 
 
 def _menu_in_order(job: KnapsackJob) -> KnapsackJob:

@@ -192,7 +192,9 @@ def test_auto_says_why_it_chose() -> None:
 
 @given(gap_filling_instances(), gap_filling_instances())
 @settings(max_examples=100)
-def test_any_earlier_answer_is_a_harmless_warm_start(now: GapFillingInstance, then: GapFillingInstance) -> None:
+def test_any_earlier_answer_is_a_harmless_warm_start(
+    now: GapFillingInstance, then: GapFillingInstance
+) -> None:
     """A plan of another machine state is repaired or dropped; the optimum stays the same."""
     from apportion import stored
 

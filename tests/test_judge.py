@@ -84,6 +84,10 @@ def test_every_termination_is_handled_with_and_without_a_plan(termination: Termi
 
 def test_a_claim_by_multipliers_is_the_verified_bound_or_a_claim() -> None:
     equal = weigh(claimed_source="multipliers", verified_bound=10.0 + 1e-12)
-    assert (equal.bound, equal.source, equal.termination) == (10.0 + 1e-12, "multipliers", Termination.OPTIMAL)
+    assert (equal.bound, equal.source, equal.termination) == (
+        10.0 + 1e-12,
+        "multipliers",
+        Termination.OPTIMAL,
+    )
     beyond = weigh(claimed_source="multipliers", verified_bound=12.0)
     assert (beyond.bound, beyond.source, beyond.termination) == (10.0, "solver", Termination.OPTIMAL)

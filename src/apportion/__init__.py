@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from apportion.errors import InvalidInstance as InvalidInstance
     from apportion.errors import InvalidOption as InvalidOption
     from apportion.errors import NoPlan as NoPlan
-    from apportion.explanation import explain as explain
-    from apportion.explanation import what_if as what_if
+    from apportion.explanation.explain import explain as explain
+    from apportion.explanation.what_if import what_if as what_if
     from apportion.instances import GapFillingInstance as GapFillingInstance
     from apportion.instances import GapFillingJob as GapFillingJob
     from apportion.instances import KnapsackJob as KnapsackJob
@@ -57,11 +57,11 @@ _HOME = {
     "Solution": "apportion.solution",
     "Termination": "apportion.outcome",
     "check": "apportion.api",
-    "explain": "apportion.explanation",
+    "explain": "apportion.explanation.explain",
     "read": "apportion.reading",
     "solve": "apportion.api",
     "solve_many": "apportion.batch",
-    "what_if": "apportion.explanation",
+    "what_if": "apportion.explanation.what_if",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]

@@ -19,9 +19,8 @@ from tests.strategies import gap_filling_instances
 @given(gap_filling_instances(max_jobs=3, max_nodes=6, pins=True))
 @settings(max_examples=150)
 def test_by_count_equals_the_published_milp_by_node(instance: GapFillingInstance) -> None:
-    from apportion.solvers.highs import solve as highs
-
     from apportion.options import SolveOptions
+    from apportion.solvers.highs import solve as highs
 
     counted = apportion.solve(instance)
     formulation = GapFillingByNode(instance)
