@@ -2,8 +2,8 @@
 
 ``python benchmarks/gavel_makespan.py [THROUGHPUTS.json]``: jobs drawn from a throughput table (a synthetic
 one without the file), steps for a log-uniform 10^1.5 to 10^4 minutes on the slowest type, a quarter as many
-GPUs of every type as jobs, divided by `CONGESTION`. The bisection is Gavel's (min_total_duration.py, OSDI 2020):
-feasibility programs in T from 100 to 10^6 seconds until 1.05 lo >= hi, here on HiGHS as well.
+GPUs of every type as jobs, divided by `CONGESTION`. The bisection is Gavel's (min_total_duration.py, OSDI
+2020): feasibility programs in T from 100 to 10^6 seconds until 1.05 lo >= hi, here on HiGHS as well.
 """
 
 from __future__ import annotations

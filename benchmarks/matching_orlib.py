@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 import apportion
+from apportion.instances import Instance
 from apportion.models.assignment import Assignment
 
 PEERS = ("highs", "cp-sat", "scip")
 
 
-def problems(folder: Path, format: str, pattern: str) -> Iterator[tuple[str, apportion.MatchingInstance]]:
+def problems(folder: Path, format: str, pattern: str) -> Iterator[tuple[str, Instance]]:
     """Yield every problem of every file of a format."""
     for path in sorted(folder.glob(pattern)):
         index = 0
@@ -67,7 +68,8 @@ def linear(sizes: tuple[int, ...] = (100, 400, 800)) -> None:
             peer.append(time.perf_counter() - began)
         proof = solution.certificate.verified_bound
         print(
-            f"linear {size}: {min(own):.3f} s (matching alone {min(peer):.3f} s), {solution.objective} [{proof}]"
+            f"linear {size}: {min(own):.3f} s (matching alone {min(peer):.3f} s), "
+            f"{solution.objective} [{proof}]"
         )
 
 

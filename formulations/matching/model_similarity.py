@@ -2,8 +2,8 @@
 
 After Thanapol et al., "Scheduling Deep Learning Training in GPU Cluster Using the Model-Similarity-Based
 Policy" (ACIIDS 2023), whose full text is not public: the prediction is ours (see
-``estimation/similarity.py``), and instead of giving each job in turn the best free architecture, the predicted
-times go into the exact makespan.
+``estimation/similarity.py``), and instead of giving each job in turn the best free architecture, the
+predicted times go into the exact makespan.
 
 Three levels of information, one call: for every job a measured time where there is one, else its measured
 time on any architecture scaled by predicted relative speeds, else its work at the predicted speed alone.

@@ -1,0 +1,1 @@
+"""The model-similarity policy on measured throughputs: what it does to the makespan."""

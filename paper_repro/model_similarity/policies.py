@@ -1,0 +1,107 @@
+"""The policies compared: each turns believed times into a schedule, which then runs with the true ones."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+import apportion
+from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
+from apportion.models.packing import pack
+
+__all__ = ["POLICIES", "first_come", "greedy", "makespan_lp", "planned"]
+
+Times = NDArray[np.float64]
+Gangs = NDArray[np.int64]
+
+
+def first_come(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+    """Run jobs in order of arrival on whatever pool can start them first, all architectures alike."""
+    return _in_order(np.zeros_like(believed), true, gangs, pools)
+
+
+def greedy(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+    """Run jobs in order of arrival, each on the free architecture believed to be quickest for it."""
+    return _in_order(believed, true, gangs, pools)
+
+
+def _in_order(preference: Times, true: Times, gangs: Gangs, pools: Gangs) -> float:
+    free = pools.copy()
+    running: list[tuple[float, int, int]] = []
+    now = last = 0.0
+    for job in range(true.shape[0]):
+        while not (free >= gangs[job]).any():
+            now, pool, held = heapq.heappop(running)
+            free[pool] += held
+        fits = np.flatnonzero(free >= gangs[job])
+        chosen = int(fits[np.argmin(preference[job, fits])])
+        end = now + float(true[job, chosen])
+        free[chosen] -= gangs[job]
+        heapq.heappush(running, (end, chosen, int(gangs[job])))
+        last = max(last, end)
+    return last
+
+
+def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+    """Give the believed times to the makespan solver and run its assignment, longest believed first."""
+    solution = apportion.solve(_instance(believed, gangs, pools), time_limit=seconds)
+    chosen = solution.require()["assignment"]
+    on = np.array([int(chosen[f"j{job}"]) for job in range(true.shape[0])])
+    return max(
+        _run(believed[on == pool, pool], true[on == pool, pool], gangs[on == pool], int(pools[pool]))
+        for pool in range(pools.size)
+    )
+
+
+def _run(believed: Times, true: Times, gangs: Gangs, count: int) -> float:
+    """Return when a pool is done if jobs start in the planned order but take their true times."""
+    starts = pack(believed, gangs, count)[1]
+    order = np.lexsort((-believed, starts))
+    free = [0.0] * count
+    last = 0.0
+    for job in order.tolist():
+        held = [heapq.heappop(free) for _ in range(int(gangs[job]))]
+        end = held[-1] + float(true[job])
+        for _ in held:
+            heapq.heappush(free, end)
+        last = max(last, end)
+    return last
+
+
+def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+    """Return the makespan of Gavel's linear program: true times, jobs moved between architectures at will."""
+    solution = apportion.solve(_instance(true, gangs, pools, divisible=True))
+    assert solution.objective is not None
+    return solution.objective
+
+
+def _instance(times: Times, gangs: Gangs, pools: Gangs, divisible: bool = False) -> MatchingInstance:
+    jobs = tuple(
+        MatchingJob(
+            f"j{job}",
+            {
+                str(pool): MatchingEntry(time_s=float(times[job, pool]), gpus=int(gangs[job]))
+                for pool in range(pools.size)
+                if gangs[job] <= pools[pool]
+            },
+        )
+        for job in range(times.shape[0])
+    )
+    machines = tuple(MatchingMachine(str(pool), count=int(count)) for pool, count in enumerate(pools))
+    return MatchingInstance("1", "makespan", machines, jobs, divisible=divisible)
+
+
+POLICIES: tuple[tuple[str, Callable[[Times, Times, Gangs, Gangs, float], float], str], ...] = (
+    ("first come, first served", first_come, "none"),
+    ("architecture-agnostic plan", planned, "agnostic"),
+    ("greedy by predicted speed", greedy, "predicted"),
+    ("greedy by true speed", greedy, "true"),
+    ("similarity plan", planned, "predicted"),
+    ("cautious similarity plan", planned, "cautious"),
+    ("oracle plan", planned, "true"),
+    ("Gavel's makespan program", makespan_lp, "true"),
+)
+"""Name, policy, and which times it believes."""
