@@ -22,7 +22,7 @@ _TERMS_PER_LINE = 6
 _OBJECTIVE = "%objective"
 """Name of the objective: no name that `legal` returns."""
 _NOTHING = "%nothing"
-"""Name of the one column, fixed at 0, of a model that has none: the LP format has no empty row."""
+"""Name of the one column, fixed at 0, of a model that has none: LP has no empty rows, MPS readers drop them."""
 _FAR = "-1e30"
 """The side of a row that binds nothing: readers take 1e20 and beyond for infinite."""
 _RESERVED = frozenset(
@@ -206,7 +206,7 @@ def _mps_columns(model: LinearModel, columns: list[str], rows: list[str]) -> lis
         lines += [f" {name} {row} {value!r}" for row, value in entries]
     if inside:
         lines.append(" MARKER 'MARKER' 'INTEND'")
-    return lines
+    return lines or [f" {_NOTHING} {_OBJECTIVE} 0"]
 
 
 def _mps_bounds(model: LinearModel, columns: list[str]) -> list[str]:
@@ -217,4 +217,4 @@ def _mps_bounds(model: LinearModel, columns: list[str]) -> list[str]:
             continue
         lines.append(f" LO BND {name} {low!r}" if math.isfinite(low) else f" MI BND {name}")
         lines.append(f" UP BND {name} {high!r}" if math.isfinite(high) else f" PL BND {name}")
-    return lines
+    return lines or [f" FX BND {_NOTHING} 0"]

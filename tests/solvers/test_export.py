@@ -107,6 +107,14 @@ def test_every_text_is_readable(target: str, model: LinearModel, tmp_path: Path)
     assert names == (model.column_names() or names[:1])
 
 
+@pytest.mark.parametrize("target", WRITERS)
+@pytest.mark.parametrize(("side", "status"), [(1, "kOptimal"), (-1, "kInfeasible")])
+def test_rows_without_columns_still_count(target: str, side: float, status: str, tmp_path: Path) -> None:
+    native = read_back(without_columns(min(side, 0) - 1, side), target, tmp_path)
+    native.run()
+    assert native.getModelStatus() == getattr(highspy.HighsModelStatus, status)
+
+
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_names_come_back(name: str) -> None:
     assert readable(legal(name)) == name
