@@ -116,7 +116,7 @@ class _Builder:
         self._fields: dict[type[Any], tuple[msgspec.structs.FieldInfo, ...]] = {}
 
     def build(self, expected: Any, value: Any) -> Any:
-        """Return a Struct, a tuple or dict of them, or the value itself; absent required ones are ``None``."""
+        """Return a Struct, a tuple or dict of them, or the value itself; absent ones are ``None``."""
         if isinstance(expected, type) and issubclass(expected, msgspec.Struct) and isinstance(value, dict):
             if expected not in self._fields:
                 self._fields[expected] = msgspec.structs.fields(expected)
