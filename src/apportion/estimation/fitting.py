@@ -1,0 +1,174 @@
+"""From a file of measured steps to a fitted model of T(k, g), judged on rows that were held out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import InvalidOption
+from apportion.estimation.layer_throughput import SynchronisationLaw
+from apportion.estimation.measured_steps import LayerShares, MeasuredSteps
+from apportion.estimation.throughput_fit import Goodness, Steps, ThroughputFit, fit_throughput, goodness
+
+__all__ = ["FittedModel", "fit", "held_out_rows", "parse_hold_out"]
+
+_FIELDS = ("depth", "gpus", "nodes", "batch")
+_COMPARE: Mapping[str, Any] = MappingProxyType(
+    {">": np.greater, "<": np.less, ">=": np.greater_equal, "<=": np.less_equal}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedModel:
+    """A fit and what it was made from.
+
+    Attributes
+    ----------
+    fit
+        Parameters, standard errors, and errors on the rows fitted to.
+    held_out
+        Errors on the rows held out, ``None`` without any.
+    work_share
+        What u(k) is: a column of the layer file, or ``"layers"`` for 1 - k / L.
+    parameter_share
+        What rho(k) is: likewise.
+    layers
+        L.
+    unusable
+        Columns of the layer file with values outside 0..1, not used.
+    steps
+        All rows, with their shares.
+    """
+
+    fit: ThroughputFit
+    held_out: Goodness | None
+    work_share: str
+    parameter_share: str
+    layers: int
+    unusable: tuple[str, ...]
+    steps: Steps
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as it is written to a model file."""
+        train, held = self.fit.train, self.held_out
+        return {
+            "kind": "layer_throughput",
+            "schema_version": "1",
+            "mape_train": train.mape,
+            "mape_held_out": None if held is None else held.mape,
+            "rmsle_train": train.rmsle,
+            "rmsle_held_out": None if held is None else held.rmsle,
+            "rows_train": train.rows,
+            "rows_held_out": 0 if held is None else held.rows,
+            "outliers_train": train.outliers,
+            "parameters": self.fit.model.as_json(),
+            "standard_errors": dict(self.fit.standard_error),
+            "work_share": self.work_share,
+            "parameter_share": self.parameter_share,
+            "layers": self.layers,
+            "unusable_columns": list(self.unusable),
+        }
+
+
+def parse_hold_out(text: str) -> tuple[str, str, tuple[float, ...]]:
+    """Parse ``depth=16,24`` or ``gpus>6`` into field, relation and values.
+
+    Raises
+    ------
+    InvalidOption
+        If it is neither.
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|=|>|<)\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*", text)
+    if match and match[1] in _FIELDS:
+        values = [number.strip() for number in match[3].split(",")]
+        if all(re.fullmatch(r"\d+(\.\d+)?", value) for value in values) and (
+            match[2] == "=" or len(values) == 1
+        ):
+            return match[1], match[2], tuple(float(value) for value in values)
+    raise InvalidOption(
+        f"hold out as depth=16,24 or gpus>6, with one of {', '.join(_FIELDS)}; not {text[:60]!r}"
+    )
+
+
+def held_out_rows(steps: MeasuredSteps, hold_out: str) -> NDArray[np.bool_]:
+    """Return which rows a hold-out names; see `parse_hold_out`."""
+    field, relation, values = parse_hold_out(hold_out)
+    column = {
+        "depth": steps.depth,
+        "gpus": steps.gpus,
+        "nodes": steps.nodes,
+        "batch": steps.local_batch,
+    }[field]
+    if relation == "=":
+        return np.isin(column, values)
+    return np.asarray(_COMPARE[relation](column, values[0]), dtype=np.bool_)
+
+
+def fit(
+    measured: MeasuredSteps,
+    layers: LayerShares | None = None,
+    hold_out: str | None = None,
+    law: SynchronisationLaw = "ring",
+) -> FittedModel:
+    """Fit T(k, g); what u(k) is, is decided by the rows fitted to, never by those held out.
+
+    Parameters
+    ----------
+    measured
+        The rows.
+    layers
+        What remains unfrozen at every depth; without it every layer counts alike, of as many layers as
+        leave a tenth unfrozen at the deepest row.
+    hold_out
+        Rows to judge by, as ``depth=16,24`` or ``gpus>6``.
+    law
+        How synchronisation grows with the GPUs.
+
+    Raises
+    ------
+    InvalidOption
+        If nothing is left to fit to or to judge by, or a row is deeper than there are layers.
+    """
+    held = np.zeros(measured.depth.size, np.bool_) if hold_out is None else held_out_rows(measured, hold_out)
+    if hold_out is not None and (held.all() or not held.any()):
+        raise InvalidOption(f"{hold_out!r} holds out {'every' if held.all() else 'no'} row")
+    deepest = int(measured.depth.max())
+    count = layers.layers if layers is not None else max(round(deepest / 0.9), deepest + 1)
+    if deepest > count:
+        raise InvalidOption(f"a row has {deepest} frozen layers; the layer file has {count}")
+    by_layers = 1.0 - measured.depth / count
+    shares = {} if layers is None else {name: layers.at(name, measured.depth) for name in layers.shares}
+    rho_name = "param_frac_unfrozen" if "param_frac_unfrozen" in shares else "layers"
+    rho = shares.get(rho_name, by_layers)
+    best: tuple[str, Steps, ThroughputFit] | None = None
+    for name, work in {"layers": by_layers, **shares}.items():
+        if name == "param_frac_unfrozen":
+            continue
+        steps = Steps(
+            measured.gpus.astype(np.float64),
+            measured.nodes.astype(np.float64),
+            measured.local_batch,
+            measured.seconds,
+            work,
+            rho,
+        )
+        found = fit_throughput(steps.where(~held), law)
+        if best is None or found.loss < best[2].loss:
+            best = (name, steps, found)
+    assert best is not None
+    name, steps, found = best
+    return FittedModel(
+        fit=found,
+        held_out=goodness(found.model, steps.where(held)) if held.any() else None,
+        work_share=name,
+        parameter_share=rho_name,
+        layers=count,
+        unusable=() if layers is None else layers.unusable,
+        steps=steps,
+    )

@@ -1,0 +1,165 @@
+"""What freezing a prefix costs in learning: the frozen penalty from per-layer gradient statistics.
+
+One SGD step at learning rate e on a loss of curvature h gains e S - e^2 h (S + V / B) / 2, with S the squared
+norm of the gradient and V the trace of its covariance over the layers that are trained. At the best e it
+gains S^2 / (2 h (S + V / B)). Freezing the first k of L layers leaves S_u and V_u, hence the share
+
+    psi(k) = [S_u^2 / (S_u + V_u / B)] / [S^2 / (S + V / B)],      penalty = theta (1 - psi)
+
+clipped to at most 1 and made non-increasing in k. For nothing frozen and two batch sizes the same expression
+is Pollux's statistical efficiency (OSDI 2021), so that throughput x efficiency x psi generalises its goodput.
+
+psi measures slower progress at one instant, not the accuracy at the end, and is pessimistic about layers that
+have converged; theta scales it (1 as derived, about 0.5 fits what the freezing literature reports).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.errors import InvalidOption
+
+__all__ = ["eligible_depth", "frozen_penalty", "retained_progress", "share_penalty", "statistical_efficiency"]
+
+Floats = NDArray[np.float64]
+
+
+def retained_progress(
+    layer_grad_sqr: ArrayLike, layer_grad_var: ArrayLike, batch_ratio: float = 1.0
+) -> Floats:
+    """Return psi(k) for k = 0..L.
+
+    Parameters
+    ----------
+    layer_grad_sqr
+        float64 [L]: estimates of the squared gradient norm of every layer; negative estimates count as 0.
+    layer_grad_var
+        float64 [L]: variance of the gradient of every layer at the batch it was measured with.
+    batch_ratio
+        The batch asked about over the one measured with: variance falls by it.
+
+    Raises
+    ------
+    InvalidOption
+        If the arrays differ in length or hold what is no number, or `batch_ratio` is not above 0.
+    """
+    square, noise = _layers(layer_grad_sqr), _layers(layer_grad_var)
+    if square.shape != noise.shape or not (np.isfinite(batch_ratio) and batch_ratio > 0):
+        raise InvalidOption("need as many variances as squared norms, and batch_ratio > 0")
+    left, noise_left = _suffix_sums(square), _suffix_sums(noise) / batch_ratio
+    gain = _gain(left, noise_left)
+    psi = gain / gain[0] if gain[0] > 0 else np.zeros(gain.size)
+    psi[0] = 1.0
+    return np.minimum.accumulate(np.minimum(psi, 1.0))
+
+
+def frozen_penalty(
+    layer_grad_sqr: ArrayLike, layer_grad_var: ArrayLike, batch_ratio: float = 1.0, theta: float = 1.0
+) -> Floats:
+    """Return theta (1 - psi(k)) for k = 0..L: from 0 to 1, non-decreasing; see `retained_progress`.
+
+    Raises
+    ------
+    InvalidOption
+        If an argument is out of its range; `theta` is from 0 to 1.
+    """
+    if not 0 <= theta <= 1:
+        raise InvalidOption(f"theta must be from 0 to 1, not {theta}")
+    return theta * (1.0 - retained_progress(layer_grad_sqr, layer_grad_var, batch_ratio))
+
+
+def share_penalty(layer_grad_sqr: ArrayLike, theta: float = 1.0) -> Floats:
+    """Return theta S_{<=k} / S for k = 0..L: the penalty where the learning rate stays as it is.
+
+    Raises
+    ------
+    InvalidOption
+        If an argument is out of its range.
+    """
+    square = _layers(layer_grad_sqr)
+    return frozen_penalty(square, np.zeros(square.size), theta=theta)
+
+
+def statistical_efficiency(grad_sqr: float, grad_var: float, scale: float) -> float:
+    """Return Pollux's efficiency (PGNS + M0) / (PGNS + M) at ``scale = M / M0``.
+
+    Parameters
+    ----------
+    grad_sqr, grad_var
+        Squared norm and variance of the whole gradient at batch M0, not negative.
+    scale
+        The batch over M0, above 0.
+
+    Raises
+    ------
+    InvalidOption
+        If an argument is out of its range.
+    """
+    if grad_sqr < 0 or grad_var < 0 or not scale > 0:
+        raise InvalidOption("need grad_sqr >= 0, grad_var >= 0 and scale > 0")
+    total = grad_var + scale * grad_sqr
+    return 1.0 if total == 0 else (grad_var + grad_sqr) / total
+
+
+def eligible_depth(
+    layer_change: ArrayLike,
+    frozen: int = 0,
+    progress: float = 1.0,
+    percentile: float = 50.0,
+    warm_up: float = 0.1,
+    rate_dropped: bool = False,
+) -> int:
+    """Return how deep a job may be frozen: AutoFreeze's rule (arXiv:2102.01386) with warm-up and reset.
+
+    The longest prefix, from the layers that are frozen already, whose change stays below the percentile of
+    the layers that are still trained.
+
+    Parameters
+    ----------
+    layer_change
+        float64 [L]: relative change of every layer's accumulated gradient norm between two intervals.
+    frozen
+        Layers frozen now.
+    progress
+        Phase of the training, 0 to 1; nothing is frozen before `warm_up`.
+    percentile
+        The median by default.
+    warm_up
+        Share of the training before which nothing is frozen.
+    rate_dropped
+        Whether the learning rate has just dropped: everything is trained again.
+
+    Raises
+    ------
+    InvalidOption
+        If an argument is out of its range.
+    """
+    change = np.asarray(layer_change, dtype=np.float64)
+    if change.ndim != 1 or not 0 <= frozen <= change.size or not 0 <= percentile <= 100:
+        raise InvalidOption("need one change per layer, frozen from 0 to L and percentile from 0 to 100")
+    if progress < warm_up or rate_dropped:
+        return 0
+    trained = change[frozen:]
+    if not trained.size:
+        return frozen
+    moving = trained >= np.percentile(trained, percentile)
+    return frozen + int(np.argmax(moving)) if moving.any() else change.size
+
+
+def _layers(values: ArrayLike) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InvalidOption("per-layer statistics must be one finite number per layer")
+    return np.maximum(array, 0.0)
+
+
+def _suffix_sums(values: Floats) -> Floats:
+    """Return the sums over layers beyond k, for k = 0..L."""
+    return np.concatenate((np.cumsum(values[::-1])[::-1], [0.0]))
+
+
+def _gain(square: Floats, noise: Floats) -> Floats:
+    """Return S^2 / (S + V): S times its share, which neither overflows nor divides by 0."""
+    total = square + noise
+    return square * np.divide(square, total, out=np.zeros(total.size), where=total > 0)

@@ -1,0 +1,277 @@
+"""Fit layer-aware throughput to measured step times by robust least squares.
+
+Residuals are log T - log t, so that every row counts by its relative error; beyond a tenth they count
+linearly (soft L1), so that single noisy rows do not move the fit. Parameters are fitted as logarithms (c and
+gamma as logits), which keeps them positive. What the rows cannot tell is not fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import InvalidOption
+from apportion.estimation.layer_throughput import LAWS, LayerThroughput, SynchronisationLaw
+
+__all__ = ["Goodness", "Steps", "ThroughputFit", "fit_throughput", "goodness"]
+
+Floats = NDArray[np.float64]
+
+_STARTS = 4
+_SCALE = 0.05
+"""Residual, relative, from which on the robust loss bends."""
+_BOUND = 14.0
+"""Largest magnitude of a fitted logarithm: a millisecond's thousandth to days."""
+_UNDETERMINED = 1e-7
+"""Singular value, relative to the largest, below which a direction is not determined."""
+_OUTLYING = 4.0
+"""A row is an outlier beyond this many robust standard deviations, and at least a tenth off."""
+_START: Mapping[str, float] = MappingProxyType(
+    {
+        "forward_s": np.log(0.02),
+        "forward_s_per_sample": np.log(0.005),
+        "backward_s": np.log(0.05),
+        "backward_s_per_sample": np.log(0.005),
+        "node_s": np.log(0.1),
+        "node_growth_s": np.log(0.05),
+        "network_s": np.log(0.15),
+        "network_growth_s": np.log(0.05),
+        "fixed_sync_share": 1.0,
+        "overlap": -2.0,
+        "cache_s_per_sample": np.log(0.001),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Measured optimiser steps, one row each; all arrays are as long.
+
+    Attributes
+    ----------
+    gpus, nodes
+        How many, in all.
+    local_batch
+        Samples per GPU.
+    seconds
+        Measured time of a whole step, above 0.
+    work, parameters
+        u(k) and rho(k) of the row's depth.
+    cached_forward
+        v(k) where the frozen prefix is cached, 0 where it is not; ``None`` if no row is cached.
+    """
+
+    gpus: Floats
+    nodes: Floats
+    local_batch: Floats
+    seconds: Floats
+    work: Floats
+    parameters: Floats
+    cached_forward: Floats | None = None
+
+    def where(self, kept: NDArray[np.bool_]) -> Steps:
+        """Return the rows that are kept."""
+        cached = None if self.cached_forward is None else self.cached_forward[kept]
+        return Steps(
+            self.gpus[kept],
+            self.nodes[kept],
+            self.local_batch[kept],
+            self.seconds[kept],
+            self.work[kept],
+            self.parameters[kept],
+            cached,
+        )
+
+    def predicted(self, model: LayerThroughput) -> Floats:
+        """Return a model's time for every row."""
+        return model.step_time(
+            self.gpus,
+            self.nodes,
+            self.local_batch,
+            self.work,
+            self.parameters,
+            cached_forward=self.cached_forward,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Goodness:
+    """How well a model tells measured steps.
+
+    Attributes
+    ----------
+    rows
+        Number of rows.
+    mape, median_ape
+        Mean and median absolute percentage error.
+    rmsle
+        Root mean squared difference of logarithms.
+    outliers
+        Rows further off than four robust standard deviations and a tenth.
+    """
+
+    rows: int
+    mape: float
+    median_ape: float
+    rmsle: float
+    outliers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThroughputFit:
+    """A fitted model.
+
+    Attributes
+    ----------
+    model
+        Its parameters.
+    standard_error
+        Of every fitted parameter, in its own unit, from the Jacobian at the optimum; ``None`` where the rows
+        do not determine it.
+    train
+        How well it tells the rows it was fitted to.
+    loss
+        The robust loss at the optimum, for comparing models of the same rows.
+    """
+
+    model: LayerThroughput
+    standard_error: Mapping[str, float | None]
+    train: Goodness
+    loss: float
+
+
+def goodness(model: LayerThroughput, steps: Steps) -> Goodness:
+    """Return how well a model tells measured steps.
+
+    Raises
+    ------
+    InvalidOption
+        If there is no row, or a row needs what was not measured.
+    """
+    if not steps.seconds.size:
+        raise InvalidOption("there is no row to judge the fit by")
+    predicted = steps.predicted(model)
+    error = 100.0 * np.abs(predicted / steps.seconds - 1.0)
+    residual = np.log(predicted / steps.seconds)
+    spread = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
+    outlying = np.abs(residual) > max(_OUTLYING * spread, 0.1)
+    return Goodness(
+        rows=int(error.size),
+        mape=float(error.mean()),
+        median_ape=float(np.median(error)),
+        rmsle=float(np.sqrt(np.mean(residual**2))),
+        outliers=int(outlying.sum()),
+    )
+
+
+def fit_throughput(steps: Steps, law: SynchronisationLaw = "ring", seed: int = 0) -> ThroughputFit:
+    """Fit T(k, g) to measured steps, from four starts.
+
+    Parameters
+    ----------
+    steps
+        The rows.
+    law
+        How synchronisation grows with the GPUs.
+    seed
+        Seed of the starts.
+
+    Raises
+    ------
+    InvalidOption
+        If there are fewer rows than parameters to fit, or `law` is unknown.
+    """
+    from scipy.optimize import least_squares
+
+    if law not in LAWS:
+        raise InvalidOption(f"law must be one of {', '.join(LAWS)}, not {law!r}")
+    names = _identified(steps)
+    if steps.seconds.size < len(names):
+        raise InvalidOption(f"{steps.seconds.size} rows cannot determine {len(names)} parameters")
+    measured = np.log(steps.seconds)
+    start = np.array([_START[name] for name in names])
+    # a first guess of the right size, whatever the unit of the model's steps
+    start[: len(names)] += np.where(
+        [name in ("fixed_sync_share", "overlap") for name in names], 0.0, np.median(measured) + 0.5
+    )
+
+    def residuals(point: Floats) -> Floats:
+        return np.log(steps.predicted(_model(names, point, law))) - measured
+
+    rng = np.random.default_rng(seed)
+    best = None
+    for attempt in range(_STARTS):
+        first = np.clip(start + (rng.normal(0.0, 0.7, start.size) if attempt else 0.0), -_BOUND, _BOUND)
+        found = least_squares(
+            residuals, first, bounds=(-_BOUND, _BOUND), loss="soft_l1", f_scale=_SCALE, max_nfev=400
+        )
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None
+    model = _model(names, best.x, law)
+    errors = _standard_errors(names, best.x, np.asarray(best.jac), 2.0 * best.cost, steps.seconds.size)
+    return ThroughputFit(model, errors, goodness(model, steps), float(best.cost))
+
+
+def _identified(steps: Steps) -> list[str]:
+    """Return the parameters that the rows say anything about."""
+    names = ["forward_s", "forward_s_per_sample", "backward_s", "backward_s_per_sample"]
+    for place, rows in (
+        ("node", (steps.gpus > 1) & (steps.nodes <= 1)),
+        ("network", (steps.gpus > 1) & (steps.nodes > 1)),
+    ):
+        if rows.any():
+            names.append(f"{place}_s")
+            if np.unique(steps.gpus[rows]).size > 1:
+                names.append(f"{place}_growth_s")
+    several = steps.gpus > 1
+    if several.any():
+        names.append("overlap")
+        if np.unique(steps.parameters[several]).size > 1:
+            names.append("fixed_sync_share")
+    if steps.cached_forward is not None and steps.cached_forward.any():
+        names.append("cache_s_per_sample")
+    return names
+
+
+def _model(names: list[str], point: Floats, law: SynchronisationLaw) -> LayerThroughput:
+    values = {name: _natural(name, float(value)) for name, value in zip(names, point, strict=True)}
+    return LayerThroughput(**values, law=law)
+
+
+def _natural(name: str, value: float) -> float:
+    if name == "fixed_sync_share":
+        return float(1.0 / (1.0 + np.exp(-value)))
+    if name == "overlap":
+        return float(1.0 + 9.0 / (1.0 + np.exp(-value)))
+    return float(np.exp(value))
+
+
+def _slope(name: str, value: float) -> float:
+    natural = _natural(name, value)
+    if name == "fixed_sync_share":
+        return natural * (1.0 - natural)
+    if name == "overlap":
+        return (natural - 1.0) * (10.0 - natural) / 9.0
+    return natural
+
+
+def _standard_errors(
+    names: list[str], point: Floats, jacobian: Floats, squares: float, rows: int
+) -> Mapping[str, float | None]:
+    """Return sigma sqrt(diag((J'J)^-1)) by the delta method, from the singular values of J."""
+    _, singular, directions = np.linalg.svd(jacobian, full_matrices=False)
+    sure = singular > _UNDETERMINED * singular[0]
+    variance = squares / max(rows - len(names), 1)
+    spread = np.sqrt(variance * ((directions[sure] / singular[sure, None]) ** 2).sum(axis=0))
+    unsure = (directions[~sure] ** 2).sum(axis=0) > 0.01
+    return MappingProxyType(
+        {
+            name: None if unsure[i] else float(spread[i] * _slope(name, float(point[i])))
+            for i, name in enumerate(names)
+        }
+    )

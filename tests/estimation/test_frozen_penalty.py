@@ -1,0 +1,129 @@
+"""Frozen penalty, effective progress, and memory against depth."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.errors import InvalidOption
+from apportion.estimation.effective_progress import best_depth, effective_progress, remaining_s
+from apportion.estimation.frozen_penalty import (
+    eligible_depth,
+    frozen_penalty,
+    retained_progress,
+    share_penalty,
+    statistical_efficiency,
+)
+from apportion.estimation.memory import fit_memory
+
+STATISTIC = st.floats(-1.0, 1e6)
+LAYERS = st.lists(st.tuples(STATISTIC, STATISTIC), min_size=1, max_size=12)
+
+
+@given(LAYERS, st.floats(0, 1), st.floats(0.01, 100))
+def test_the_penalty_is_a_share_that_never_falls_with_depth(
+    layers: list[tuple[float, float]], theta: float, ratio: float
+) -> None:
+    square, noise = np.array(layers).T
+    for penalty in (frozen_penalty(square, noise, ratio, theta), share_penalty(square, theta)):
+        assert penalty.size == len(layers) + 1
+        assert penalty[0] == 0
+        assert ((penalty >= 0) & (penalty <= 1)).all()
+        assert (np.diff(penalty) >= 0).all()
+
+
+@given(LAYERS, st.floats(0.1, 64))
+def test_with_nothing_frozen_progress_is_the_goodput_of_pollux(
+    layers: list[tuple[float, float]], scale: float
+) -> None:
+    square, noise = np.maximum(np.array(layers).T, 0.0)
+    phi = statistical_efficiency(float(square.sum()), float(noise.sum()), scale)
+    penalty = frozen_penalty(square, noise, scale)
+    assert effective_progress(123.0, phi, penalty)[0] == 123.0 * phi
+    if square.sum() > 0:
+        # Pollux: (PGNS + M0) / (PGNS + M), in units of M0
+        pgns = noise.sum() / square.sum()
+        assert phi == pytest.approx((pgns + 1.0) / (pgns + scale))
+
+
+def test_efficiency_times_retained_progress_is_the_gain_of_the_derivation() -> None:
+    square, noise = np.array([3.0, 1.0, 4.0]), np.array([10.0, 2.0, 7.0])
+    scale = 4.0
+    s_u, v_u = 5.0, 9.0 / scale  # the last two layers, at four times the batch
+    gain = (s_u**2 / (s_u + v_u)) / (8.0**2 / (8.0 + 19.0)) / scale
+    combined = statistical_efficiency(8.0, 19.0, scale) * retained_progress(square, noise, scale)[1]
+    assert combined == pytest.approx(gain)
+
+
+def test_no_gradient_teaches_nothing_wherever_it_is_frozen() -> None:
+    assert frozen_penalty([0.0, 0.0], [1.0, 1.0]).tolist() == [0.0, 1.0, 1.0]
+    with pytest.raises(InvalidOption, match="theta"):
+        frozen_penalty([1.0], [1.0], theta=2.0)
+    with pytest.raises(InvalidOption, match="per-layer"):
+        frozen_penalty([float("nan")], [1.0])
+
+
+def test_measured_networks_repay_freezing_late_and_in_moderation(data: Path) -> None:
+    """The page's figures for GoogLeNet at three quarters of its training: psi .90 at f = .5."""
+    stored = np.load(data / "layer_freezing" / "layer_stats" / "cifar10_GoogLeNet_bs128.npz")
+    squares, noises = stored["layer_grad_sqr"], stored["layer_grad_var"]
+    middle = slice(int(0.70 * len(squares)), int(0.80 * len(squares)))
+    psi = retained_progress(
+        np.maximum(squares[middle], 0).mean(axis=0), np.maximum(noises[middle], 0).mean(axis=0)
+    )
+    layers = squares.shape[1]
+    half = psi[layers // 2]
+    assert 0.8 < half < 1.0
+    assert psi[-1] == 0.0
+
+
+def test_only_quiet_prefixes_after_the_warm_up_are_eligible() -> None:
+    change = [0.1, 0.2, 0.9, 0.1, 0.8, 0.7]
+    assert eligible_depth(change) == 2
+    assert eligible_depth(change, progress=0.05) == 0
+    assert eligible_depth(change, rate_dropped=True) == 0
+    assert eligible_depth(change, frozen=3) == 4
+    assert eligible_depth(change, frozen=6) == 6
+    with pytest.raises(InvalidOption, match="percentile"):
+        eligible_depth(change, percentile=101)
+
+
+def test_freezing_stops_where_it_no_longer_pays() -> None:
+    throughput = np.array([100.0, 110.0, 125.0, 150.0])
+    none, all_the_way = np.zeros(4), np.array([0.0, 0.2, 0.4, 0.6])
+    assert best_depth(effective_progress(throughput, 1.0, none)) == 3
+    assert best_depth(effective_progress(throughput, 1.0, all_the_way)) == 0
+    assert best_depth(effective_progress([5.0, 5.0], 1.0, 0.0)) == 0
+    assert remaining_s(100.0, [10.0, 0.0]).tolist() == [10.0, np.inf]
+    with pytest.raises(InvalidOption, match="penalty from 0 to 1"):
+        effective_progress(1.0, 1.0, 1.5)
+
+
+@pytest.mark.parametrize("network", ["GoogLeNet", "MobileNetV2", "ResNet18", "ResNet50", "VGG19"])
+def test_measured_memory_admits_larger_batches_when_frozen(data: Path, network: str) -> None:
+    with (data / "layer_freezing" / "memory" / f"{network}_cifar10_memory.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    depth = np.array([int(row["frozen_layers"]) for row in rows])
+    batch = np.array([float(row["local_bsz"]) for row in rows])
+    peak = np.array([float(row["peak_memory_bytes"]) for row in rows])
+    model = fit_memory(depth, batch, peak)
+    assert model.mape < 12
+    admitted = model.largest_batch(np.unique(depth), 16 * 2**30)
+    assert (np.diff(admitted) >= 0).all()
+    assert admitted[-1] >= 2 * admitted[0] > 0
+    assert (model.peak_bytes(np.unique(depth), admitted) <= 16 * 2**30).all()
+
+
+def test_memory_needs_depth_zero_and_two_batches() -> None:
+    with pytest.raises(InvalidOption, match="depth 0"):
+        fit_memory([4, 4], [1, 2], [10, 20])
+    model = fit_memory([0, 0, 4, 4], [1, 2, 1, 2], [30, 50, 20, 30])
+    assert model.fixed_bytes == pytest.approx(10)
+    assert model.bytes_per_sample == pytest.approx([20, 10])
+    assert model.largest_batch([0, 3, 4, 9], 110).tolist() == [5, 5, 10, 10]
+    assert model.largest_batch(0, 5) == 0
