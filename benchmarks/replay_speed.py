@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
+import time
 from pathlib import Path
 
 import numpy as np
@@ -59,10 +60,14 @@ def _inputs(data: Path | None) -> tuple[NodeChanges, Workload]:
 
 def _run(title: str, changes: NodeChanges, jobs: Workload, policy: Policy) -> Replay:
     replay = Replay(changes, jobs, policy, TRAINERS)
+    began = time.process_time()
     totals = replay.run()
+    busy = time.process_time() - began
     speed = totals.events / replay.seconds
     hours = totals.elapsed_s / 3600
-    print(f"{title:<28}{replay.seconds:8.2f} s{totals.events:8d} events{speed:8.0f} events/s{hours:9.2f} h")
+    print(
+        f"{title:<28}{replay.seconds:8.2f} s ({busy:.2f} s of CPU){totals.events:8d} events{speed:8.0f} events/s{hours:9.2f} h"
+    )
     return replay
 
 
