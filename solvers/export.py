@@ -22,7 +22,7 @@ _TERMS_PER_LINE = 6
 _OBJECTIVE = "%objective"
 """Name of the objective: no name that `legal` returns."""
 _NOTHING = "%nothing"
-"""Name of the one column, fixed at 0, of a model that has none: LP has no empty rows, MPS readers drop them."""
+"""The one column, fixed at 0, of a model that has none: LP has no empty rows, MPS readers drop them."""
 _FAR = "-1e30"
 """The side of a row that binds nothing: readers take 1e20 and beyond for infinite."""
 _RESERVED = frozenset(
