@@ -251,6 +251,7 @@ def test_all_problems_of_a_file_are_listed_at_once() -> None:
     assert sorted(problems(bad)) == sorted(
         [
             "$.horizon_s: must not be negative, is -1",
+            "$.jobs[1].current_nodes[0]: node 'n0' is already held by job 'j0'",
             "$.zone: is an unknown field",
             "$.nodes: node 'n1' stands 2 times; each must be unique",
             "$.nodes[3]: must be of type string, not 7",

@@ -123,35 +123,28 @@ def _problems(instance: GapFillingInstance) -> list[Problem]:
         problems.append(Problem("$.name", "must be a string"))
     if check_amount("$.horizon_s", instance.horizon_s, problems) and instance.horizon_s <= 0:
         problems.append(Problem("$.horizon_s", "must be positive"))
-    nodes_ok = _check_nodes(instance.nodes, problems)
+    _check_nodes(instance.nodes, problems)
     if not isinstance(instance.jobs, tuple | list):
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
-    well_formed: list[tuple[int, GapFillingJob]] = []
     for index, job in enumerate(instance.jobs):
         if isinstance(job, GapFillingJob):
-            before = len(problems)
             _check_job(f"$.jobs[{index}]", job, problems)
-            if len(problems) == before:
-                well_formed.append((index, job))
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a GapFillingJob, not {type(job).__name__}"))
     check_distinct(
         "$.jobs", (job.id for job in instance.jobs if isinstance(job, GapFillingJob)), "job id", problems
     )
-    if nodes_ok:
-        _check_ownership(instance.nodes, well_formed, problems)
+    _check_ownership(instance, problems)
     return problems
 
 
-def _check_nodes(nodes: Any, problems: list[Problem]) -> bool:
+def _check_nodes(nodes: Any, problems: list[Problem]) -> None:
     if not isinstance(nodes, tuple | list):
         problems.append(Problem("$.nodes", "must be a list of node names"))
-        return False
-    before = len(problems)
+        return
     for index, node in enumerate(nodes):
         check_name(f"$.nodes[{index}]", node, problems)
     check_distinct("$.nodes", nodes, "node", problems)
-    return len(problems) == before
 
 
 def _check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
@@ -187,17 +180,14 @@ def _check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[
         problems.append(
             Problem(f"{path}.rate", f"has {len(curve.rate)} points, nodes has {len(curve.nodes)}")
         )
-    before = len(problems)
-    for index, count in enumerate(curve.nodes):
-        check_count(f"{path}.nodes[{index}]", count, problems)
-    for index, rate in enumerate(curve.rate):
-        check_amount(f"{path}.rate[{index}]", rate, problems)
-    if len(problems) > before:
+    counts_ok = [check_count(f"{path}.nodes[{i}]", count, problems) for i, count in enumerate(curve.nodes)]
+    rates_ok = [check_amount(f"{path}.rate[{i}]", rate, problems) for i, rate in enumerate(curve.rate)]
+    if rates_ok and rates_ok[0] and curve.rate[0] != 0:
+        problems.append(Problem(f"{path}.rate[0]", f"must be 0 at 0 nodes, is {curve.rate[0]:g}"))
+    if not all(counts_ok):
         return
     if not curve.nodes or curve.nodes[0] != 0:
         problems.append(Problem(f"{path}.nodes", "must start at 0 nodes"))
-    if curve.rate and curve.rate[0] != 0:
-        problems.append(Problem(f"{path}.rate[0]", f"must be 0 at 0 nodes, is {curve.rate[0]:g}"))
     for index in range(1, len(curve.nodes)):
         if curve.nodes[index] <= curve.nodes[index - 1]:
             problems.append(
@@ -224,12 +214,14 @@ def _check_pins(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
         check_count(f"{path}.forbidden_counts[{index}]", count, problems)
 
 
-def _check_ownership(
-    nodes: tuple[str, ...], jobs: list[tuple[int, GapFillingJob]], problems: list[Problem]
-) -> None:
-    idle = set(nodes)
+def _check_ownership(instance: GapFillingInstance, problems: list[Problem]) -> None:
+    if not isinstance(instance.nodes, tuple | list):
+        return
+    idle = {node for node in instance.nodes if isinstance(node, str)}
     owner: dict[str, str] = {}
-    for index, job in jobs:
+    for index, job in enumerate(instance.jobs):
+        if not isinstance(job, GapFillingJob) or not isinstance(job.current_nodes, tuple | list):
+            continue
         for position, node in enumerate(job.current_nodes):
             path = f"$.jobs[{index}].current_nodes[{position}]"
             if not check_name(path, node, problems):
