@@ -16,6 +16,7 @@ from apportion.solvers.assignment.clock import Clock
 from apportion.solvers.assignment.lp import Relaxation, relax
 from apportion.solvers.assignment.mip import branch_and_bound
 from apportion.solvers.assignment.repair import relieve, repaired
+from apportion.solvers.generalised_assignment.feasibility import without_overflow
 from apportion.solvers.generalised_assignment.local_search import Search
 
 __all__ = ["greedy_and_prices", "solve"]
@@ -52,9 +53,13 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     bound = _whole_bound(model, relaxation.objective)
     clock.bound = bound
     best = _better(model, start, _first(model, lowered, relaxation, prices))
+    if best is None and not clock.over:
+        sign = -1.0 if model.goal == "value" else 1.0
+        reduced = sign * model.values + prices[model.machine] * model.uses
+        best = without_overflow(model, reduced, options.seed, lambda: clock.over)
     if best is not None and not clock.closed(model.objective(best)):
         clock.tell(model.objective(best))
-        best = _searched(model, best, options, clock, rounds=60)
+        best = _searched(model, best, options, clock, min(200, 20_000 // max(model.num_jobs, 1)))
     if best is not None:
         clock.tell(model.objective(best))
         if clock.closed(model.objective(best)):
