@@ -65,9 +65,8 @@ def _run(title: str, changes: NodeChanges, jobs: Workload, policy: Policy) -> Re
     busy = time.process_time() - began
     speed = totals.events / replay.seconds
     hours = totals.elapsed_s / 3600
-    print(
-        f"{title:<28}{replay.seconds:8.2f} s ({busy:.2f} s of CPU){totals.events:8d} events{speed:8.0f} events/s{hours:9.2f} h"
-    )
+    wall = f"{replay.seconds:8.2f} s ({busy:.2f} s of CPU)"
+    print(f"{title:<28}{wall}{totals.events:8d} events{speed:8.0f} events/s{hours:9.2f} h replayed")
     return replay
 
 
