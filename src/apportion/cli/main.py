@@ -24,6 +24,7 @@ _COMMANDS = MappingProxyType(
             "convert",
             "explain",
             "export",
+            "fit",
             "schema",
             "snapshot",
             "validate",

@@ -1,0 +1,113 @@
+"""``apportion fit``: from measured step times to a model of step time against GPUs and frozen depth."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apportion.cli.output import check_target, say
+
+if TYPE_CHECKING:
+    from apportion.estimation.fitting import FittedModel
+    from apportion.estimation.measured_steps import MeasuredSteps
+
+__all__ = ["command"]
+
+
+@click.command("fit")
+@click.argument("measurements", metavar="MEASUREMENTS.csv|-")
+@click.option("--layers", metavar="APP_INFO.csv", help="What remains unfrozen at every depth.")
+@click.option("--hold-out", metavar="RULE", help="Judge by these rows: depth=16,24 or gpus>6.")
+@click.option(
+    "--law",
+    type=click.Choice(["ring", "linear"]),
+    default="ring",
+    show_default=True,
+    help="How synchronisation grows with the GPUs: ring all-reduce, or Pollux's straight line.",
+)
+@click.option("-o", "--out", metavar="FILE", help="Write the fitted model here, as JSON.")
+@click.option("--plot", metavar="FILE.svg", help="Draw predicted against measured times.")
+@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+def command(
+    measurements: str,
+    layers: str | None,
+    hold_out: str | None,
+    law: Any,
+    out: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> int:
+    """Fit step times of a network against placement, batch and frozen depth; a CSV row a measurement."""
+    from apportion.cli.output import emit
+    from apportion.estimation.fitting import fit
+    from apportion.estimation.measured_steps import read_layers, read_steps
+
+    check_target(out)
+    check_target(plot)
+    measured = read_steps(_text_of(measurements))
+    fitted = fit(measured, None if layers is None else read_layers(_text_of(layers)), hold_out, law)
+    told = fitted.as_json()
+    if out is not None and out != "-":
+        emit(json.dumps(told, indent=2).encode(), out)
+    if plot is not None:
+        _draw(fitted, measured, hold_out, plot)
+    if as_json or out == "-":
+        say(json.dumps(told))
+    else:
+        say(_summary(fitted))
+    return 0
+
+
+def _text_of(path: str) -> str:
+    from apportion.cli.source import bytes_of
+    from apportion.errors import InvalidInstance, Problem
+
+    try:
+        return bytes_of(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInstance(Problem(path, f"is no UTF-8 text: {error.reason}")) from None
+
+
+def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, path: str) -> None:
+    import numpy as np
+
+    from apportion.errors import InvalidOption
+    from apportion.estimation.fitting import held_out_rows
+    from apportion.files import write_whole
+    from apportion.plotting.fit_svg import fit_svg
+
+    rows = np.ones(measured.seconds.size, dtype=np.bool_)
+    held = ~rows if hold_out is None else held_out_rows(measured, hold_out)
+    try:
+        predicted = fitted.steps.predicted(fitted.fit.model)
+    except InvalidOption as error:
+        raise InvalidOption(f"cannot draw: {error}") from None
+    told = _errors(fitted)
+    write_whole(path, fit_svg(fitted.steps.seconds, predicted, held, told).encode())
+
+
+def _errors(fitted: FittedModel) -> str:
+    train, held = fitted.fit.train, fitted.held_out
+    told = f"mean error {train.mape:.2f} % on {train.rows} fitted rows"
+    return told if held is None else f"{told}, {held.mape:.2f} % on {held.rows} held out"
+
+
+def _summary(fitted: FittedModel) -> str:
+    train = fitted.fit.train
+    lines = [
+        f"{_errors(fitted)} (median {train.median_ape:.2f} %, rmsle {train.rmsle:.4f})",
+        f"backward work by {fitted.work_share}, parameters by {fitted.parameter_share}, "
+        f"{fitted.layers} layers",
+    ]
+    if train.outliers:
+        lines.append(f"{train.outliers} outlying rows count less: their error enters linearly")
+    if fitted.unusable:
+        lines.append(f"not used, values outside 0..1: {', '.join(fitted.unusable)}")
+    for name, value in fitted.fit.model.as_json().items():
+        if isinstance(value, float):
+            error = fitted.fit.standard_error.get(name)
+            spread = "not determined" if error is None else f"+- {error:.2g}"
+            lines.append(f"  {name:<24}{value:>12.6g}  {spread}")
+    return "\n".join(lines)
