@@ -36,7 +36,9 @@ def random_gap(rng: np.random.Generator) -> GapFillingInstance:
                 f"j{index}",
                 low,
                 high,
-                ScalingCurve(tuple(points), (0.0, *(float(v) for v in rng.integers(0, 999, len(points) - 1) / 7))),
+                ScalingCurve(
+                    tuple(points), (0.0, *(float(v) for v in rng.integers(0, 999, len(points) - 1) / 7))
+                ),
                 float(rng.integers(0, 40)),
                 float(rng.integers(0, 40)),
                 tuple(held),
@@ -76,7 +78,9 @@ def test_every_road_leads_to_the_same_answer(block: int) -> None:
     for number in range(INSTANCES // BLOCKS):
         instance = random_gap(rng) if number % 2 else random_menus(rng)
         bare = isinstance(instance, MultipleChoiceKnapsack)
-        model = instance if isinstance(instance, MultipleChoiceKnapsack) else GapFillingByCount(instance).knapsack
+        model = (
+            instance if isinstance(instance, MultipleChoiceKnapsack) else GapFillingByCount(instance).knapsack
+        )
         ours = apportion.solve(instance)
         where = f"block {block}, instance {number}"
         assert ours.termination in (Termination.OPTIMAL, Termination.INFEASIBLE), where
