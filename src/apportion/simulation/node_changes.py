@@ -52,6 +52,11 @@ class NodeChanges:
         """How many rows there are."""
         return int(self.time_s.size)
 
+    def row(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the nodes that leave and those that join at a row."""
+        left = self.left[self.left_at[index] : self.left_at[index + 1]]
+        return left, self.joined[self.joined_at[index] : self.joined_at[index + 1]]
+
     def idle_counts(self) -> NDArray[np.int64]:
         """Return int64 [rows]: how many nodes are idle from each row on."""
         return np.cumsum(np.diff(self.joined_at) - np.diff(self.left_at))

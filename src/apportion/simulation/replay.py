@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
 from apportion.policies.view import FREE, GapFillingView, Policy, check_plan, count_held
+from apportion.simulation.admitted import Admitted
 from apportion.simulation.event_queue import EventQueue
 from apportion.simulation.node_changes import NodeChanges
 from apportion.simulation.totals import Series, Step, Totals
@@ -93,21 +94,18 @@ class Replay:
         self._wake_s: float | None = None
         self._first = True
         self._idle = 0
-        self._charge = np.zeros(0)
-        self._admit_into(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), self._charge)
-        self._held = np.zeros(0, dtype=np.int64)
-        self._stall_s = np.zeros(0)
+        self._on = Admitted.nobody(jobs)
 
     @property
     def finished(self) -> bool:
         """Whether every job of a finite workload is done."""
-        return not self.jobs.endless and self._next_job >= self.jobs.num_jobs and not self._job.size
+        return not self.jobs.endless and self._next_job >= self.jobs.num_jobs and not self._on.size
 
     def progress(self) -> NDArray[np.float64]:
         """Return float64 [jobs], the share of its work that every job of a finite workload has done."""
         share = np.where(np.isnan(self.completed_s), 0.0, 1.0)
         if not self.jobs.endless:
-            share[self._job] = np.clip(self._done / np.maximum(self._work, 1e-300), 0.0, 1.0)
+            share[self._on.number] = np.clip(self._on.done / np.maximum(self._on.work, 1e-300), 0.0, 1.0)
         return share
 
     def run(self, until_s: float | None = None, steps: int | None = None) -> Totals:
@@ -147,26 +145,23 @@ class Replay:
         if row == _WAKE:
             self._wake_s = None
         else:
-            changes = self.changes
-            left = changes.left[changes.left_at[row] : changes.left_at[row + 1]]
-            joined = changes.joined[changes.joined_at[row] : changes.joined_at[row + 1]]
+            left, joined = self.changes.row(row)
             self._row = row + 1
-            if self._row < changes.num_rows:
-                self._queue.push(float(changes.time_s[self._row]), self._row)
+            self._push_row()
             self.totals.events += 1
         lasted = at_s - self.now_s
-        measured = np.where(lasted >= self._stall_s + _WARM_UP_S, self._rate, np.nan)
+        measured = np.where(lasted >= self._on.stall_s + _WARM_UP_S, self._on.rate, np.nan)
         made = self._progress(at_s)
         loss, hit = self._depart(left, at_s)
         made -= loss
-        self._done += made
+        self._on.done += made
         output, gone = self._complete(made)
         if gone is not None:
             measured = measured[gone]
         self._join(joined, at_s)
-        before = self._job.size
+        before = self._on.size
         self._admit(at_s)
-        measured = np.concatenate((measured, np.full(self._job.size - before, np.nan)))
+        measured = np.concatenate((measured, np.full(self._on.size - before, np.nan)))
         rescale_loss, rescaled = self._decide(at_s, measured)
         totals = self.totals
         totals.output += output
@@ -182,11 +177,11 @@ class Replay:
                 joined=int(joined.size),
                 preempted=hit,
                 finished=0 if gone is None else int(gone.size - np.count_nonzero(gone)),
-                jobs=int(self._job.size),
-                running=int(np.count_nonzero(self._rate)),
+                jobs=int(self._on.size),
+                running=int(np.count_nonzero(self._on.rate)),
                 idle=self._idle,
-                used=int(self._held.sum()),
-                rate=float(self._rate.sum()),
+                used=int(self._on.held.sum()),
+                rate=float(self._on.rate.sum()),
                 output=output,
                 preemption_loss=preemption_loss,
                 rescale_loss=rescale_loss,
@@ -195,44 +190,46 @@ class Replay:
             for observe in self.observers:
                 observe(step)
 
+    def _push_row(self) -> None:
+        if self._row < self.changes.num_rows:
+            self._queue.push(float(self.changes.time_s[self._row]), self._row)
+
     def _progress(self, at_s: float) -> NDArray[np.float64]:
         """Let time pass; return the samples made, the rescale charge taken off."""
+        on = self._on
         lasted = at_s - self.now_s
-        totals, used = self.totals, int(self._held.sum())
+        totals, used = self.totals, int(on.held.sum())
         if lasted > 0:
-            values = (
-                float(self._idle),
-                float(used),
-                float(np.count_nonzero(self._rate)),
-                float(self._rate.sum()),
-            )
-            self.series.add(self.now_s, at_s, values)
+            running, rate = float(np.count_nonzero(on.rate)), float(on.rate.sum())
+            self.series.add(self.now_s, at_s, (float(self._idle), float(used), running, rate))
         totals.idle_node_s += lasted * self._idle
         totals.used_node_s += lasted * used
         totals.elapsed_s += lasted
-        totals.rescale_loss += float(self._charge.sum())
-        made: NDArray[np.float64] = lasted * self._rate - self._charge
-        self._charge = np.zeros(made.size)
+        totals.rescale_loss += float(on.charge.sum())
+        made: NDArray[np.float64] = lasted * on.rate - on.charge
+        on.charge = np.zeros(made.size)
         self.now_s = at_s
         return made
 
     def _depart(self, left: NDArray[np.int64], at_s: float) -> tuple[NDArray[np.float64], int]:
         """Take nodes away; return the samples charged per job and how many jobs were hit."""
-        loss = np.zeros(self._job.size)
+        on = self._on
+        loss = np.zeros(on.size)
         if not left.size:
             return loss, 0
-        lost = count_held(np.maximum(self._holder[left], FREE), self._job.size)
+        lost = count_held(np.maximum(self._holder[left], FREE), on.size)
         self._holder[left] = BUSY
         self._idle -= int(left.size)
         self._departed.append(at_s - self._idle_since[left])
         hit = lost > 0
-        loss[hit] = self._down_s[hit] * self._rate[hit]
-        self._held -= lost
+        loss[hit] = on.down_s[hit] * on.rate[hit]
+        on.held -= lost
         return loss, int(np.count_nonzero(loss))
 
     def _complete(self, made: NDArray[np.float64]) -> tuple[float, NDArray[np.bool_] | None]:
         """Let finished jobs go; return the output of this step, and which jobs stay if any goes."""
-        over = self._done - self._work
+        on = self._on
+        over = on.done - on.work
         done = over >= 0
         output = float(made.sum())
         if not done.any():
@@ -241,15 +238,13 @@ class Replay:
         self.totals.excess += excess
         self.totals.finished += int(np.count_nonzero(done))
         if not self.jobs.endless:
-            self.completed_s[self._job[done]] = self.now_s
+            self.completed_s[on.number[done]] = self.now_s
         stay = ~done
-        table = np.full(self._job.size + 2, FREE, dtype=np.int64)
+        table = np.full(on.size + 2, FREE, dtype=np.int64)
         table[0] = BUSY
         table[2:][stay] = np.arange(np.count_nonzero(stay))
         self._holder = table[self._holder - BUSY]
-        self._held = self._held[stay]
-        self._stall_s = self._stall_s[stay]
-        self._admit_into(self._job[stay], self._done[stay], self._rate[stay], self._charge[stay])
+        self._on = on.kept(stay)
         return output - excess, stay
 
     def _join(self, joined: NDArray[np.int64], at_s: float) -> None:
@@ -258,11 +253,11 @@ class Replay:
         self._idle += int(joined.size)
 
     def _admit(self, at_s: float) -> None:
-        room = self.trainers - self._job.size
+        room = self.trainers - self._on.size
         if room <= 0:
             return
         jobs = self.jobs
-        ready = int(np.searchsorted(jobs.submitted_s, at_s, side="right"))
+        ready = jobs.submitted(at_s)
         last = self._next_job + room
         if not jobs.endless or ready < jobs.num_jobs:
             last = min(last, ready)
@@ -272,53 +267,24 @@ class Replay:
         self._next_job = last
         if not jobs.endless:
             self.started_s[new] = at_s
-        more = np.zeros(new.size)
-        self._held = np.concatenate((self._held, new * 0))
-        self._stall_s = np.concatenate((self._stall_s, more))
-        self._admit_into(
-            np.concatenate((self._job, new)),
-            np.concatenate((self._done, more)),
-            np.concatenate((self._rate, more)),
-            np.concatenate((self._charge, more)),
-        )
-
-    def _admit_into(
-        self,
-        job: NDArray[np.int64],
-        done: NDArray[np.float64],
-        rate: NDArray[np.float64],
-        charge: NDArray[np.float64],
-    ) -> None:
-        """Set the admitted jobs, and look their data up once."""
-        jobs = self.jobs
-        self._job, self._done, self._rate, self._charge = job, done, rate, charge
-        index = job % jobs.num_jobs
-        self._low, self._high = jobs.min_nodes[index], jobs.max_nodes[index]
-        self._up_s, self._down_s, self._work = jobs.up_s[index], jobs.down_s[index], jobs.work[index]
-        curve = jobs.curve[index]
-        self._true = jobs.rates[curve]
-        self._believed = self._true if jobs.believed is jobs.rates else jobs.believed[curve]
-        self._position = np.arange(job.size)
-
-    def _rates(self, held: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.where(held >= self._low, self._true[self._position, held], 0.0)
+        self._on = self._on.joined_by(new)
 
     def _decide(self, at_s: float, measured: NDArray[np.float64]) -> tuple[float, int]:
         """Ask the policy, check its plan, book the charges; return the samples charged and jobs resized."""
-        if not self._idle or not self._job.size:
-            self._rate = np.zeros(self._job.size)
-            self._stall_s = np.zeros(self._job.size)
+        on = self._on
+        if not self._idle or not on.size:
+            on.stopped()
             return 0.0, 0
         nodes = np.flatnonzero(self._holder > BUSY)
         view = GapFillingView(
             time_s=at_s,
-            jobs=self._job,
-            rates=self._believed,
-            min_nodes=self._low,
-            max_nodes=self._high,
-            up_s=self._up_s,
-            down_s=self._down_s,
-            remaining=np.maximum(self._work - self._done, 0.0),
+            jobs=on.number,
+            rates=on.believed,
+            min_nodes=on.low,
+            max_nodes=on.high,
+            up_s=on.up_s,
+            down_s=on.down_s,
+            remaining=np.maximum(on.work - on.done, 0.0),
             nodes=nodes,
             holder=self._holder[nodes],
             idle_since_s=self._idle_since[nodes],
@@ -330,35 +296,35 @@ class Replay:
         plan = self.policy(view)
         counts = check_plan(view, plan)
         self.totals.decisions += 1
-        held, running = self._held, self._rates(self._held)
-        self._stall_s = self._up_s * (counts > held) + self._down_s * (counts < held)
-        self._rate = self._rates(counts)
-        self._charge = self._up_s * self._rate if self._first else running * self._stall_s
+        held, running = on.held, on.rates(on.held)
+        on.stall_s = on.up_s * (counts > held) + on.down_s * (counts < held)
+        on.rate = on.rates(counts)
+        on.charge = on.up_s * on.rate if self._first else running * on.stall_s
         self._first = False
-        self._held = counts
+        on.held = counts
         self._holder[nodes] = plan.holder
-        if plan.wake_s is not None and plan.wake_s > at_s:
-            self._wake_s = plan.wake_s
-            self._queue.push(plan.wake_s, _WAKE, priority=1)
-        return float(self._charge.sum()), int(np.count_nonzero(self._charge))
+        self._wake_s = plan.wake_s if plan.wake_s is not None and plan.wake_s > at_s else None
+        if self._wake_s is not None:
+            self._queue.push(self._wake_s, _WAKE, priority=1)
+        return float(on.charge.sum()), int(np.count_nonzero(on.charge))
 
     def _waiting(self, at_s: float) -> int:
         if self.jobs.endless:
             return self.jobs.num_jobs
-        return max(int(np.searchsorted(self.jobs.submitted_s, at_s, side="right")) - self._next_job, 0)
+        return max(self.jobs.submitted(at_s) - self._next_job, 0)
 
     def _close(self) -> None:
         """Let the last row last until the record ends."""
         if self.now_s >= self.changes.end_s:
             return
         made = self._progress(self.changes.end_s)
-        self._done += made
+        self._on.done += made
         output, _ = self._complete(made)
         self.totals.output += output
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to go on later, as arrays and numbers."""
-        told = {name: getattr(self, name) for name in _STATE}
+        told = {**{name: getattr(self, name) for name in _STATE}, **self._on.state()}
         departed = np.concatenate(self._departed) if self._departed else np.zeros(0)
         return {**told, "departed": departed, "totals": self.totals.as_dict(), "series": self.series.state()}
 
@@ -366,33 +332,17 @@ class Replay:
         """Go on from a state of a replay of the same changes, jobs and trainers."""
         for name in _STATE:
             setattr(self, name, state[name])
-        self._admit_into(state["_job"], state["_done"], state["_rate"], state["_charge"])
+        self._on = Admitted.restored(self.jobs, state)
         self._departed = [state["departed"]] if state["departed"].size else []
         self.totals = Totals.from_dict(state["totals"])
         self.series.restore(state["series"])
         self._queue = EventQueue()
-        if self._row < self.changes.num_rows:
-            self._queue.push(float(self.changes.time_s[self._row]), self._row)
+        self._push_row()
         if self._wake_s is not None:
             self._queue.push(self._wake_s, _WAKE, priority=1)
 
 
 _STATE = (
-    "now_s",
-    "seconds",
-    "completed_s",
-    "started_s",
-    "_holder",
-    "_idle_since",
-    "_next_job",
-    "_row",
-    "_wake_s",
-    "_first",
-    "_idle",
-    "_job",
-    "_done",
-    "_rate",
-    "_charge",
-    "_held",
-    "_stall_s",
+    *("now_s", "seconds", "completed_s", "started_s"),
+    *("_holder", "_idle_since", "_next_job", "_row", "_wake_s", "_first", "_idle"),
 )

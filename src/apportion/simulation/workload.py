@@ -63,6 +63,10 @@ class Workload:
         """Return the same jobs, submitted again and again."""
         return replace(self, endless=True)
 
+    def submitted(self, at_s: float) -> int:
+        """Return how many jobs of a round are submitted by then."""
+        return int(np.searchsorted(self.submitted_s, at_s, side="right"))
+
     def speedups(self) -> NDArray[np.float64]:
         """Return float64 [curves, counts]: rates divided by the least positive rate, that on one node."""
         unit = np.where(self.rates > 0, self.rates, np.inf).min(axis=1, keepdims=True)

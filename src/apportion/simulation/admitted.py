@@ -1,0 +1,109 @@
+"""The admitted jobs of a replay: their books, and their data looked up once per change of who is admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.simulation.workload import Workload
+
+__all__ = ["Admitted"]
+
+_BOOKS = ("done", "rate", "charge", "stall_s")
+
+
+class Admitted:
+    """Jobs in order of admission; the books are written to, the rest is not.
+
+    Parameters
+    ----------
+    jobs
+        The workload.
+    number
+        int64 [admitted]: number of every job, counted on through the rounds of an endless workload.
+    held
+        int64 [admitted]: nodes held.
+    done, rate, charge, stall_s
+        float64 [admitted]: samples made, samples per second, samples charged at the next step, seconds of
+        standstill after the last decision.
+    """
+
+    __slots__ = (
+        "believed",
+        "charge",
+        "done",
+        "down_s",
+        "held",
+        "high",
+        "jobs",
+        "low",
+        "number",
+        "rate",
+        "stall_s",
+        "true",
+        "up_s",
+        "work",
+    )
+
+    def __init__(
+        self,
+        jobs: Workload,
+        number: NDArray[np.int64],
+        held: NDArray[np.int64],
+        done: NDArray[np.float64],
+        rate: NDArray[np.float64],
+        charge: NDArray[np.float64],
+        stall_s: NDArray[np.float64],
+    ) -> None:
+        self.jobs, self.number, self.held = jobs, number, held
+        self.done, self.rate, self.charge, self.stall_s = done, rate, charge, stall_s
+        index = number % jobs.num_jobs
+        self.low, self.high = jobs.min_nodes[index], jobs.max_nodes[index]
+        self.up_s, self.down_s, self.work = jobs.up_s[index], jobs.down_s[index], jobs.work[index]
+        curve = jobs.curve[index]
+        self.true = jobs.rates[curve]
+        self.believed = self.true if jobs.believed is jobs.rates else jobs.believed[curve]
+
+    @classmethod
+    def nobody(cls, jobs: Workload) -> Admitted:
+        """Return an empty set of jobs."""
+        none, zero = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return cls(jobs, none, none, zero, zero, zero, zero)
+
+    @property
+    def size(self) -> int:
+        """How many jobs are admitted."""
+        return int(self.number.size)
+
+    def rates(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64 [admitted]: the true rate at these node counts, 0 below the minimum."""
+        rate: NDArray[np.float64] = self.true[np.arange(counts.size), counts]
+        return np.where(counts >= self.low, rate, 0.0)
+
+    def kept(self, stay: NDArray[np.bool_]) -> Admitted:
+        """Return the jobs that stay."""
+        books = (getattr(self, name)[stay] for name in _BOOKS)
+        return Admitted(self.jobs, self.number[stay], self.held[stay], *books)
+
+    def joined_by(self, new: NDArray[np.int64]) -> Admitted:
+        """Return these jobs and new ones, which hold nothing yet."""
+        more = np.zeros(new.size)
+        books = (np.concatenate((getattr(self, name), more)) for name in _BOOKS)
+        held = np.concatenate((self.held, np.zeros(new.size, dtype=np.int64)))
+        return Admitted(self.jobs, np.concatenate((self.number, new)), held, *books)
+
+    def stopped(self) -> None:
+        """Let no job run: there is no node for anybody."""
+        self.rate, self.stall_s = np.zeros(self.size), np.zeros(self.size)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that `restored` takes."""
+        return {f"admitted_{name}": getattr(self, name) for name in ("number", "held", *_BOOKS)}
+
+    @classmethod
+    def restored(cls, jobs: Workload, state: Mapping[str, Any]) -> Admitted:
+        """Return the jobs of an earlier state."""
+        return cls(jobs, *(state[f"admitted_{name}"] for name in ("number", "held", *_BOOKS)))
