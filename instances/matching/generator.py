@@ -67,7 +67,7 @@ def generate_assignment(
 def generate_cluster(
     seed: int, jobs: int, pools: dict[str, int], wide: float = 0.3, divisible: bool = False
 ) -> MatchingInstance:
-    """Generate training jobs on pools of GPUs: lognormal work, speeds per pool, a share of gangs of 2 to 8."""
+    """Generate training jobs on pools: lognormal work, speeds per pool, a share of gangs of 2 to 8 GPUs."""
     rng = np.random.default_rng(seed)
     general = np.cumprod(rng.uniform(1.2, 2.0, len(pools)))
     made = []

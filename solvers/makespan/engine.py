@@ -22,10 +22,13 @@ from apportion.solvers.assignment.lp import relax
 from apportion.solvers.assignment.mip import branch_and_bound
 from apportion.solvers.makespan.first import first_schedules, machine_weights
 from apportion.solvers.makespan.local_search import ScheduleSearch
+from apportion.solvers.makespan.pools import rearranged
 from apportion.solvers.makespan.portfolio import Portfolio
 
 __all__ = ["solve"]
 
+_REARRANGED = 3.0
+"""Most seconds of local search over pools."""
 _BRANCHED = 4_000
 """Entries of aggregated pools up to which branch and bound is tried: above, the relaxation is close."""
 
@@ -120,6 +123,15 @@ def _aggregated(
 ) -> Outcome:
     """Pools packed by list schedules, or machines with capacities: the best start, then branch and bound."""
     best = min(found, key=model.objective) if found else None
+    if best is not None and not model.limited.any():
+        clock.tell(model.objective(best))
+        until = clock.elapsed + clock.share(_REARRANGED)
+        timed = options.time_limit is not None
+
+        def over(makespan: float) -> bool:
+            return clock.closed(makespan) or (timed and clock.elapsed >= until)
+
+        best = rearranged(model, best, options.seed, over)
     if best is not None and clock.closed(model.objective(best)):
         return _told(model, best, clock, prices, Termination.OPTIMAL)
     if best is not None and model.num_options > _BRANCHED:
