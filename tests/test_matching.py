@@ -11,15 +11,20 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import apportion
 from apportion import stored
+from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.kinds import kind_of
 from apportion.models.assignment import Assignment
-from apportion.outcome import Termination
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.registry import Backend
 from tests.strategies import matchings
 from tests.test_api import assert_certified, close
+from tests.test_liars import LIES, told
 
 
 def shortest(entries: list[MatchingEntry], count: int) -> float:
@@ -252,3 +257,40 @@ def test_the_kind_is_known() -> None:
     instance = MatchingInstance("1", "makespan", (), ())
     assert kind_of(instance).name == "matching"
     assert apportion.solve(instance).objective == 0.0
+
+
+@given(matchings(max_jobs=3), st.sampled_from(LIES), st.integers(0, 9))
+@settings(max_examples=150)
+def test_no_lie_about_a_matching_reaches_the_caller(instance: MatchingInstance, lie: str, seed: int) -> None:
+    def solve(model: Assignment, options: SolveOptions, start: Any) -> Outcome:
+        rng = np.random.default_rng(seed)
+        none = np.full(model.num_jobs, -1, dtype=np.int64)
+        bad = np.full(model.num_jobs, model.num_options + 5, dtype=np.int64)
+        random = rng.integers(-1, max(model.num_options, 1), model.num_jobs)
+        return told(lie, seed, none if start is None else start, bad, random)
+
+    best = oracle(instance)
+    solution = apportion.solve(instance, backend=Backend("liar", "assignment", solve))
+    if solution.plan is not None:
+        assert best is not None
+        report = kind_of(instance).check(instance, solution.plan)
+        assert report.feasible
+        assert report.objective == solution.objective
+        sign = 1.0 if instance.objective == "value" else -1.0
+        assert sign * (best - report.objective) >= -1e-9 * max(1.0, abs(best))
+        if solution.termination is Termination.OPTIMAL and solution.certificate.source == "multipliers":
+            assert close(report.objective, best)
+
+
+@given(matchings(max_jobs=3))
+@settings(max_examples=60)
+def test_plans_survive_the_way_into_the_model_and_back(instance: MatchingInstance) -> None:
+    solution = apportion.solve(instance)
+    if solution.plan is None:
+        return
+    compiled = MatchingByMachine(instance)
+    point = compiled.choice(solution.plan)
+    assert point is not None
+    again = kind_of(instance).check(instance, compiled.plan(point))
+    assert again.feasible
+    assert close(again.objective or 0.0, solution.objective or 0.0)
