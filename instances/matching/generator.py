@@ -93,14 +93,18 @@ def _instance(
     rooms: NDArray[np.int64] | None,
     name: str,
 ) -> MatchingInstance:
-    field = "time_s" if objective == "makespan" else "cost"
     names = [f"m{i}" for i in range(amounts.shape[1])]
     made = []
     for job, row in enumerate(amounts.tolist()):
         on = {}
         for i, machine in enumerate(names):
             use = 1 if uses is None else int(uses[job, i])
-            on[machine] = MatchingEntry(uses=use, **{field: float(row[i])})
+            amount = float(row[i])
+            on[machine] = (
+                MatchingEntry(time_s=amount)
+                if objective == "makespan"
+                else MatchingEntry(cost=amount, uses=use)
+            )
         made.append(MatchingJob(id=f"j{job}", on=on))
     machines = tuple(
         MatchingMachine(id=machine, capacity=None if rooms is None else int(rooms[i]))
