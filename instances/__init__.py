@@ -1,5 +1,11 @@
 """What a problem is: schema, meaning, readers and writers, generators."""
 
+from apportion.instances.freezing import (
+    FreezingConfiguration,
+    FreezingInstance,
+    FreezingJob,
+    FreezingRow,
+)
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
 from apportion.instances.matching import (
@@ -16,6 +22,10 @@ from apportion.instances.multiple_choice_knapsack import (
 
 __all__ = [
     "KINDS",
+    "FreezingConfiguration",
+    "FreezingInstance",
+    "FreezingJob",
+    "FreezingRow",
     "GapFillingInstance",
     "GapFillingJob",
     "Instance",

@@ -8,6 +8,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from apportion.instances.freezing import FreezingInstance
+from apportion.instances.freezing import meaning as freezing
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.gap_filling import meaning as gap_filling
 from apportion.instances.matching import MatchingInstance
@@ -18,7 +20,7 @@ from apportion.report import Report
 
 __all__ = ["KINDS", "Instance", "Kind", "kind_of"]
 
-Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance
+Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             matching.check,
             matching.exact_objective,
             matching.exact_bound,
+        ),
+        "freezing": Kind(
+            "freezing",
+            FreezingInstance,
+            lambda instance: bool(instance.power > 0),
+            freezing.check,
+            freezing.exact_objective,
+            freezing.exact_bound,
         ),
     }
 )

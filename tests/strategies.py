@@ -8,6 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from apportion.instances import (
+    FreezingConfiguration,
+    FreezingInstance,
+    FreezingJob,
+    FreezingRow,
     GapFillingInstance,
     GapFillingJob,
     KnapsackJob,
@@ -181,4 +185,63 @@ def matchings(
         jobs.append(MatchingJob(id=f"j{index}", on=on, required=timed or draw(st.booleans())))
     return MatchingInstance(
         schema_version="1", objective=objective, machines=machines, jobs=tuple(jobs), name="drawn"
+    )
+
+
+@st.composite
+def freezing_instances(
+    draw: st.DrawFn, max_jobs: int = 3, caps: bool = True, powers: tuple[float, ...] = (-2.0, -0.5, 0.5, 1.0)
+) -> FreezingInstance:
+    """Small layer-freezing rounds: budgets, gates, caps, restarts, nodes, no progress, either sense."""
+    gpus = {f"g{i}": draw(st.integers(0, 8)) for i in range(draw(st.integers(1, 2)))}
+    jobs = []
+    for index in range(draw(st.integers(0, max_jobs))):
+        layers = draw(st.integers(1, 8))
+        places = draw(
+            st.lists(st.tuples(st.sampled_from(sorted(gpus)), st.integers(1, 6)), max_size=2, unique=True)
+        )
+        menu = []
+        for gpu_type, count in places:
+            depths = tuple(sorted(draw(st.sets(st.integers(0, layers), max_size=3))))
+            penalties = tuple(draw(st.sampled_from([0, 1, 250_000, 10**6])) for _ in depths)
+            menu.append(
+                FreezingRow(
+                    gpu_type=gpu_type,
+                    gpus=count,
+                    depths=depths,
+                    effective_progress=tuple(draw(st.integers(0, 40)) / 4 for _ in depths),
+                    penalty_millionths=penalties if draw(st.booleans()) else (),
+                )
+            )
+        current = None
+        if draw(st.booleans()):
+            gpu_type, count = draw(st.sampled_from(places)) if places else ("g0", 1)
+            current = FreezingConfiguration(gpu_type, count, draw(st.integers(0, layers)))
+        jobs.append(
+            FreezingJob(
+                id=f"j{index}",
+                layers=layers,
+                menu=tuple(menu),
+                current=current,
+                age_s=float(draw(st.integers(0, 300))),
+                restarts=draw(st.integers(0, 3)),
+                restart_s=float(draw(st.integers(0, 60))),
+                rebuild_s=float(draw(st.integers(0, 70))),
+                weight=draw(st.sampled_from([0.0, 0.5, 1.0, 3.0])),
+                reference_progress=draw(st.none() | st.sampled_from([0.5, 2.0])),
+                budget_frozen_s=draw(st.none() | st.integers(0, 60).map(float)),
+                max_depth=draw(st.none() | st.integers(0, layers)),
+                required=draw(st.integers(0, 4)) == 0,
+            )
+        )
+    return FreezingInstance(
+        schema_version="1",
+        gpus=gpus,
+        round_s=draw(st.sampled_from([0.7, 60.0])),
+        jobs=tuple(jobs),
+        power=draw(st.sampled_from(powers)),
+        queue_penalty=draw(st.sampled_from([-1.5, 0.0, 1.1])),
+        gpus_per_node=dict.fromkeys(gpus, 2) if draw(st.booleans()) else {},
+        penalty_cap_millionths=draw(st.none() | st.integers(0, 2 * 10**6)) if caps else None,
+        name="drawn",
     )

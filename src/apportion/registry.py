@@ -207,6 +207,26 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                 )
             }
         ),
+        "freezing": MappingProxyType(
+            {
+                entry.name: entry
+                for entry in (
+                    FormulationEntry(
+                        "by_configuration",
+                        "knapsack",
+                        "apportion.formulations.freezing.by_configuration:FreezingByConfiguration",
+                        description="GPUs per job, its best depth on them; all depths under a penalty cap",
+                    ),
+                    FormulationEntry(
+                        "all_depths",
+                        "knapsack",
+                        "apportion.formulations.freezing.by_configuration:FreezingByConfiguration",
+                        (("separate_depth", False),),
+                        description="GPUs and depth per job, no depth dropped",
+                    ),
+                )
+            }
+        ),
     }
 )
 

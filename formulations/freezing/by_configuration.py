@@ -1,0 +1,297 @@
+"""Layer freezing by configuration: a multiple-choice multidimensional knapsack.
+
+The round problem of section 3.3 of Sia (SOSP 2023) with one more dimension, the frozen depth; for one depth
+per job it is Sia's problem itself.
+
+==================  ===============================================================================
+here                meaning
+==================  ===============================================================================
+EP_j(g, k)          effective progress on a place g (GPU type and count) with k layers frozen
+ref_j               reference progress
+r_j(g, k)           restart factor, from the job's current configuration
+p, lambda           power and queue penalty
+u_j(k), Gamma       frozen penalty in millionths and its cluster-wide cap
+f_j(k) = k / L_j    frozen fraction; f_j(k) round_s <= budget_j keeps a job's accuracy budget
+==================  ===============================================================================
+
+    maximise (p > 0) or minimise (p < 0)
+                sum_j sum_(g,k) w_j (r_j EP_j / ref_j)^p x_jgk + lambda sum_j (1 - sum_(g,k) x_jgk)
+    subject to  sum_(g,k) x_jgk <= 1;   sum_jgk g x_jgk <= G per GPU type;   sum_jgk u_j x_jgk <= Gamma
+
+A job's accuracy budget, its eligibility gate and the whole-node rule concern one configuration alone, so what
+breaks them is no option. Without a cap nothing but GPUs couples the jobs, and all depths of a place use the
+same GPUs: only k*(g), the best of them, can be in an optimal plan, and the others are dropped exactly. Under
+a cap all depths stay and the cap is one more capacity, in whole millionths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.formulations.protocol import Plan
+from apportion.instances.freezing import FreezingInstance, FreezingJob
+from apportion.instances.freezing.schema import PENALTY
+from apportion.models.lowering import Lowered, OptionLabels, lower
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["FreezingByConfiguration"]
+
+_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+"""Relative difference between two libraries' powers, amply."""
+
+
+class FreezingByConfiguration:
+    """The knapsack of a layer-freezing instance, and the way back to configurations.
+
+    Parameters
+    ----------
+    instance
+        What to compile.
+    separate_depth
+        Drop depths that cannot be optimal where no cap couples them.
+
+    Attributes
+    ----------
+    instance
+        What was compiled.
+    knapsack
+        The admissible configurations and, for a job that may wait, waiting as its first option.
+    value_error
+        Bound on how much the rounding of powers can move a sum of chosen values.
+    """
+
+    __slots__ = ("_current", "_depth", "_gpus", "_types", "instance", "knapsack", "value_error")
+
+    def __init__(self, instance: FreezingInstance, separate_depth: bool = True) -> None:
+        self.instance = instance
+        table = _Table(instance)
+        kept = table.admissible
+        if separate_depth and instance.penalty_cap_millionths is None:
+            kept = table.best_of_each_place(kept)
+        table = table.select(kept)
+        self._types, self._depth, self._gpus = table.gpu_type, table.depth, table.gpus
+        self._current = table.is_current
+        capacities = list(instance.gpus.values())
+        uses = np.zeros((table.value.size, len(capacities)), dtype=np.int64)
+        placed = np.flatnonzero(table.gpus)
+        uses[placed, table.gpu_type[placed]] = table.gpus[placed]
+        names = list(instance.gpus)
+        if instance.penalty_cap_millionths is not None:
+            capacities.append(instance.penalty_cap_millionths)
+            uses = np.column_stack((uses, table.penalty))
+            names.append(PENALTY)
+        num_jobs = len(instance.jobs)
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(table.job, minlength=num_jobs))))
+        largest = np.zeros(num_jobs)
+        np.maximum.at(largest, table.job, np.abs(table.value))
+        self.value_error = _ROUNDING * float(largest.sum())
+        self.knapsack = MultipleChoiceKnapsack.from_arrays(
+            table.value,
+            np.ascontiguousarray(uses),
+            offsets.astype(np.int64),
+            np.array(capacities, dtype=np.int64),
+            sense="maximize" if instance.power > 0 else "minimize",
+            capacity_names=tuple(names),
+        )
+
+    def plan(self, choice: NDArray[np.int64]) -> Plan:
+        """Return ``{"configuration": {job: {...}}}``; a job that waits does not stand there."""
+        types = list(self.instance.gpus)
+        return {
+            "configuration": {
+                job.id: {
+                    "gpu_type": types[self._types[row]],
+                    "gpus": int(self._gpus[row]),
+                    "depth": int(self._depth[row]),
+                }
+                for job, row in zip(self.instance.jobs, choice.tolist(), strict=True)
+                if row >= 0 and self._gpus[row]
+            }
+        }
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the options of a plan: its GPUs, at the same depth if that is still an option.
+
+        A job that is absent waits; -1 stands where the plan's place is in no option of the job.
+        """
+        told = plan.get("configuration") if isinstance(plan, Mapping) else None
+        if not isinstance(told, Mapping):
+            return None
+        types = {name: index for index, name in enumerate(self.instance.gpus)}
+        rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
+        for index, job in enumerate(self.instance.jobs):
+            wanted = told.get(job.id, {})
+            if not isinstance(wanted, Mapping):
+                continue
+            start, end = self.knapsack.offsets[index : index + 2]
+            place = types.get(wanted["gpu_type"]) if isinstance(wanted.get("gpu_type"), str) else None
+            gpus = wanted.get("gpus") if wanted else 0
+            fits = self._gpus[start:end] == (gpus if isinstance(gpus, int) else -1)
+            if wanted:
+                fits &= self._types[start:end] == (-1 if place is None else place)
+            found = np.flatnonzero(fits)
+            if found.size:
+                depth = wanted.get("depth", 0)
+                off = np.abs(self._depth[start + found] - (depth if isinstance(depth, int) else 0))
+                rows[index] = start + found[np.argmin(off)]
+        return rows
+
+    def preferred(self) -> NDArray[np.int64] | None:
+        """Return the option with each job's current GPUs, -1 where there is none."""
+        rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
+        owner = np.repeat(np.arange(rows.size), np.diff(self.knapsack.offsets))
+        current = np.flatnonzero(self._current)
+        if not current.size:
+            return None
+        rows[owner[current]] = current
+        return rows
+
+    def lowered(self) -> Lowered:
+        """Return the MILP, its columns named ``x[job,configuration]``."""
+        jobs = [job.id for job in self.instance.jobs]
+        return lower(self.knapsack, OptionLabels(self.knapsack.offsets, jobs, _Names(self)), jobs)
+
+    def job_names(self) -> Sequence[str]:
+        """Return the jobs' ids."""
+        return tuple(job.id for job in self.instance.jobs)
+
+    def option_name(self, row: int) -> str:
+        """Return the configuration in words."""
+        if not self._gpus[row]:
+            return "waiting"
+        kind = list(self.instance.gpus)[self._types[row]]
+        return f"{self._gpus[row]}x{kind}, {self._depth[row]} layers frozen"
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return the menus themselves: they do not depend on the capacities."""
+        return self.knapsack
+
+
+class _Names(Sequence[str]):
+    """Names of the options, formed when asked for."""
+
+    def __init__(self, formulation: FreezingByConfiguration) -> None:
+        self._formulation = formulation
+
+    def __len__(self) -> int:
+        return int(self._formulation.knapsack.values.size)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._formulation.option_name(row)
+
+
+class _Table:
+    """All configurations of all jobs, waiting included, as arrays; ``gpus`` is 0 for waiting."""
+
+    _COLUMNS = ("admissible", "depth", "gpu_type", "gpus", "is_current", "job", "penalty", "place", "value")
+    __slots__ = (*_COLUMNS, "maximize")
+
+    def __init__(self, instance: FreezingInstance) -> None:
+        self.maximize = instance.power > 0
+        types = {name: index for index, name in enumerate(instance.gpus)}
+        jobs = instance.jobs
+        places = [(j, row) for j, job in enumerate(jobs) for row in (None, *job.menu)]
+        sizes = np.array([1 if row is None else len(row.depths) for _, row in places], dtype=np.int64)
+        spread = np.repeat(np.arange(sizes.size), sizes)
+
+        def per_place(values: list[Any], dtype: Any) -> NDArray[Any]:
+            return np.array(values, dtype=dtype)[spread]
+
+        def per_entry(values: list[Any], dtype: Any) -> NDArray[Any]:
+            return np.array([value for part in values for value in part], dtype=dtype)
+
+        self.place = spread
+        self.job = per_place([j for j, _ in places], np.int64)
+        self.gpu_type = per_place([0 if row is None else types[row.gpu_type] for _, row in places], np.int64)
+        self.gpus = per_place([0 if row is None else row.gpus for _, row in places], np.int64)
+        self.depth = per_entry([(0,) if row is None else row.depths for _, row in places], np.int64)
+        progress = per_entry(
+            [(0.0,) if row is None else row.effective_progress for _, row in places], np.float64
+        )
+        self.penalty = per_entry(
+            [(0,) if row is None else row.penalty_millionths or (0,) * len(row.depths) for _, row in places],
+            np.int64,
+        )
+        self._compile(instance, types, progress)
+
+    def _compile(
+        self, instance: FreezingInstance, types: dict[str, int], progress: NDArray[np.float64]
+    ) -> None:
+        jobs, job = instance.jobs, self.job
+
+        def column(values: list[Any], dtype: Any = np.float64) -> NDArray[Any]:
+            return np.asarray(np.array(values, dtype=dtype)[job])
+
+        running = column([one.current is not None for one in jobs], np.bool_)
+        now_type = column(
+            [-1 if one.current is None else types[one.current.gpu_type] for one in jobs], np.int64
+        )
+        now_gpus = column([-1 if one.current is None else one.current.gpus for one in jobs], np.int64)
+        now_depth = column([-1 if one.current is None else one.current.depth for one in jobs], np.int64)
+        moved = running & ((self.gpu_type != now_type) | (self.gpus != now_gpus))
+        refrozen = running & ~moved & (self.depth != now_depth)
+        self.is_current = running & ~moved & ~refrozen
+        factor = np.where(moved, column([_restart_factor(one) for one in jobs]), 1.0)
+        rebuild = [max(0.0, 1.0 - one.rebuild_s / instance.round_s) for one in jobs]
+        factor = np.where(refrozen, column(rebuild), factor)
+        ratio = factor * progress / column([_reference(one) for one in jobs])
+        waiting = self.gpus == 0
+        runs = ratio > 0
+        power = np.power(ratio, instance.power, out=np.zeros(ratio.size), where=runs)
+        self.value = np.where(waiting, instance.queue_penalty, column([one.weight for one in jobs]) * power)
+        required = column([one.required for one in jobs], np.bool_)
+        allowed = np.where(waiting, ~required, runs | (instance.power > 0))
+        allowed &= waiting | (
+            self.depth <= column([_deepest(one, instance.round_s) for one in jobs], np.int64)
+        )
+        node = np.array([instance.gpus_per_node.get(name, 0) for name in types] or [0], dtype=np.int64)
+        size = node[self.gpu_type]
+        allowed &= (size == 0) | (self.gpus <= size) | (self.gpus % np.maximum(size, 1) == 0)
+        self.admissible = allowed
+
+    def best_of_each_place(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return one kept configuration a place: the best; of equals the current, then the shallowest."""
+        rows = np.flatnonzero(kept)
+        worse = -self.value[rows] if self.maximize else self.value[rows]
+        order = np.lexsort((self.depth[rows], ~self.is_current[rows], worse, self.place[rows]))
+        rows = rows[order]
+        first = np.ones(rows.size, dtype=np.bool_)
+        first[1:] = self.place[rows[1:]] != self.place[rows[:-1]]
+        best = np.zeros(kept.size, dtype=np.bool_)
+        best[rows[first]] = True
+        return best
+
+    def select(self, kept: NDArray[np.bool_]) -> _Table:
+        """Return the table of some rows."""
+        chosen = object.__new__(_Table)
+        chosen.maximize = self.maximize
+        for name in self._COLUMNS:
+            setattr(chosen, name, getattr(self, name)[kept])
+        return chosen
+
+
+def _restart_factor(job: FreezingJob) -> float:
+    """Return Sia's (T - N S) / (T + S), at least 0; 1 where nothing was lived or lost."""
+    if job.age_s + job.restart_s == 0.0:
+        return 1.0
+    return max(0.0, (job.age_s - job.restarts * job.restart_s) / (job.age_s + job.restart_s))
+
+
+def _reference(job: FreezingJob) -> float:
+    if job.reference_progress is not None:
+        return job.reference_progress
+    positive = (value for row in job.menu for value in row.effective_progress if value > 0)
+    return min(positive, default=1.0)
+
+
+def _deepest(job: FreezingJob, round_s: float) -> int:
+    """Return the deepest depth within gate and accuracy budget, in exact arithmetic."""
+    deepest = job.layers if job.max_depth is None else min(job.layers, job.max_depth)
+    if job.budget_frozen_s is None:
+        return deepest
+    return min(deepest, int(Fraction(job.budget_frozen_s) * job.layers / Fraction(round_s)))

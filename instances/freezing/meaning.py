@@ -1,0 +1,220 @@
+"""What a layer-freezing plan means: the rules it must keep, its objective, and the weak-duality bound.
+
+Nothing here is shared with a formulation or a solver. With x = r EP / ref, a configuration is worth
+
+    v = weight x^p,    p > 0: the sum is maximised, p < 0: minimised;    a job with nothing adds lambda,
+
+the form of Sia's objective (SOSP 2023, section 3.3) over effective progress. r is Sia's restart factor where
+GPU type or count change, (T - N S) / (T + S) and at least 0; max(0, 1 - rebuild_s / round_s) where only the
+depth changes; 1 otherwise, also for a job that does not run yet. A power is irrational: v is *defined* as the
+double that IEEE arithmetic and the C library's pow give, in the order written here, and everything after it
+is exact: sums, capacities and budgets are rational. A configuration with x = 0 is inadmissible where p < 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
+from apportion.report import Report, Violation
+
+__all__ = ["check", "exact_bound", "exact_objective"]
+
+_KEYS = {"gpu_type", "gpus", "depth"}
+
+
+class _Entry(NamedTuple):
+    row: FreezingRow
+    depth: int
+    progress: float
+    penalty: int
+
+
+def check(instance: FreezingInstance, plan: Any) -> Report:
+    """Check ``{"configuration": {job: {"gpu_type", "gpus", "depth"}}}``; absent jobs get nothing."""
+    chosen = plan.get("configuration") if isinstance(plan, Mapping) else None
+    if not isinstance(chosen, Mapping) or set(plan) != {"configuration"}:
+        return _malformed("plan", 'must be {"configuration": {job: {"gpu_type", "gpus", "depth"}}}')
+    for job_id, told in chosen.items():
+        if not isinstance(told, Mapping) or set(told) != _KEYS:
+            return _malformed(str(job_id), 'must be given {"gpu_type", "gpus", "depth"}')
+    known = {job.id for job in instance.jobs}
+    violations = [
+        Violation("known_job", str(job_id), "is not a job of the instance")
+        for job_id in chosen
+        if job_id not in known
+    ]
+    used = _capacities(instance, 0)
+    terms: list[float] = []
+    for job in instance.jobs:
+        told = chosen.get(job.id)
+        if told is None:
+            if job.required:
+                violations.append(Violation("required", job.id, "must get GPUs"))
+            terms.append(instance.queue_penalty)
+            continue
+        reference = _reference(job)
+        entry = _find(job, told)
+        if entry is None:
+            violations.append(Violation("menu", job.id, f"{dict(told)} is not in its menu"))
+            continue
+        violations.extend(_broken(instance, job, entry, reference))
+        for name, use in _uses(instance, entry).items():
+            used[name] += use
+        value = _value(instance, job, entry, reference)
+        if value is not None:
+            terms.append(value)
+    for name, capacity in _capacities(instance, None).items():
+        if used[name] > capacity:
+            violations.append(Violation("capacity", name, f"uses {used[name]} of {capacity}"))
+    return Report(math.fsum(terms), tuple(violations))
+
+
+def exact_objective(instance: FreezingInstance, plan: Mapping[str, Any]) -> Fraction:
+    """Return the objective of a feasible plan: the exact sum of the values as doubles."""
+    total = Fraction(0)
+    for job in instance.jobs:
+        told = plan["configuration"].get(job.id)
+        entry = None if told is None else _find(job, told)
+        value = instance.queue_penalty if entry is None else _value(instance, job, entry, _reference(job))
+        total += Fraction(0 if value is None else value)
+    return total
+
+
+def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) -> Fraction | None:
+    """Return the Lagrangian bound over all admissible configurations, in rational arithmetic.
+
+    Maximising: ``sum_k mu_k C_k + sum_j max_i (v_ji - sum_k mu_k u_jik)`` with lambda among the choices of a
+    job that may wait; minimising: the mirror image. Valid for any multipliers >= 0, by weak duality.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    multipliers
+        One per GPU type, and ``"frozen_penalty"`` (per millionth) where there is a cap.
+
+    Returns
+    -------
+    Fraction or None
+        ``None`` if a required job has no admissible configuration.
+
+    Raises
+    ------
+    InvalidInstance
+        If the multipliers do not name every capacity once, finite and non-negative.
+    """
+    capacities = _capacities(instance, None)
+    for name, price in multipliers.items():
+        number = isinstance(price, int | float) and not isinstance(price, bool)
+        if name not in capacities or not number or not math.isfinite(price) or price < 0:
+            raise InvalidInstance(
+                Problem(f"$.certificate.multipliers.{name}", "must be a capacity with a finite number >= 0")
+            )
+    if len(multipliers) != len(capacities):
+        raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))
+    prices = {name: Fraction(price) for name, price in multipliers.items()}
+    sign = 1 if instance.power > 0 else -1
+    total = sum((prices[name] * capacity for name, capacity in capacities.items()), Fraction(0))
+    for job in instance.jobs:
+        worths = [] if job.required else [sign * Fraction(instance.queue_penalty)]
+        reference = _reference(job)
+        for entry in _entries(job):
+            value = _value(instance, job, entry, reference)
+            if value is None or any(_broken(instance, job, entry, reference)):
+                continue
+            paid = sum((prices[name] * use for name, use in _uses(instance, entry).items()), Fraction(0))
+            worths.append(sign * Fraction(value) - paid)
+        if not worths:
+            return None
+        total += max(worths)
+    return sign * total
+
+
+def _reference(job: FreezingJob) -> float:
+    """Return the effective progress that counts as 1: as told, else the least positive one of the menu."""
+    if job.reference_progress is not None:
+        return job.reference_progress
+    positive = [value for row in job.menu for value in row.effective_progress if value > 0]
+    return min(positive, default=1.0)
+
+
+def _value(instance: FreezingInstance, job: FreezingJob, entry: _Entry, reference: float) -> float | None:
+    """Return weight (r EP / ref)^p as a double; ``None`` where that is infinite."""
+    ratio = _restart_factor(instance, job, entry) * entry.progress / reference
+    if ratio == 0.0:
+        return 0.0 if instance.power > 0 else None
+    return float(job.weight * math.pow(ratio, instance.power))
+
+
+def _restart_factor(instance: FreezingInstance, job: FreezingJob, entry: _Entry) -> float:
+    now = job.current
+    if now is None:
+        return 1.0
+    if (now.gpu_type, now.gpus) != (entry.row.gpu_type, entry.row.gpus):
+        lived, lost = job.age_s, job.restart_s
+        if lived + lost == 0.0:
+            return 1.0
+        return max(0.0, (lived - job.restarts * lost) / (lived + lost))
+    if now.depth != entry.depth:
+        return max(0.0, 1.0 - job.rebuild_s / instance.round_s)
+    return 1.0
+
+
+def _broken(
+    instance: FreezingInstance, job: FreezingJob, entry: _Entry, reference: float
+) -> Iterator[Violation]:
+    """Yield what makes a configuration inadmissible by itself."""
+    told = f"{entry.row.gpus} x {entry.row.gpu_type} with {entry.depth} frozen layers"
+    if job.max_depth is not None and entry.depth > job.max_depth:
+        yield Violation("max_depth", job.id, f"gets {told}, may freeze {job.max_depth} this round")
+    if job.budget_frozen_s is not None:
+        spent = Fraction(entry.depth, job.layers) * Fraction(instance.round_s)
+        if spent > Fraction(job.budget_frozen_s):
+            yield Violation(
+                "accuracy_budget", job.id, f"gets {told}: {float(spent):g} of {job.budget_frozen_s:g} s"
+            )
+    size = instance.gpus_per_node.get(entry.row.gpu_type)
+    if size is not None and entry.row.gpus > size and entry.row.gpus % size:
+        yield Violation("whole_nodes", job.id, f"gets {told}, nodes have {size} GPUs")
+    if _value(instance, job, entry, reference) is None:
+        yield Violation("progress", job.id, f"gets {told} without any effective progress")
+
+
+def _find(job: FreezingJob, told: Mapping[str, Any]) -> _Entry | None:
+    for entry in _entries(job):
+        place = (entry.row.gpu_type, entry.row.gpus, entry.depth)
+        if place == (told["gpu_type"], told["gpus"], told["depth"]):
+            exact = not isinstance(told["gpus"], bool | float) and not isinstance(told["depth"], bool | float)
+            return entry if exact else None
+    return None
+
+
+def _entries(job: FreezingJob) -> Iterator[_Entry]:
+    for row in job.menu:
+        penalties = row.penalty_millionths or (0,) * len(row.depths)
+        for depth, progress, penalty in zip(row.depths, row.effective_progress, penalties, strict=True):
+            yield _Entry(row, depth, progress, penalty)
+
+
+def _uses(instance: FreezingInstance, entry: _Entry) -> dict[str, int]:
+    uses = {entry.row.gpu_type: entry.row.gpus}
+    if instance.penalty_cap_millionths is not None:
+        uses[PENALTY] = entry.penalty
+    return uses
+
+
+def _capacities(instance: FreezingInstance, start: int | None) -> dict[str, int]:
+    """Return every capacity by name, or `start` for each."""
+    capacities = dict(instance.gpus)
+    if instance.penalty_cap_millionths is not None:
+        capacities[PENALTY] = instance.penalty_cap_millionths
+    return capacities if start is None else dict.fromkeys(capacities, start)
+
+
+def _malformed(where: str, message: str) -> Report:
+    return Report(None, (Violation("shape", where, message),))
