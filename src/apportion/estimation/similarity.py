@@ -25,6 +25,8 @@ _FAMILY_WEIGHT = 10.0
 """Weight of the family against 1 for every number: beyond 2 per number nothing changes any more."""
 _NEAR = 0.01
 """Added to every dissimilarity, so that a twin does not silence all others."""
+_FOREIGN = 3
+"""Times as many neighbours speak where nobody of the family is known: none of them is close."""
 _RIDGE = 3.0
 _PER_COEFFICIENT = 10
 """Known models per coefficient of the regression from which on it is used."""
@@ -95,7 +97,7 @@ class SimilarityPredictor:
     Parameters
     ----------
     neighbours
-        How many known models speak.
+        How many known models speak; three times as many where nobody of the family is known.
     family_weight
         Weight of the family against 1 for every number.
     trend
@@ -110,7 +112,7 @@ class SimilarityPredictor:
     """
 
     def __init__(
-        self, neighbours: int = 5, family_weight: float = _FAMILY_WEIGHT, trend: bool | None = None
+        self, neighbours: int = 3, family_weight: float = _FAMILY_WEIGHT, trend: bool | None = None
     ) -> None:
         if neighbours < 1:
             raise InvalidOption(f"neighbours must be at least 1, not {neighbours!r}")
@@ -169,12 +171,20 @@ class SimilarityPredictor:
         distance = self._dissimilarity(numbers, family)
         trend = _design(numbers) @ self.coefficients_
         usual = self._usual_error() if noise else np.zeros(self.rest_.shape[1])
-        return [self._one(row, base, usual) for row, base in zip(distance, trend, strict=True)]
+        foreign = ~np.isin(family, self.family_)
+        return [
+            self._one(row, base, usual, _FOREIGN * self.neighbours if alone else self.neighbours)
+            for row, base, alone in zip(distance, trend, foreign, strict=True)
+        ]
 
     def _one(
-        self, distance: NDArray[np.float64], trend: NDArray[np.float64], usual: NDArray[np.float64]
+        self,
+        distance: NDArray[np.float64],
+        trend: NDArray[np.float64],
+        usual: NDArray[np.float64],
+        count: int,
     ) -> Prediction:
-        nearest = np.argsort(distance, kind="stable")[: self.neighbours]
+        nearest = np.argsort(distance, kind="stable")[:count]
         weight = 1.0 / (distance[nearest] + _NEAR) ** 2
         weight /= weight.sum()
         rest = self.rest_[nearest]
