@@ -27,14 +27,14 @@ a cap all depths stay and the cap is one more capacity, in whole millionths.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.formulations.freezing.table import ConfigurationTable
 from apportion.formulations.protocol import Plan
-from apportion.instances.freezing import FreezingInstance, FreezingJob
+from apportion.instances.freezing import FreezingInstance
 from apportion.instances.freezing.schema import PENALTY
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
@@ -69,11 +69,8 @@ class FreezingByConfiguration:
 
     def __init__(self, instance: FreezingInstance, separate_depth: bool = True) -> None:
         self.instance = instance
-        table = _Table(instance)
-        kept = table.admissible
-        if separate_depth and instance.penalty_cap_millionths is None:
-            kept = table.best_of_each_place(kept)
-        table = table.select(kept)
+        separated = separate_depth and instance.penalty_cap_millionths is None
+        table = ConfigurationTable(instance, best_depth_only=separated)
         self._types, self._depth, self._gpus = table.gpu_type, table.depth, table.gpus
         self._current = table.is_current
         capacities = list(instance.gpus.values())
@@ -183,115 +180,3 @@ class _Names(Sequence[str]):
 
     def __getitem__(self, row: Any) -> Any:
         return self._formulation.option_name(row)
-
-
-class _Table:
-    """All configurations of all jobs, waiting included, as arrays; ``gpus`` is 0 for waiting."""
-
-    _COLUMNS = ("admissible", "depth", "gpu_type", "gpus", "is_current", "job", "penalty", "place", "value")
-    __slots__ = (*_COLUMNS, "maximize")
-
-    def __init__(self, instance: FreezingInstance) -> None:
-        self.maximize = instance.power > 0
-        types = {name: index for index, name in enumerate(instance.gpus)}
-        jobs = instance.jobs
-        places = [(j, row) for j, job in enumerate(jobs) for row in (None, *job.menu)]
-        sizes = np.array([1 if row is None else len(row.depths) for _, row in places], dtype=np.int64)
-        spread = np.repeat(np.arange(sizes.size), sizes)
-
-        def per_place(values: list[Any], dtype: Any) -> NDArray[Any]:
-            return np.array(values, dtype=dtype)[spread]
-
-        def per_entry(values: list[Any], dtype: Any) -> NDArray[Any]:
-            return np.array([value for part in values for value in part], dtype=dtype)
-
-        self.place = spread
-        self.job = per_place([j for j, _ in places], np.int64)
-        self.gpu_type = per_place([0 if row is None else types[row.gpu_type] for _, row in places], np.int64)
-        self.gpus = per_place([0 if row is None else row.gpus for _, row in places], np.int64)
-        self.depth = per_entry([(0,) if row is None else row.depths for _, row in places], np.int64)
-        progress = per_entry(
-            [(0.0,) if row is None else row.effective_progress for _, row in places], np.float64
-        )
-        self.penalty = per_entry(
-            [(0,) if row is None else row.penalty_millionths or (0,) * len(row.depths) for _, row in places],
-            np.int64,
-        )
-        self._compile(instance, types, progress)
-
-    def _compile(
-        self, instance: FreezingInstance, types: dict[str, int], progress: NDArray[np.float64]
-    ) -> None:
-        jobs, job = instance.jobs, self.job
-
-        def column(values: list[Any], dtype: Any = np.float64) -> NDArray[Any]:
-            return np.asarray(np.array(values, dtype=dtype)[job])
-
-        running = column([one.current is not None for one in jobs], np.bool_)
-        now_type = column(
-            [-1 if one.current is None else types[one.current.gpu_type] for one in jobs], np.int64
-        )
-        now_gpus = column([-1 if one.current is None else one.current.gpus for one in jobs], np.int64)
-        now_depth = column([-1 if one.current is None else one.current.depth for one in jobs], np.int64)
-        moved = running & ((self.gpu_type != now_type) | (self.gpus != now_gpus))
-        refrozen = running & ~moved & (self.depth != now_depth)
-        self.is_current = running & ~moved & ~refrozen
-        factor = np.where(moved, column([_restart_factor(one) for one in jobs]), 1.0)
-        rebuild = [max(0.0, 1.0 - one.rebuild_s / instance.round_s) for one in jobs]
-        factor = np.where(refrozen, column(rebuild), factor)
-        ratio = factor * progress / column([_reference(one) for one in jobs])
-        waiting = self.gpus == 0
-        runs = ratio > 0
-        power = np.power(ratio, instance.power, out=np.zeros(ratio.size), where=runs)
-        self.value = np.where(waiting, instance.queue_penalty, column([one.weight for one in jobs]) * power)
-        required = column([one.required for one in jobs], np.bool_)
-        allowed = np.where(waiting, ~required, runs | (instance.power > 0))
-        allowed &= waiting | (
-            self.depth <= column([_deepest(one, instance.round_s) for one in jobs], np.int64)
-        )
-        node = np.array([instance.gpus_per_node.get(name, 0) for name in types] or [0], dtype=np.int64)
-        size = node[self.gpu_type]
-        allowed &= (size == 0) | (self.gpus <= size) | (self.gpus % np.maximum(size, 1) == 0)
-        self.admissible = allowed
-
-    def best_of_each_place(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return one kept configuration a place: the best; of equals the current, then the shallowest."""
-        rows = np.flatnonzero(kept)
-        worse = -self.value[rows] if self.maximize else self.value[rows]
-        order = np.lexsort((self.depth[rows], ~self.is_current[rows], worse, self.place[rows]))
-        rows = rows[order]
-        first = np.ones(rows.size, dtype=np.bool_)
-        first[1:] = self.place[rows[1:]] != self.place[rows[:-1]]
-        best = np.zeros(kept.size, dtype=np.bool_)
-        best[rows[first]] = True
-        return best
-
-    def select(self, kept: NDArray[np.bool_]) -> _Table:
-        """Return the table of some rows."""
-        chosen = object.__new__(_Table)
-        chosen.maximize = self.maximize
-        for name in self._COLUMNS:
-            setattr(chosen, name, getattr(self, name)[kept])
-        return chosen
-
-
-def _restart_factor(job: FreezingJob) -> float:
-    """Return Sia's (T - N S) / (T + S), at least 0; 1 where nothing was lived or lost."""
-    if job.age_s + job.restart_s == 0.0:
-        return 1.0
-    return max(0.0, (job.age_s - job.restarts * job.restart_s) / (job.age_s + job.restart_s))
-
-
-def _reference(job: FreezingJob) -> float:
-    if job.reference_progress is not None:
-        return job.reference_progress
-    positive = (value for row in job.menu for value in row.effective_progress if value > 0)
-    return min(positive, default=1.0)
-
-
-def _deepest(job: FreezingJob, round_s: float) -> int:
-    """Return the deepest depth within gate and accuracy budget, in exact arithmetic."""
-    deepest = job.layers if job.max_depth is None else min(job.layers, job.max_depth)
-    if job.budget_frozen_s is None:
-        return deepest
-    return min(deepest, int(Fraction(job.budget_frozen_s) * job.layers / Fraction(round_s)))

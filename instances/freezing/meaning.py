@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 from typing import Any, NamedTuple
 
 from apportion.errors import InvalidInstance, Problem
@@ -139,8 +140,9 @@ def _reference(job: FreezingJob) -> float:
     """Return the effective progress that counts as 1: as told, else the least positive one of the menu."""
     if job.reference_progress is not None:
         return job.reference_progress
-    positive = [value for row in job.menu for value in row.effective_progress if value > 0]
-    return min(positive, default=1.0)
+    told = [row.effective_progress for row in job.menu if row.effective_progress]
+    least = min(map(min, told), default=1.0)
+    return least if least > 0 else min(filter(None, chain.from_iterable(told)), default=1.0)
 
 
 def _value(instance: FreezingInstance, job: FreezingJob, entry: _Entry, reference: float) -> float | None:
@@ -186,11 +188,14 @@ def _broken(
 
 
 def _find(job: FreezingJob, told: Mapping[str, Any]) -> _Entry | None:
-    for entry in _entries(job):
-        place = (entry.row.gpu_type, entry.row.gpus, entry.depth)
-        if place == (told["gpu_type"], told["gpus"], told["depth"]):
-            exact = not isinstance(told["gpus"], bool | float) and not isinstance(told["depth"], bool | float)
-            return entry if exact else None
+    gpu_type, gpus, depth = told["gpu_type"], told["gpus"], told["depth"]
+    if type(gpus) is not int or type(depth) is not int:
+        return None
+    for row in job.menu:
+        if row.gpus == gpus and row.gpu_type == gpu_type and depth in row.depths:
+            at = row.depths.index(depth)
+            penalty = row.penalty_millionths[at] if row.penalty_millionths else 0
+            return _Entry(row, depth, row.effective_progress[at], penalty)
     return None
 
 
