@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from apportion.instances.freezing import FreezingInstance
+from apportion.instances.freezing.generator import generate as generate_freezing
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.gap_filling.generator import generate
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
@@ -18,7 +20,12 @@ from apportion.instances.multiple_choice_knapsack.generator import (
     to_instance,
 )
 
-EXAMPLES: dict[str, Callable[[], GapFillingInstance | MultipleChoiceKnapsackInstance]] = {
+Example = GapFillingInstance | MultipleChoiceKnapsackInstance | FreezingInstance
+
+EXAMPLES: dict[str, Callable[[], Example]] = {
+    "freezing_small.json": lambda: generate_freezing(
+        5, 4, {"v100": 8}, depths=4, penalty_cap=0.08, name="freezing_small"
+    ),
     "gap_filling_small.json": lambda: generate(
         13, jobs=6, nodes=24, max_nodes=16, decided_ago_s=900, name="gap_filling_small"
     ),
@@ -32,7 +39,7 @@ EXAMPLES: dict[str, Callable[[], GapFillingInstance | MultipleChoiceKnapsackInst
 _PLACED = ("schema_version", "name", "jobs")
 
 
-def render(instance: GapFillingInstance | MultipleChoiceKnapsackInstance) -> bytes:
+def render(instance: Example) -> bytes:
     """Return the instance as JSON, one line per field and per job, leaving defaults out."""
     fields = _plain(instance)
     jobs = ",\n".join(f"  {_line(_plain(job))}" for job in instance.jobs)

@@ -102,8 +102,12 @@ def _listed(plan: Mapping[str, Any]) -> Iterable[str]:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{_plain(str(name))} {share:.4g}" for name, share in value.items())
+        return ", ".join(f"{_plain(str(name))} {_entry(entry)}" for name, entry in value.items())
     return _plain(str(value))
+
+
+def _entry(entry: Any) -> str:
+    return f"{entry:.4g}" if isinstance(entry, float) else _plain(str(entry))
 
 
 def _table(rows: Sequence[tuple[str, ...]], alignment: str) -> Iterable[str]:

@@ -12,7 +12,7 @@ from apportion.plotting.svg import Svg
 
 __all__ = ["fit_svg"]
 
-_SIDE, _LEFT, _TOP, _RIGHT = 460.0, 80.0, 64.0, 190.0
+_SIDE, _LEFT, _TOP, _RIGHT = 460.0, 80.0, 84.0, 190.0
 _MOST_POINTS = 2000
 _RADIUS = 3.0
 
