@@ -1,0 +1,115 @@
+"""Measure a PyTorch training step at several frozen depths: ``python examples/profile_freezing.py FOLDER``.
+
+Writes ``FOLDER/steps.csv`` and ``FOLDER/layers.csv`` for ``apportion fit``. The model is a small
+convolutional network; put your own into `network`. Runs on one GPU where there is one, else on the CPU.
+Needs PyTorch, which is no dependency of this package.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+BATCHES = (8, 16, 32, 64)
+DEPTHS = 6
+WARM_UP, REPEATS = 2, 7
+
+
+def network() -> nn.Sequential:
+    """Return the model to measure, as a sequence of layers."""
+    widths = (3, 32, 32, 64, 64, 128, 128)
+    layers: list[nn.Module] = []
+    for index in range(len(widths) - 1):
+        stride = 2 if widths[index] != widths[index + 1] and index else 1
+        layers += [nn.Conv2d(widths[index], widths[index + 1], 3, stride, 1), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+
+
+def atomic(model: nn.Module) -> list[nn.Module]:
+    """Return the layers that can be frozen, in order."""
+    return [layer for layer in model.modules() if isinstance(layer, nn.Conv2d | nn.Linear | nn.BatchNorm2d)]
+
+
+def freeze(model: nn.Module, depth: int) -> None:
+    """Freeze the first layers and train the others."""
+    for index, layer in enumerate(atomic(model)):
+        layer.requires_grad_(index >= depth)
+        layer.train(index >= depth)
+
+
+def step_seconds(model: nn.Module, batch: int, device: torch.device) -> float:
+    """Return the median time of one optimiser step."""
+    optimizer = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=0.01)
+    images = torch.randn(batch, 3, 32, 32, device=device)
+    labels = torch.randint(0, 10, (batch,), device=device)
+    measured = []
+    for _ in range(WARM_UP + REPEATS):
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        measured.append(time.perf_counter() - began)
+    return statistics.median(measured[WARM_UP:])
+
+
+def shares(model: nn.Module, device: torch.device) -> list[dict[str, float]]:
+    """Return, per depth, what remains unfrozen of parameters, FLOPs and activations."""
+    layers = atomic(model)
+    outputs: dict[nn.Module, int] = {}
+    work: dict[nn.Module, int] = {}
+
+    def note(layer: nn.Module, _: object, output: torch.Tensor) -> None:
+        outputs[layer] = output[0].numel()
+        weight = getattr(layer, "weight", None)
+        positions = output[0].numel() // output.shape[1]
+        work[layer] = 0 if weight is None else weight.numel() * positions
+
+    hooks = [layer.register_forward_hook(note) for layer in layers]
+    with torch.no_grad():
+        model(torch.randn(1, 3, 32, 32, device=device))
+    for hook in hooks:
+        hook.remove()
+    parameters = {layer: sum(weight.numel() for weight in layer.parameters()) for layer in layers}
+    rows = []
+    for depth in range(len(layers)):
+        row: dict[str, float] = {"frozen_layers": depth}
+        for column, amount in (("param", parameters), ("flop", work), ("activation", outputs)):
+            total = sum(amount[layer] for layer in layers)
+            row[f"{column}_frac_unfrozen"] = sum(amount[layer] for layer in layers[depth:]) / total
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Measure and write both files."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+    folder.mkdir(parents=True, exist_ok=True)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = network().to(device)
+    count = len(atomic(model))
+    depths = sorted({round(index * (count - 1) / (DEPTHS - 1)) for index in range(DEPTHS)})
+    with (folder / "layers.csv").open("w", newline="") as file:
+        table = shares(model, device)
+        layers = csv.DictWriter(file, list(table[0]))
+        layers.writeheader()
+        layers.writerows(table)
+    with (folder / "steps.csv").open("w", newline="") as file:
+        steps = csv.writer(file)
+        steps.writerow(["placement", "local_bsz", "step_time", "sync_time", "frozen_layer"])
+        for batch in BATCHES:
+            for depth in depths:
+                freeze(model, depth)
+                steps.writerow([1, batch, f"{step_seconds(model, batch, device):.6f}", 0.0, depth])
+    print(f"{len(BATCHES) * len(depths)} steps on {device} in {folder / 'steps.csv'}")
+
+
+if __name__ == "__main__":
+    main()
