@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from apportion.instances import KnapsackOption as KnapsackOption
     from apportion.instances import MultipleChoiceKnapsackInstance as MultipleChoiceKnapsackInstance
     from apportion.instances import ScalingCurve as ScalingCurve
+    from apportion.instances.matching import MatchingInstance as MatchingInstance
     from apportion.models import LinearModelBuilder as LinearModelBuilder
     from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
+    from apportion.models.assignment import Assignment as Assignment
     from apportion.options import Incumbent as Incumbent
     from apportion.outcome import Termination as Termination
     from apportion.reading import read as read
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ApportionError": "apportion.errors",
+    "Assignment": "apportion.models.assignment",
     "Backend": "apportion.registry",
     "BackendUnavailable": "apportion.errors",
     "GapFillingInstance": "apportion.instances",
@@ -49,6 +52,7 @@ _HOME = {
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
     "LinearModelBuilder": "apportion.models",
+    "MatchingInstance": "apportion.instances.matching",
     "MultipleChoiceKnapsack": "apportion.models",
     "MultipleChoiceKnapsackInstance": "apportion.instances",
     "NoPlan": "apportion.errors",
