@@ -34,7 +34,12 @@ def drawing(instance: Any, plan: Any, file_name: str) -> str:
         If the suffix is neither, or there is no drawing of this kind of instance.
     """
     check_name(file_name)
-    from apportion.instances import GapFillingInstance, MatchingInstance, MultipleChoiceKnapsackInstance
+    from apportion.instances import (
+        FreezingInstance,
+        GapFillingInstance,
+        MatchingInstance,
+        MultipleChoiceKnapsackInstance,
+    )
 
     if isinstance(instance, GapFillingInstance):
         from apportion.plotting.allocation_svg import allocation_svg
@@ -48,6 +53,10 @@ def drawing(instance: Any, plan: Any, file_name: str) -> str:
         from apportion.plotting.gantt_svg import gantt_svg
 
         svg = gantt_svg(instance, plan)
+    elif isinstance(instance, FreezingInstance):
+        from apportion.plotting.freezing_svg import freezing_svg
+
+        svg = freezing_svg(instance, plan)
     else:
         raise InvalidOption(f"there is no drawing of a {type(instance).__name__}")
     if PurePath(file_name).suffix.lower() == ".svg":
