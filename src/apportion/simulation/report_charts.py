@@ -44,7 +44,7 @@ def nice_ticks(top: float, count: int = 4) -> list[float]:
     Examples
     --------
     >>> nice_ticks(88.0)
-    [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+    [0.0, 25.0, 50.0, 75.0, 100.0]
     """
     if not top > 0:
         return [0.0, 1.0]
