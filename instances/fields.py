@@ -31,6 +31,7 @@ __all__ = [
     "check_amount",
     "check_count",
     "check_distinct",
+    "check_header",
     "check_name",
     "check_number",
     "settle_numbers",
@@ -106,6 +107,14 @@ def check_amount(path: str, value: Any, problems: list[Problem]) -> bool:
         problems.append(Problem(path, f"must not be negative, is {value:g}"))
         return False
     return True
+
+
+def check_header(instance: Any, problems: list[Problem]) -> None:
+    """Note a problem unless `schema_version` and `name`, which every kind has, are what they must be."""
+    if instance.schema_version != "1":
+        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
+    if not isinstance(instance.name, str):
+        problems.append(Problem("$.name", "must be a string"))
 
 
 def settle_numbers(struct: Struct, fields: tuple[str, ...]) -> None:

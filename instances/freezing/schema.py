@@ -17,6 +17,7 @@ from apportion.instances.fields import (
     check_amount,
     check_count,
     check_distinct,
+    check_header,
     check_name,
     check_number,
     settle_numbers,
@@ -191,10 +192,7 @@ class FreezingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 def _problems(instance: FreezingInstance) -> list[Problem]:
     problems: list[Problem] = []
-    if instance.schema_version != "1":
-        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
-    if not isinstance(instance.name, str):
-        problems.append(Problem("$.name", "must be a string"))
+    check_header(instance, problems)
     if check_amount("$.round_s", instance.round_s, problems) and instance.round_s <= 0:
         problems.append(Problem("$.round_s", "must be positive"))
     if check_number("$.power", instance.power, problems) and not 0 < abs(instance.power) <= _LARGEST_POWER:

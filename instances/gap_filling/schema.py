@@ -18,6 +18,7 @@ from apportion.instances.fields import (
     check_amount,
     check_count,
     check_distinct,
+    check_header,
     check_name,
     settle_numbers,
 )
@@ -117,10 +118,7 @@ class GapFillingInstance(
 
 def _problems(instance: GapFillingInstance) -> list[Problem]:
     problems: list[Problem] = []
-    if instance.schema_version != "1":
-        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
-    if not isinstance(instance.name, str):
-        problems.append(Problem("$.name", "must be a string"))
+    check_header(instance, problems)
     if check_amount("$.horizon_s", instance.horizon_s, problems) and instance.horizon_s <= 0:
         problems.append(Problem("$.horizon_s", "must be positive"))
     _check_nodes(instance.nodes, problems)

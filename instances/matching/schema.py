@@ -19,6 +19,7 @@ from apportion.instances.fields import (
     check_amount,
     check_count,
     check_distinct,
+    check_header,
     check_name,
     check_number,
 )
@@ -132,10 +133,7 @@ class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 def _problems(instance: MatchingInstance) -> list[Problem]:
     problems: list[Problem] = []
-    if instance.schema_version != "1":
-        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
-    if not isinstance(instance.name, str):
-        problems.append(Problem("$.name", "must be a string"))
+    check_header(instance, problems)
     if instance.objective not in _FIELD:
         message = f'must be "makespan", "cost" or "value", not {instance.objective!r}'
         return [*problems, Problem("$.objective", message)]

@@ -16,6 +16,7 @@ from apportion.instances.fields import (
     Use,
     check_count,
     check_distinct,
+    check_header,
     check_name,
     check_number,
     settle_numbers,
@@ -110,10 +111,7 @@ class MultipleChoiceKnapsackInstance(
 
 def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
     problems: list[Problem] = []
-    if instance.schema_version != "1":
-        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
-    if not isinstance(instance.name, str):
-        problems.append(Problem("$.name", "must be a string"))
+    check_header(instance, problems)
     if instance.sense not in ("maximize", "minimize"):
         problems.append(Problem("$.sense", f'must be "maximize" or "minimize", not {instance.sense!r}'))
     if not isinstance(instance.capacities, dict):
