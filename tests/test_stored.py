@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -124,6 +125,30 @@ def test_a_malformed_document_is_said_to_be_one(told: Any) -> None:
     verification = stored.verify(small(), told)
     assert not verification.ok
     assert verification.checks[0][0] == "document"
+
+
+def with_integers(value: Any) -> Any:
+    """Return an instance as a caller in Python may write it: whole numbers as integers."""
+    if isinstance(value, msgspec.Struct):
+        fields = {name: with_integers(getattr(value, name)) for name in value.__struct_fields__}
+        return type(value)(**fields)
+    if isinstance(value, tuple):
+        return tuple(with_integers(inner) for inner in value)
+    if isinstance(value, dict):
+        return {key: with_integers(inner) for key, inner in value.items()}
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+@pytest.mark.parametrize(
+    "example",
+    ["gap_filling_small", "sia_round", "matching_assignment", "matching_unrelated", "freezing_small"],
+)
+def test_the_digest_of_no_kind_depends_on_how_numbers_were_written(root: Path, example: str) -> None:
+    """Matching instances written with integers used to get a digest that did not verify."""
+    read = apportion.read(root / "examples" / f"{example}.json")
+    written = with_integers(read)
+    verification = stored.verify(read, stored_solution(written))
+    assert verification.ok, [check for check in verification.checks if not check[1]]
 
 
 def test_the_digest_does_not_depend_on_how_numbers_were_written() -> None:

@@ -22,6 +22,7 @@ from apportion.instances.fields import (
     check_header,
     check_name,
     check_number,
+    settle_numbers,
 )
 
 __all__ = ["MatchingEntry", "MatchingInstance", "MatchingJob", "MatchingMachine"]
@@ -124,6 +125,9 @@ class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
+        for job in self.jobs:
+            for entry in job.on.values():
+                settle_numbers(entry, ("time_s", "cost", "value"))
 
     @property
     def field(self) -> str:
