@@ -1,0 +1,140 @@
+"""What the controller asks of a scheduler, and of the channel to its agents.
+
+A *pilot* is a one-node job of the scheduler that holds an idle node and runs an agent on it. Its id is
+``INSTANCE-SEQUENCE``: the id of the controller's state folder and a number that is never used twice, so that
+a controller that was killed recognises every pilot it ever asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from apportion.live.messages import AgentMessage, ControllerMessage, Running
+
+__all__ = ["AgentSeen", "Channel", "Cluster", "ClusterSeen", "PilotSeen", "PilotState", "RankSeen"]
+
+RankSeen = Running
+
+
+class PilotState(Enum):
+    """How far a pilot is, as the scheduler sees it."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    ENDING = "ending"
+    """The scheduler is ending it; processes may be left."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class PilotSeen:
+    """A pilot as the scheduler lists it.
+
+    Attributes
+    ----------
+    pilot
+        Its id, ``INSTANCE-SEQUENCE``.
+    handle
+        What the scheduler calls it (Slurm: the job id).
+    node
+        The node it runs on or was asked for, ``None`` if not known.
+    """
+
+    pilot: str
+    handle: str
+    node: str | None
+    state: PilotState
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """One look at the scheduler.
+
+    Attributes
+    ----------
+    idle
+        Names of the nodes that a pilot would get at once.
+    pilots
+        Pilots of this controller's instance; one that is not listed has ended.
+    """
+
+    idle: tuple[str, ...]
+    pilots: tuple[PilotSeen, ...]
+
+
+class Cluster(Protocol):
+    """A scheduler with idle nodes.
+
+    Every method raises `apportion.live.errors.ClusterUnreachable` if the scheduler does not answer; whether a
+    `take` or `release` took effect is then unknown and shows at the next look.
+    """
+
+    def look(self) -> ClusterSeen:
+        """Return the idle nodes and the pilots of this instance, pilots first."""
+        ...
+
+    def take(self, node: str, pilot: str, token: str) -> str:
+        """Ask for a pilot on a node and return its handle.
+
+        Raises `apportion.live.errors.Refused` if the scheduler says no.
+        """
+        ...
+
+    def release(self, handle: str) -> None:
+        """End a pilot; one that has ended already is no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSeen:
+    """An agent with an open, authenticated connection.
+
+    Attributes
+    ----------
+    host, port
+        Where a rendezvous on its node would be.
+    running
+        What it said it runs when it connected; `None` for nothing. Not updated by later messages.
+    connection
+        A number that rises with every new connection of this agent.
+    heard_s
+        When it was last heard of, by `time.monotonic`.
+    """
+
+    host: str
+    port: int
+    running: RankSeen | None
+    connection: int
+    heard_s: float
+
+
+class Channel(Protocol):
+    """The controller's end of the connections to its agents."""
+
+    @property
+    def address(self) -> str:
+        """``HOST:PORT`` that agents connect to."""
+        ...
+
+    def expect(self, tokens: Mapping[str, str]) -> None:
+        """Set which pilots may connect, with their tokens; connections of others are closed."""
+        ...
+
+    def agents(self) -> Mapping[str, AgentSeen]:
+        """Return the agents connected now, by pilot."""
+        ...
+
+    def send(self, pilot: str, message: ControllerMessage) -> bool:
+        """Queue a message without waiting; return whether the agent is connected."""
+        ...
+
+    def receive(self, timeout_s: float) -> Sequence[tuple[str, AgentMessage]]:
+        """Return what came in since the last call, with its pilot; wait at most so long for the first."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection and the listening socket."""
+        ...

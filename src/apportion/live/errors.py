@@ -1,0 +1,37 @@
+"""What can go wrong on a live cluster."""
+
+from __future__ import annotations
+
+from apportion.errors import ApportionError
+
+__all__ = ["ClusterUnreachable", "InUse", "Refused", "SchedulerMissing", "StateUnwritable", "UnknownJob"]
+
+
+class ClusterUnreachable(ApportionError):
+    """The scheduler does not answer; what was asked of it may or may not have happened."""
+
+    exit_code = 7
+
+
+class SchedulerMissing(ApportionError):
+    """The scheduler's commands are not installed here."""
+
+    exit_code = 7
+
+
+class Refused(ApportionError):
+    """The scheduler refused; nothing has changed."""
+
+
+class InUse(ApportionError):
+    """Another controller works on this state folder."""
+
+
+class StateUnwritable(ApportionError):
+    """The state file cannot be written (disk full, read-only): nothing new is begun until it can."""
+
+
+class UnknownJob(ApportionError, ValueError):
+    """There is no job of that id."""
+
+    exit_code = 3
