@@ -1,0 +1,59 @@
+"""Tiresias (Gu et al., NSDI 2019), discretised two-dimensional least attained service, as Pollux runs it."""
+
+from __future__ import annotations
+
+from apportion.policies.cluster.placing import free_gpus, place_on_freest
+from apportion.policies.cluster.view import ClusterPlan, ClusterView
+
+__all__ = ["Tiresias"]
+
+
+class Tiresias:
+    """Two first-in-first-out queues; a job that has used enough GPU time moves to the second for good.
+
+    Parameters
+    ----------
+    threshold_gpu_s
+        GPU-seconds after which a job is demoted; 16 GPU-hours in the published simulator.
+    """
+
+    def __init__(self, threshold_gpu_s: float = 16 * 3600.0) -> None:
+        self._threshold = threshold_gpu_s
+        self._queues: tuple[dict[int, None], dict[int, None]] = ({}, {})
+        self._checked_s: dict[int, float] = {}
+        self._executed_s: dict[int, float] = {}
+
+    def __call__(self, view: ClusterView) -> ClusterPlan:
+        """Decide who runs: whoever fits, the first queue before the second, with the GPUs it asked for."""
+        first, second = self._queues
+        position = {int(job): index for index, job in enumerate(view.jobs)}
+        for queue in self._queues:
+            for job in [job for job in queue if job not in position]:
+                del queue[job], self._checked_s[job], self._executed_s[job]
+        for job, index in position.items():
+            if job not in self._checked_s:
+                first[job] = None
+                self._executed_s[job] = 0.0
+            elif view.held[index]:
+                self._executed_s[job] += view.time_s - self._checked_s[job]
+                spent = self._executed_s[job] * int(view.requested_gpus[index])
+                if job in first and spent >= self._threshold:
+                    del first[job]
+                    second[job] = None
+            self._checked_s[job] = view.time_s
+        left = view.nodes.total_gpus
+        nodes: list[tuple[int, ...]] = [()] * view.num_jobs
+        starting: list[int] = []
+        for queue in self._queues:
+            for job in queue:
+                index = position[job]
+                wanted = int(view.requested_gpus[index])
+                if wanted <= left:
+                    left -= wanted
+                    nodes[index] = view.held[index]
+                    if not view.held[index]:
+                        starting.append(index)
+        free = free_gpus(view.nodes.gpus, nodes)
+        for index in starting:
+            nodes[index] = place_on_freest(free, int(view.requested_gpus[index]))
+        return ClusterPlan(nodes)

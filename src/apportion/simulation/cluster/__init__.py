@@ -1,0 +1,1 @@
+"""A cluster of training jobs, simulated round by round."""

@@ -1,0 +1,171 @@
+"""The state of all jobs of a simulated cluster as arrays, and how it advances with time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import ApportionError
+from apportion.policies.cluster.placing import run_lengths
+from apportion.policies.cluster.view import Nodes
+from apportion.simulation.cluster.nature import Nature
+
+__all__ = ["JobStates", "NoProgress"]
+
+
+class NoProgress(ApportionError):
+    """A job was put where it cannot train; the message names the job and the place."""
+
+
+class JobStates:
+    """Progress, allocation and account of every job.
+
+    Parameters
+    ----------
+    nature
+        What the jobs really do.
+    nodes
+        The machines.
+    submitted_s
+        float64 [jobs].
+    restart_s
+        float64 [jobs]: standstill after every (re)start.
+    rebuild_s
+        Standstill after a change of the frozen depth alone.
+    interference
+        Share of its rate a distributed job loses where another distributed job shares a node of it.
+
+    Attributes
+    ----------
+    epoch, depth, restarts
+        int64 [jobs].
+    progress, attained_s, attained_gpu_s, frozen_s
+        float64 [jobs].
+    completed_s
+        float64 [jobs]: NaN until the job completes.
+    held
+        Node index of every GPU of every job.
+    """
+
+    def __init__(
+        self,
+        nature: Nature,
+        nodes: Nodes,
+        submitted_s: NDArray[np.float64],
+        restart_s: NDArray[np.float64],
+        rebuild_s: float = 0.0,
+        interference: float = 0.0,
+    ) -> None:
+        jobs = submitted_s.size
+        self._nature, self._nodes = nature, nodes
+        self.restart_s, self._rebuild_s, self._interference = restart_s, rebuild_s, interference
+        self.epoch = np.zeros(jobs, dtype=np.int64)
+        self.depth = np.zeros(jobs, dtype=np.int64)
+        self.restarts = np.zeros(jobs, dtype=np.int64)
+        self.progress = np.zeros(jobs)
+        self.attained_s = np.zeros(jobs)
+        self.attained_gpu_s = np.zeros(jobs)
+        self.frozen_s = np.zeros(jobs)
+        self.completed_s = np.full(jobs, np.nan)
+        self.held: list[tuple[int, ...]] = [()] * jobs
+        self._gpus = np.zeros(jobs, dtype=np.int64)
+        self._delay_s = np.zeros(jobs)
+        self._rate = np.zeros(jobs)
+        self._target = np.zeros(jobs)
+        self._frozen = np.zeros(jobs)
+        self._slowdown = np.zeros(jobs)
+
+    def reallocate(self, job: int, held: tuple[int, ...], depth: int) -> None:
+        """Give a job another allocation or depth; GPUs it did not hold like that cost a restart."""
+        moved = held != self.held[job]
+        if not moved and (depth == self.depth[job] or not held):
+            self.depth[job] = depth
+            return
+        self.held[job], self._gpus[job] = held, len(held)
+        if held:
+            if moved:
+                self._delay_s[job] = self.restart_s[job]
+                self.restarts[job] += 1
+            else:
+                self._delay_s[job] = max(self._delay_s[job], self._rebuild_s)
+        self.depth[job] = depth
+        self._frozen[job] = depth / self._nature.layers(job) if held else 0.0
+        if held:
+            self._refresh(job)
+
+    def share_nodes(self, jobs: NDArray[np.int64]) -> None:
+        """Slow down distributed jobs that share a node with another distributed one."""
+        if not self._interference:
+            return
+        spread = {int(job): frozenset(self.held[job]) for job in jobs if len(set(self.held[job])) > 1}
+        tenants = np.bincount([node for nodes in spread.values() for node in nodes], minlength=1)
+        for job in jobs:
+            nodes = spread.get(int(job), frozenset())
+            crowded = any(tenants[node] > 1 for node in nodes)
+            slowdown = self._interference if crowded else 0.0
+            if slowdown != self._slowdown[job]:
+                self._slowdown[job] = slowdown
+                if self.held[job]:
+                    self._refresh(int(job))
+
+    def advance(self, active: NDArray[np.int64], now_s: float, seconds: float) -> None:
+        """Let `seconds` pass from `now_s` for the active jobs."""
+        running = active[self._gpus[active] > 0]
+        if not running.size:
+            return
+        delay = self._delay_s[running]
+        wait = np.minimum(delay, seconds)
+        self._delay_s[running] = delay - wait
+        left = seconds - wait
+        new = self.progress[running] + self._rate[running] * left
+        ends = np.flatnonzero((new >= self._target[running]) & (left > 0))
+        self.progress[running] = np.where(new >= self._target[running], self.progress[running], new)
+        used = np.full(running.size, seconds)
+        for index in ends.tolist():
+            used[index] = float(wait[index]) + self._through_epochs(
+                int(running[index]), now_s + float(wait[index]), float(left[index])
+            )
+        self.attained_s[running] += used
+        self.attained_gpu_s[running] += used * self._gpus[running]
+        self.frozen_s[running] += used * self._frozen[running]
+        for index in ends.tolist():
+            job = int(running[index])
+            if not np.isnan(self.completed_s[job]):
+                self.held[job], self._gpus[job] = (), 0
+
+    def _through_epochs(self, job: int, now_s: float, seconds: float) -> float:
+        """Advance a job whose epoch ends within `seconds`; return the seconds it used."""
+        left, progress = seconds, float(self.progress[job])
+        while left > 0:
+            rate, target = float(self._rate[job]), float(self._target[job])
+            if progress + rate * left < target:
+                progress += rate * left
+                left = 0
+                break
+            # whole seconds, as the published simulator counts them; it may overdraw by half a second
+            left -= round((target - progress) / rate)
+            progress = target
+            self.epoch[job] += 1
+            if self.epoch[job] >= self._nature.epochs(job):
+                self.completed_s[job] = now_s + seconds - left
+                break
+            self.progress[job] = progress
+            self._refresh(job)
+        self.progress[job] = progress
+        return seconds - left
+
+    def _refresh(self, job: int) -> None:
+        held, epoch = self.held[job], int(self.epoch[job])
+        rate = self._nature.rate(
+            job,
+            epoch,
+            float(self.progress[job]),
+            run_lengths(held),
+            self._nodes.type_of(held),
+            int(self.depth[job]),
+        )
+        if not rate > 0:
+            where = f"{run_lengths(held)} GPUs of type {self._nodes.type_of(held)}"
+            raise NoProgress(f"job {job} makes no progress on {where}: nothing was measured there")
+        self._rate[job] = rate * (1.0 - self._slowdown[job]) if self._slowdown[job] else rate
+        self._target[job] = self._nature.progress_at(job, epoch + 1)
