@@ -30,7 +30,7 @@ class Application:
     batches
         int64 [batches]: the total batch sizes that were validated, increasing; the first is the initial one.
     progress
-        float64 [epochs + 1]: progress (batch-invariant samples over the initial batch) at the start of every epoch.
+        float64 [epochs + 1]: progress at the start of every epoch, in steps of the initial batch.
     iteration, grad_sqr, grad_var
         float64 [batches, epochs]: iterations so far, and the gradient's squared norm and variance, by epoch.
     step_times
@@ -71,7 +71,7 @@ class Application:
     def gain(self, batch: int, epoch: int) -> float:
         """Return AdaScale's gain of a step at `batch` over one at the initial batch.
 
-        (var + sqr) / (var / scale + sqr) with scale = batch / initial batch (Johnson et al., ICML 2020; Pollux).
+        (var + sqr) / (var / scale + sqr), scale = batch / initial batch (Johnson et al., ICML 2020; Pollux).
         """
         sqr, var = self.gradient(batch, epoch)
         scale = batch / self.initial_batch

@@ -52,7 +52,7 @@ class Nodes:
 
     def type_of(self, nodes: Sequence[int]) -> str:
         """Return the GPU type's name of an allocation (all its nodes have the same)."""
-        return self.types[self.kind[nodes[0]]]
+        return self.types[int(self.kind[nodes[0]])]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,8 +119,8 @@ class ClusterPlan:
     Attributes
     ----------
     nodes
-        For every job of the view the node index of each of its GPUs; ``()`` lets it wait. A job whose sequence
-        differs from the one it holds is restarted.
+        For every job of the view the node index of each of its GPUs; ``()`` lets it wait. A job whose
+        sequence differs from the one it holds is restarted.
     depth
         int64 [jobs]: layers to freeze; ``None`` freezes nothing anywhere.
     """

@@ -30,7 +30,7 @@ class Nature(Protocol):
 
 
 class MeasuredTraining:
-    """Jobs that train at their user's batch, with measured step times and gradient statistics; none is frozen.
+    """Jobs that train at their user's batch, with measured times and gradient statistics; none is frozen.
 
     Parameters
     ----------
