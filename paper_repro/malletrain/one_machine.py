@@ -1,0 +1,334 @@
+"""A real Slurm on this machine, in a folder of its own: munged, slurmctld and several slurmd.
+
+It uses the system's `slurmctld`, `slurmd` and `munged` programs (Debian: packages `slurm-wlm` and `munge`),
+but none of the system's configuration, keys, ports or state, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+__all__ = ["OneMachineSlurm", "SlurmFailed", "missing_programs"]
+
+_LIBC = ctypes.CDLL(None)
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scancel", "scontrol", "srun")
+
+
+class SlurmFailed(RuntimeError):
+    """A daemon did not come up, or a Slurm command failed; the message holds the end of its log."""
+
+
+def missing_programs() -> list[str]:
+    """Return the programs of Slurm and munge that are not on the search path."""
+    return [name for name in PROGRAMS if _program(name) is None]
+
+
+class OneMachineSlurm:
+    """A cluster of one-core nodes ``n1 .. nN`` on this machine; a context manager.
+
+    Two partitions span all nodes: `main` (priority tier 10, never preempted) and `harvest` (tier 1, its jobs
+    are cancelled without grace as soon as `main` needs the node).
+
+    Parameters
+    ----------
+    folder
+        An empty folder for configuration, state and logs; its path must be short enough for a socket.
+    nodes
+        How many nodes.
+    kill_wait_s
+        Seconds from SIGTERM to SIGKILL of a job that is cancelled.
+    """
+
+    def __init__(self, folder: Path, nodes: int = 8, kill_wait_s: int = 5) -> None:
+        self.folder = folder
+        self.names = [f"n{i}" for i in range(1, nodes + 1)]
+        self.kill_wait_s = kill_wait_s
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> OneMachineSlurm:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start every daemon and wait until all nodes are idle.
+
+        Raises
+        ------
+        SlurmFailed
+            If a program is missing or the nodes are not idle after half a minute.
+        """
+        if missing := missing_programs():
+            raise SlurmFailed(f"missing programs: {', '.join(missing)}")
+        for name in ("state", "spool", "log", "run"):
+            (self.folder / name).mkdir(mode=0o755, parents=True)
+        self._write_configuration()
+        self._start_munged()
+        self.start_slurmctld()
+        for name in self.names:
+            self.start_slurmd(name)
+        self.wait_until_idle()
+
+    def stop(self) -> None:
+        """Cancel every job, end every daemon and whatever they left running."""
+        if "slurmctld" in self.daemons:
+            with contextlib.suppress(SlurmFailed, subprocess.TimeoutExpired):
+                if jobs := self.run(["squeue", "-h", "-o", "%i"], timeout_s=10.0).split():
+                    self.run(["scancel", *jobs], timeout_s=10.0)
+                    self.wait_until(lambda: not self.run(["squeue", "-h"]).strip(), "no jobs", 10.0)
+        for name in reversed(list(self.daemons)):
+            self.end(name)
+        end = time.monotonic() + 5.0
+        while (left := _processes_with(f"SLURM_CONF={self.folder}/")) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def reset(self) -> None:
+        """Cancel every job, start what is not running, and wait until all nodes are idle.
+
+        Raises
+        ------
+        SlurmFailed
+            If the nodes are not idle after half a minute.
+        """
+        for name in list(self.daemons):
+            if self.daemons[name].poll() is not None:
+                self.daemons.pop(name)
+        if "slurmctld" not in self.daemons:
+            self.start_slurmctld()
+        for name in self.names:
+            if name not in self.daemons:
+                self.start_slurmd(name)
+        if jobs := self.run(["squeue", "-h", "-o", "%i"]).split():
+            self.run(["scancel", *jobs])
+        self.wait_until_idle()
+
+    def start_slurmctld(self) -> None:
+        """Start slurmctld and wait until it answers."""
+        self._daemon("slurmctld", ["slurmctld", "-D"])
+        self.wait_until(self.answers, "slurmctld answers", 20.0)
+
+    def start_slurmd(self, node: str) -> None:
+        """Start the slurmd of one node; it registers by itself a moment later."""
+        self._daemon(node, ["slurmd", "-D", "-N", node])
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one daemon: `slurmctld` or a node's name; what runs on a node lives on."""
+        self.daemons[name].kill()
+        self.daemons.pop(name).wait()
+
+    def end(self, name: str) -> None:
+        """End one daemon as an administrator would: slurmctld saves its state first."""
+        daemon = self.daemons.pop(name)
+        daemon.terminate()
+        try:
+            daemon.wait(timeout=10.0)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which the commands of Slurm find this cluster."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
+        return {**kept, "SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def run(
+        self, command: Sequence[str], timeout_s: float = 30.0, more: Mapping[str, str] | None = None
+    ) -> str:
+        """Run one command and return its standard output.
+
+        Raises
+        ------
+        SlurmFailed
+            If it exits with another code than 0.
+        """
+        done = subprocess.run(
+            list(command),
+            env={**self.environment(), **(more or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if done.returncode:
+            raise SlurmFailed(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def answers(self) -> bool:
+        """Return whether slurmctld answers."""
+        try:
+            self.run(["squeue", "-h"], timeout_s=5.0)
+        except (SlurmFailed, subprocess.TimeoutExpired):
+            return False
+        return True
+
+    def node_states(self) -> dict[str, str]:
+        """Return the state of every node, as ``sinfo`` words it (``idle``, ``allocated``, ``down*``, ...)."""
+        lines = self.run(["sinfo", "-N", "-h", "-p", "main", "-o", "%N %T"]).splitlines()
+        return {line.split()[0]: line.split()[1] for line in lines}
+
+    def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float, step_s: float = 0.1) -> None:
+        """Wait until a condition holds.
+
+        Raises
+        ------
+        SlurmFailed
+            If it does not within `timeout_s`.
+        """
+        end = time.monotonic() + timeout_s
+        while not holds():
+            for name, daemon in self.daemons.items():
+                if daemon.poll() is not None:
+                    raise SlurmFailed(f"{name} ended with {daemon.returncode}: {self.log(name)}")
+            if time.monotonic() > end:
+                raise SlurmFailed(f"not so after {timeout_s:g} s: {what}\n{self.log('slurmctld')}")
+            time.sleep(step_s)
+
+    def wait_until_idle(self, timeout_s: float = 30.0) -> None:
+        """Wait until every node is idle.
+
+        Raises
+        ------
+        SlurmFailed
+            If they are not within `timeout_s`.
+        """
+        self.wait_until(lambda: set(self.node_states().values()) == {"idle"}, "all nodes are idle", timeout_s)
+
+    def log(self, name: str) -> str:
+        """Return the end of a daemon's log."""
+        path = self.folder / "log" / f"{name}.log"
+        return path.read_text(errors="replace")[-2000:] if path.exists() else "(no log)"
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _start_munged(self) -> None:
+        key = self.folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        run = self.folder / "run"
+        self._daemon(
+            "munged",
+            [
+                *("munged", "--foreground", "--force", "--num-threads=2", f"--key-file={key}"),
+                *(f"--socket={run}/munge.socket", f"--pid-file={run}/munged.pid"),
+                *(f"--log-file={self.folder}/log/munged.log", f"--seed-file={run}/munged.seed"),
+            ],
+        )
+        self.wait_until((run / "munge.socket").exists, "munged listens", 10.0)
+
+    def _write_configuration(self) -> None:
+        host, user = socket.gethostname().split(".")[0], pwd.getpwuid(os.getuid()).pw_name
+        ports = _free_ports(len(self.names) + 1)
+        at = self.folder
+        lines = [
+            "ClusterName=onemachine",
+            f"SlurmctldHost={host}(127.0.0.1)",
+            f"SlurmctldPort={ports[0]}",
+            f"SlurmUser={user}",
+            f"SlurmdUser={user}",
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={at}/run/munge.socket",
+            "CredType=cred/munge",
+            f"StateSaveLocation={at}/state",
+            f"SlurmdSpoolDir={at}/spool/%n",
+            f"SlurmctldPidFile={at}/run/slurmctld.pid",
+            f"SlurmdPidFile={at}/run/slurmd.%n.pid",
+            f"SlurmctldLogFile={at}/log/slurmctld.log",
+            f"SlurmdLogFile={at}/log/%n.log",
+            "ProctrackType=proctrack/pgid",
+            "TaskPlugin=task/none",
+            "JobAcctGatherType=jobacct_gather/none",
+            "AccountingStorageType=accounting_storage/none",
+            "MpiDefault=none",
+            "SwitchType=switch/none",
+            "SelectType=select/cons_tres",
+            "SelectTypeParameters=CR_Core",
+            "SchedulerType=sched/backfill",
+            "SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,sched_min_interval=1000",
+            "PreemptType=preempt/partition_prio",
+            "PreemptMode=CANCEL",
+            f"KillWait={self.kill_wait_s}",
+            "SlurmdTimeout=10",
+            "ReturnToService=2",
+            "MinJobAge=10",
+        ]
+        for name, port in zip(self.names, ports[1:], strict=True):
+            lines.append(
+                f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=500"
+            )
+        nodes = ",".join(self.names)
+        lines.append(f"PartitionName=main Nodes={nodes} Default=YES PriorityTier=10 PreemptMode=OFF")
+        lines.append(f"PartitionName=harvest Nodes={nodes} PriorityTier=1 PreemptMode=CANCEL GraceTime=0")
+        (at / "slurm.conf").write_text("\n".join(lines) + "\n")
+
+    def _daemon(self, name: str, command: list[str]) -> None:
+        program = _program(command[0])
+        if program is None:
+            raise SlurmFailed(f"missing program: {command[0]}")
+        with (self.folder / "log" / f"{name}.out").open("ab") as out:
+            self.daemons[name] = subprocess.Popen(
+                [program, *command[1:]],
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                preexec_fn=_end_with_parent,
+            )
+
+
+def _program(name: str) -> str | None:
+    """Find a program, also where daemons live and users' search paths do not reach."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent dies, so that a killed test leaves no daemon (Linux)."""
+    _LIBC.prctl(1, signal.SIGTERM)
+
+
+def _processes_with(variable: str) -> list[int]:
+    """Return processes of this machine, other than this one, whose environment holds a variable's start."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            pid = int(path.parent.name)
+            if pid != os.getpid() and any(
+                entry.startswith(variable.encode()) for entry in path.read_bytes().split(b"\0")
+            ):
+                found.append(pid)
+    return found

@@ -1,0 +1,29 @@
+"""A real Slurm for the tests of this folder, or a counted skip that says why there is none."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paper_repro.malletrain.one_machine import OneMachineSlurm, missing_programs
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[OneMachineSlurm]:
+    """Eight one-core nodes n1 .. n8 with the partitions `main` and `harvest`, started once for all tests."""
+    if missing := missing_programs():
+        pytest.skip(f"no Slurm on this machine ({', '.join(missing)} missing): bash .ci/slurm installs it")
+    with (
+        tempfile.TemporaryDirectory(prefix="slurm-") as folder,
+        OneMachineSlurm(Path(folder) / "c") as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def slurm(cluster: OneMachineSlurm) -> Iterator[OneMachineSlurm]:
+    """The cluster with every node idle; whatever a test leaves is cancelled and restarted after it."""
+    yield cluster
+    cluster.reset()
