@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInstance, InvalidOption
 from apportion.estimation.fitting import FittedModel, fit, parse_hold_out
 from apportion.estimation.layer_throughput import LayerThroughput, SynchronisationLaw
 from apportion.estimation.measured_steps import MeasuredSteps, read_layers, read_steps
-from apportion.estimation.throughput_fit import Steps, fit_throughput
+from apportion.estimation.throughput_fit import Steps, _terms, fit_throughput
 
 TRUE = LayerThroughput(
     forward_s=0.02,
@@ -196,3 +197,40 @@ def test_hold_out_is_read_or_refused() -> None:
         fit(steps, hold_out="gpus=1")
     with pytest.raises(InvalidOption, match="cannot determine"):
         fit(steps)
+
+
+@pytest.mark.parametrize("law", ["ring", "linear"])
+@given(point=st.lists(st.floats(0.01, 3.0), min_size=11, max_size=11), cached=st.booleans())
+@settings(max_examples=40)
+def test_the_fit_sees_the_model_and_its_true_slopes(
+    law: SynchronisationLaw, point: list[float], cached: bool
+) -> None:
+    rows = _grid(0.0)
+    steps = replace(rows, cached_forward=1.0 - rows.work) if cached else rows
+    names = [field.name for field in fields(LayerThroughput) if field.name != "law"][: 11 if cached else 10]
+    values = dict(zip(names, point, strict=False)) | {
+        "fixed_sync_share": point[8] / 4,
+        "overlap": 1 + point[9],
+    }
+    told, slopes = _terms(names, steps, law).log_time(values)
+    np.testing.assert_allclose(
+        told, np.log(steps.predicted(LayerThroughput(**values, law=law))), rtol=1e-9, atol=1e-12
+    )
+    for name in names:
+        by_itself = name in ("fixed_sync_share", "overlap")
+        step = 1e-5 if by_itself else 1e-5 * values[name]
+        up, down = (
+            np.log(steps.predicted(LayerThroughput(**(values | {name: values[name] + side}), law=law)))
+            for side in (step, -step)
+        )
+        np.testing.assert_allclose(slopes[name], (up - down) / 2e-5, rtol=1e-3, atol=1e-5)
+
+
+def test_growth_that_no_row_determines_is_that_of_a_ring() -> None:
+    steps = _grid(0.0)
+    found = fit_throughput(steps.where(steps.gpus <= 2)).model
+    assert found.node_growth_s is None and found.node_s is not None
+    told = LayerThroughput(**{**found.as_json(), "node_growth_s": found.node_s})
+    assert found.step_time(8, 1, 16) == told.step_time(8, 1, 16) > found.step_time(2, 1, 16)
+    pollux = fit_throughput(steps.where(steps.gpus <= 2), "linear").model
+    assert pollux.step_time(8, 1, 16) == pollux.step_time(2, 1, 16)

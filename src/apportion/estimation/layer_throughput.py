@@ -15,7 +15,8 @@ T(k, g)      s C + (C^gamma + S^gamma)^(1/gamma), s accumulation steps before th
 
 Pollux has x(g) = max(g - 2, 0), which is kept as the law ``"linear"``. The default ``"ring"`` is
 x(g) = 1 - 2 / g: the bytes a ring all-reduce sends per GPU are proportional to 1 - 1 / g, so its time
-saturates where the linear law keeps rising.
+saturates where the linear law keeps rising. Where no measurement determines b, the ring's is a, as the bytes
+alone would have it, and the linear law's is 0, as in Pollux.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ class LayerThroughput:
         if at_two is None:
             where = "several GPUs of one node" if what == "node" else "several nodes"
             raise InvalidOption(f"no step on {where} was measured")
-        return np.where(needed, at_two + (growth or 0.0) * ring_term(g, self.law), 0.0)
+        if growth is None:
+            growth = at_two if self.law == "ring" else 0.0
+        return np.where(needed, at_two + growth * ring_term(g, self.law), 0.0)
 
 
 def ring_term(gpus: Floats, law: SynchronisationLaw) -> Floats:

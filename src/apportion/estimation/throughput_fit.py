@@ -10,24 +10,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
-from apportion.estimation.layer_throughput import LAWS, LayerThroughput, SynchronisationLaw
+from apportion.estimation.layer_throughput import LAWS, LayerThroughput, SynchronisationLaw, ring_term
+from apportion.estimation.throughput_slopes import StepTerms
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 __all__ = ["Goodness", "Steps", "ThroughputFit", "fit_throughput", "goodness"]
 
 Floats = NDArray[np.float64]
 
 _STARTS = 4
+_TRIAL_ROWS = 600
+"""Of more rows than these, that many drawn ones choose among the starts; the best goes on with all rows."""
 _SCALE = 0.05
 """Residual, relative, from which on the robust loss bends."""
 _BOUND = 14.0
 """Largest magnitude of a fitted logarithm: a millisecond's thousandth to days."""
 _UNDETERMINED = 1e-7
 """Singular value, relative to the largest, below which a direction is not determined."""
+_SQUASHED = ("fixed_sync_share", "overlap")
 _OUTLYING = 4.0
 """A row is an outlier beyond this many robust standard deviations, and at least a tenth off."""
 _START: Mapping[str, float] = MappingProxyType(
@@ -192,29 +200,92 @@ def fit_throughput(steps: Steps, law: SynchronisationLaw = "ring", seed: int = 0
     names = _identified(steps)
     if steps.seconds.size < len(names):
         raise InvalidOption(f"{steps.seconds.size} rows cannot determine {len(names)} parameters")
-    measured = np.log(steps.seconds)
     start = np.array([_START[name] for name in names])
     # a first guess of the right size, whatever the unit of the model's steps
-    start[: len(names)] += np.where(
-        [name in ("fixed_sync_share", "overlap") for name in names], 0.0, np.median(measured) + 0.5
+    start += np.where(
+        [name in _SQUASHED for name in names],
+        0.0,
+        np.median(np.log(steps.seconds)) + 0.5,
     )
 
-    def residuals(point: Floats) -> Floats:
-        return np.log(steps.predicted(_model(names, point, law))) - measured
+    def descend(rows: Steps, first: Floats, evaluations: int) -> OptimizeResult:
+        problem = _Problem(names, rows, law)
+        return least_squares(
+            problem.residuals,
+            np.clip(first, -_BOUND, _BOUND),
+            jac=problem.jacobian,
+            bounds=(-_BOUND, _BOUND),
+            loss="soft_l1",
+            f_scale=_SCALE,
+            max_nfev=evaluations,
+        )
 
     rng = np.random.default_rng(seed)
-    best = None
-    for attempt in range(_STARTS):
-        first = np.clip(start + (rng.normal(0.0, 0.7, start.size) if attempt else 0.0), -_BOUND, _BOUND)
-        found = least_squares(
-            residuals, first, bounds=(-_BOUND, _BOUND), loss="soft_l1", f_scale=_SCALE, max_nfev=400
-        )
-        if best is None or found.cost < best.cost:
-            best = found
-    assert best is not None
+    drawn = np.zeros(steps.seconds.size, dtype=np.bool_)
+    drawn[rng.permutation(steps.seconds.size)[:_TRIAL_ROWS]] = True
+    trial = steps.where(drawn)
+    firsts = [start + (rng.normal(0.0, 0.7, start.size) if attempt else 0.0) for attempt in range(_STARTS)]
+    trials = [descend(trial, first, 400) for first in firsts]
+    best = min(trials, key=lambda found: float(found.cost))
+    if not drawn.all():
+        best = descend(steps, best.x, 400)
     model = _model(names, best.x, law)
     errors = _standard_errors(names, best.x, np.asarray(best.jac), 2.0 * best.cost, steps.seconds.size)
     return ThroughputFit(model, errors, goodness(model, steps), float(best.cost))
+
+
+class _Problem:
+    """Residuals log T - log t and their Jacobian; scipy asks for both at the same point in turn."""
+
+    def __init__(self, names: list[str], steps: Steps, law: SynchronisationLaw) -> None:
+        self._names = names
+        self._terms = _terms(names, steps, law)
+        self._measured = np.log(steps.seconds)
+        self._point: Floats | None = None
+        self._slopes: Mapping[str, Floats] = {}
+
+    def residuals(self, point: Floats) -> Floats:
+        values = {name: _natural(name, float(value)) for name, value in zip(self._names, point, strict=True)}
+        logarithm, self._slopes = self._terms.log_time(values)
+        self._point = point.copy()
+        return logarithm - self._measured
+
+    def jacobian(self, point: Floats) -> Floats:
+        if self._point is None or not np.array_equal(point, self._point):
+            self.residuals(point)
+        columns = [
+            self._slopes[name] * (_slope(name, float(value)) if name in _SQUASHED else 1.0)
+            for name, value in zip(self._names, point, strict=True)
+        ]
+        return np.column_stack(columns)
+
+
+def _terms(names: list[str], steps: Steps, law: SynchronisationLaw) -> StepTerms:
+    m, u = steps.local_batch, steps.work
+    several, grown = steps.gpus > 1, ring_term(steps.gpus, law)
+    forward = 1.0 - (0.0 if steps.cached_forward is None else steps.cached_forward) * np.ones(m.size)
+    compute = {
+        "forward_s": forward,
+        "forward_s_per_sample": forward * m,
+        "backward_s": u,
+        "backward_s_per_sample": u * m,
+        "cache_s_per_sample": m,
+    }
+    sync: dict[str, Floats] = {}
+    for place, rows in (("node", steps.nodes <= 1), ("network", steps.nodes > 1)):
+        here = (several & rows).astype(np.float64)
+        sync[f"{place}_s"], sync[f"{place}_growth_s"] = here, here * grown
+        if law == "ring" and f"{place}_growth_s" not in names:
+            sync[f"{place}_s"] += here * grown  # not determined: b = a, as in `LayerThroughput`
+    compute_names = tuple(name for name in names if name in compute)
+    sync_names = tuple(name for name in names if name in sync)
+    return StepTerms(
+        np.column_stack([compute[name] for name in compute_names]),
+        np.column_stack([sync[name] for name in sync_names] or [np.zeros((m.size, 0))]),
+        compute_names,
+        sync_names,
+        steps.parameters,
+    )
 
 
 def _identified(steps: Steps) -> list[str]:
