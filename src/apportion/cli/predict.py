@@ -72,7 +72,7 @@ def _error(table: ReferenceTable, by_family: bool, neighbours: int) -> dict[str,
 
 
 def _one(table: ReferenceTable, name: str, by_family: bool, neighbours: int) -> dict[str, Any]:
-    from apportion.errors import InvalidOption
+    from apportion.errors import InvalidInstance, InvalidOption, Problem
     from apportion.estimation.similarity import SimilarityPredictor
 
     everybody = (*table.signatures, *table.unmeasured)
@@ -84,6 +84,9 @@ def _one(table: ReferenceTable, name: str, by_family: bool, neighbours: int) -> 
         for position, signature in enumerate(table.signatures)
         if signature.name != name and not (by_family and signature.family == asked.family)
     ]
+    if not known:
+        left = f"without the family {asked.family!r}" if by_family else f"without {name!r}"
+        raise InvalidInstance(Problem("model", f"no measured model is left {left}"))
     fitted = SimilarityPredictor(neighbours).fit(
         [table.signatures[position] for position in known], table.ratio[known][:, None]
     )

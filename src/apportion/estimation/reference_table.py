@@ -1,4 +1,8 @@
-"""Tables of measured models, and how well a predictor does on them when rows or families are held out."""
+"""Tables of measured models, and how well a predictor does on them when rows or families are held out.
+
+A table is a CSV with one row a model, as in timm's benchmark files: ``model``, two columns of speeds, and
+what is known of the model.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,30 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
-from apportion.estimation.similarity import ModelSignature, Prediction, SimilarityPredictor, family_of
+from apportion.errors import InvalidInstance, Problem
+from apportion.estimation.model_signature import ModelSignature, family_of
+from apportion.estimation.similarity import Prediction, SimilarityPredictor
 
 __all__ = ["HeldOut", "ReferenceTable", "held_out", "read_reference"]
+
+_WIDEST = 1e12
+"""Largest ratio of the two speeds of a model, and its inverse the smallest."""
+_SHOWN = 40
+_FEATURES = MappingProxyType(
+    {
+        "gmacs": "infer_gmacs",
+        "mactivations": "infer_macts",
+        "mparams": "param_count",
+        "batch": "batch",
+        "gpus": "gpus",
+    }
+)
+"""Column of every attribute."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,9 +48,9 @@ class ReferenceTable:
     ratio
         float64 [models]: speed on the target over speed on the base.
     unmeasured
-        Models whose row lacks a positive speed.
+        Models without a row that has both speeds.
     skipped
-        Rows of models that stand before.
+        Rows without a name, and rows of a model after its first one with both speeds.
     """
 
     signatures: tuple[ModelSignature, ...]
@@ -63,42 +83,72 @@ def read_reference(text: str, base_column: str, target_column: str) -> Reference
     """Read a CSV with one row a model: ``model``, the two speed columns, and what is known of the model.
 
     Known columns are ``family``, ``infer_gmacs``, ``infer_macts``, ``param_count``, ``batch`` and ``gpus``;
-    without a family it is the leading letters of the name.
+    without a family it is the leading letters of the name. An empty or 0 speed was not measured. Of several
+    rows of a model the first with both speeds counts.
 
     Raises
     ------
     InvalidInstance
-        If a column is missing or holds no number, with its row.
+        If a column is missing, stands twice or holds what is no number of at least 0, with its line.
     """
-    rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    columns = rows.fieldnames or []
-    missing = [column for column in ("model", base_column, target_column) if column not in columns]
-    if missing:
-        listed = ", ".join(columns) or "none"
-        raise InvalidInstance(
-            [Problem(column, f"is no column; the columns are {listed}") for column in missing]
-        )
-    signatures: list[ModelSignature] = []
-    ratios: list[float] = []
-    seen: set[str] = set()
-    unmeasured: list[ModelSignature] = []
+    rows = _rows(text, ("model", base_column, target_column))
+    measured: dict[str, tuple[ModelSignature, float]] = {}
+    lacking: dict[str, ModelSignature] = {}
     skipped = 0
-    for number, row in enumerate(rows, start=2):
+    problems: list[Problem] = []
+    for line, row in rows:
         name = (row["model"] or "").strip()
-        base, target = _number(row, base_column, number), _number(row, target_column, number)
-        if not name or name in seen:
+        if not name or name in measured:
             skipped += 1
             continue
-        seen.add(name)
-        signature = _signature(name, row, number)
-        if base is None or target is None or base <= 0 or target <= 0:
-            unmeasured.append(signature)
+        before = len(problems)
+        base, target = _number(row, base_column, line, problems), _number(row, target_column, line, problems)
+        signature = _signature(name, row, line, problems)
+        if len(problems) > before or signature is None:
             continue
-        signatures.append(signature)
-        ratios.append(target / base)
-    if len(signatures) < 2:
-        raise InvalidInstance(Problem("$", "needs at least two models with both speeds"))
-    return ReferenceTable(tuple(signatures), np.array(ratios), tuple(unmeasured), skipped)
+        if not base or not target:
+            lacking.setdefault(name, signature)
+            continue
+        ratio = target / base
+        if not 1.0 / _WIDEST <= ratio <= _WIDEST:
+            told = (
+                f"is {target:g} where {base_column} is {base:g}: no two GPUs differ by a factor beyond 1e12"
+            )
+            problems.append(Problem(f"line {line}, {target_column}", told))
+            continue
+        measured[name] = signature, ratio
+    if problems:
+        raise InvalidInstance(problems)
+    if len(measured) < 2:
+        told = f"needs at least two models with both speeds, has {len(measured)}"
+        raise InvalidInstance(Problem(f"{base_column}, {target_column}", told))
+    signatures, ratios = zip(*measured.values(), strict=True)
+    rest = tuple(signature for name, signature in lacking.items() if name not in measured)
+    return ReferenceTable(signatures, np.array(ratios), rest, skipped)
+
+
+def _rows(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows with their lines; every column there is stands once."""
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        columns = [column.strip() for column in reader.fieldnames or []]
+        reader.fieldnames = columns
+        problems = [
+            Problem(column, f"is no column; the columns are {', '.join(columns)[:400] or 'none'}")
+            for column in dict.fromkeys(needed)
+            if column not in columns
+        ]
+        used = (*needed, "family", *_FEATURES.values())
+        problems += [
+            Problem(column, "stands in the header more than once")
+            for column in dict.fromkeys(used)
+            if columns.count(column) > 1
+        ]
+        if problems:
+            raise InvalidInstance(problems)
+        return [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV: {error}")) from None
 
 
 def held_out(
@@ -110,7 +160,7 @@ def held_out(
 
     Raises
     ------
-    InvalidOption
+    InvalidInstance
         If leaving a family out leaves nothing.
     """
     families = np.array([signature.family for signature in table.signatures])
@@ -120,7 +170,8 @@ def held_out(
         else [np.array([position]) for position in range(len(table.signatures))]
     )
     if len(groups) < 2:
-        raise InvalidOption("leave-one-family-out needs at least two families")
+        why = f"is {str(families[0])!r} for every model: leave-one-family-out needs at least two families"
+        raise InvalidInstance(Problem("family", why))
     predicted = np.zeros(table.ratio.size)
     guess = np.zeros(table.ratio.size)
     for group in groups:
@@ -136,19 +187,14 @@ def _mape(predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> floa
     return float(100.0 * np.mean(np.abs(predicted / measured - 1.0)))
 
 
-def _signature(name: str, row: dict[str, str], number: int) -> ModelSignature:
-    return ModelSignature(
-        name=name,
-        family=(row.get("family") or "").strip() or family_of(name),
-        gmacs=_number(row, "infer_gmacs", number),
-        mactivations=_number(row, "infer_macts", number),
-        mparams=_number(row, "param_count", number),
-        batch=_number(row, "batch", number),
-        gpus=_number(row, "gpus", number),
-    )
+def _signature(name: str, row: dict[str, str], line: int, problems: list[Problem]) -> ModelSignature | None:
+    before = len(problems)
+    numbers = {field: _number(row, column, line, problems) for field, column in _FEATURES.items()}
+    family = (row.get("family") or "").strip() or family_of(name)
+    return None if len(problems) > before else ModelSignature(name, family, **numbers)
 
 
-def _number(row: dict[str, str], column: str, number: int) -> float | None:
+def _number(row: dict[str, str], column: str, line: int, problems: list[Problem]) -> float | None:
     text = (row.get(column) or "").strip()
     if not text or text.lower() in ("nan", "none", "null"):
         return None
@@ -156,6 +202,8 @@ def _number(row: dict[str, str], column: str, number: int) -> float | None:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise InvalidInstance(Problem(f"line {number}, {column}", f"must be a number, not {text[:40]!r}"))
-    return value
+    if math.isfinite(value) and value >= 0:
+        return value
+    told = f"must be a number of at least 0, not {text[:_SHOWN]!r}"
+    problems.append(Problem(f"line {line}, {column}", told))
+    return None

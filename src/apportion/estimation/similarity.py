@@ -3,14 +3,15 @@
 A model's signature has mixed attributes, so its dissimilarity to a known one is Gower's (Han, Kamber, Pei
 2012, section 2.4.6): d = sum_f w_f delta_f d_f / sum_f w_f delta_f, d_f = [differs] for the family and the
 distance of standardised logarithms for numbers; delta_f = 0 where either lacks the attribute. The prediction
-is the mean of the nearest known models' log relative speeds, weighted by 1 / d^2. Where there are plenty of
-known models, the neighbours speak about the rest of a ridge regression on the numbers instead.
+is the mean of the nearest known models' log relative speeds, weighted by 1 / d^2.
+
+Where there are plenty of known models, the neighbours speak about the rest of a ridge regression on the
+numbers instead.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import InvalidOption
+from apportion.estimation.model_signature import ModelSignature, family_of, numbers_of
 
 __all__ = ["ModelSignature", "Prediction", "SimilarityPredictor", "family_of"]
 
@@ -30,42 +32,12 @@ _FOREIGN = 3
 _RIDGE = 3.0
 _PER_COEFFICIENT = 10
 """Known models per coefficient of the regression from which on it is used."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSignature:
-    """What is known of a model without running it; absent is ``None``.
-
-    Attributes
-    ----------
-    name
-        For people.
-    family
-        Architecture family, for instance ``resnet``.
-    gmacs
-        Billions of multiply-accumulates per sample.
-    mactivations
-        Millions of activations per sample.
-    mparams
-        Millions of parameters.
-    batch
-        Global batch size.
-    gpus
-        Number of GPUs.
-    """
-
-    name: str
-    family: str
-    gmacs: float | None = None
-    mactivations: float | None = None
-    mparams: float | None = None
-    batch: float | None = None
-    gpus: float | None = None
-
-    def numbers(self) -> list[float]:
-        """Return the logarithms, and those of GMACs per activation and per parameter; NaN where absent."""
-        work, moved, size = _log(self.gmacs), _log(self.mactivations), _log(self.mparams)
-        return [work, moved, size, work - moved, work - size, _log(self.batch), _log(self.gpus)]
+_ALIKE = 1e-12
+"""Dissimilarities closer than this are ties."""
+_NORMAL = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+_SAMPLE = 1000
+"""Known models that are compared with all others to learn how far predictions are usually off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,10 +49,11 @@ class Prediction:
     speed
         float64 [architectures]: speed relative to the base architecture.
     spread
-        float64 [architectures]: relative standard deviation, from how far the neighbours disagree and how
-        far known models usually are from their own nearest one.
+        float64 [architectures]: standard deviation of the logarithm of `speed`, from how far the neighbours
+        disagree and how far off predictions of known models are without themselves (without their family,
+        for a model whose family nobody knows).
     neighbours
-        Names of the known models it comes from, nearest first.
+        Names of the known models it comes from, nearest first; ties are all there.
     distances
         float64 [neighbours]: their dissimilarities.
     """
@@ -114,8 +87,8 @@ class SimilarityPredictor:
     def __init__(
         self, neighbours: int = 3, family_weight: float = _FAMILY_WEIGHT, trend: bool | None = None
     ) -> None:
-        if neighbours < 1:
-            raise InvalidOption(f"neighbours must be at least 1, not {neighbours!r}")
+        if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < 1:
+            raise InvalidOption(f"neighbours must be a whole number of at least 1, not {neighbours!r}")
         if not (math.isfinite(family_weight) and family_weight >= 0):
             raise InvalidOption(f"family_weight must be a finite number >= 0, not {family_weight!r}")
         self.neighbours = neighbours
@@ -137,7 +110,7 @@ class SimilarityPredictor:
             raise InvalidOption(f"speeds must have one row per known model ({len(signatures)}), at least one")
         if not (np.isfinite(ratio).all() and (ratio > 0).all()):
             raise InvalidOption("speeds must be positive finite numbers")
-        raw = np.array([signature.numbers() for signature in signatures])
+        raw = numbers_of(signatures)
         held = np.where(np.isnan(raw), 0.0, raw)
         known = np.maximum((~np.isnan(raw)).sum(axis=0), 1)
         self.centre_ = held.sum(axis=0) / known
@@ -152,6 +125,7 @@ class SimilarityPredictor:
         use = len(signatures) >= _PER_COEFFICIENT * design.shape[1] if self.trend is None else self.trend
         self.coefficients_ = _ridge(design, logs) if use else np.zeros((design.shape[1], logs.shape[1]))
         self.rest_ = logs - design @ self.coefficients_
+        self._off: dict[bool, NDArray[np.float64]] = {}
         return self
 
     def predict(self, signatures: Sequence[ModelSignature], noise: bool = True) -> list[Prediction]:
@@ -162,40 +136,64 @@ class SimilarityPredictor:
         signatures
             The models.
         noise
-            Whether the spread includes how far known models usually are from their nearest one, which
-            compares all of them with each other.
+            Whether the spread includes how far off predictions of known models are, which compares all of
+            them with each other.
         """
-        raw = np.array([signature.numbers() for signature in signatures]).reshape(len(signatures), -1)
-        numbers = (raw - self.centre_) / self.width_
+        numbers = (numbers_of(signatures) - self.centre_) / self.width_
         family = np.array([signature.family for signature in signatures])
         distance = self._dissimilarity(numbers, family)
         trend = _design(numbers) @ self.coefficients_
-        usual = self._usual_error() if noise else np.zeros(self.rest_.shape[1])
-        foreign = ~np.isin(family, self.family_)
-        return [
-            self._one(row, base, usual, _FOREIGN * self.neighbours if alone else self.neighbours)
-            for row, base, alone in zip(distance, trend, foreign, strict=True)
-        ]
+        strange = ~np.isin(family, self.family_)
+        told = []
+        for row, base, foreign in zip(distance, trend, strange.tolist(), strict=True):
+            nearest, mean, variance = self._neighbourhood(row, foreign)
+            usual = self._usual_error(foreign) if noise else 0.0
+            told.append(
+                Prediction(
+                    np.exp(base + mean),
+                    np.sqrt(variance + usual**2),
+                    tuple(self.names_[position] for position in nearest),
+                    row[nearest],
+                )
+            )
+        return told
 
-    def _one(
-        self,
-        distance: NDArray[np.float64],
-        trend: NDArray[np.float64],
-        usual: NDArray[np.float64],
-        count: int,
-    ) -> Prediction:
-        nearest = np.argsort(distance, kind="stable")[:count]
-        weight = 1.0 / (distance[nearest] + _NEAR) ** 2
+    def _neighbourhood(
+        self, distance: NDArray[np.float64], foreign: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the nearest known models, and mean and variance of what they say; infinite ones keep out.
+
+        All that tie with the last one speak too, so that the order of the table decides nothing.
+        """
+        count = min(_FOREIGN * self.neighbours if foreign else self.neighbours, distance.size)
+        last = np.partition(distance, count - 1)[count - 1]
+        near = np.flatnonzero((distance <= last + _ALIKE) & np.isfinite(distance))
+        near = near[np.lexsort((np.array(self.names_)[near], distance[near]))]
+        weight = 1.0 / (distance[near] + _NEAR) ** 2
         weight /= weight.sum()
-        rest = self.rest_[nearest]
-        mean = weight @ rest
-        variance = weight @ (rest - mean) ** 2
-        return Prediction(
-            np.exp(trend + mean),
-            np.sqrt(variance + usual**2),
-            tuple(self.names_[position] for position in nearest),
-            distance[nearest],
-        )
+        mean = weight @ self.rest_[near]
+        return near, mean, weight @ (self.rest_[near] - mean) ** 2
+
+    def _usual_error(self, foreign: bool) -> NDArray[np.float64]:
+        """Return how far off log predictions of known models are without themselves, or their families."""
+        if foreign not in self._off:
+            self._off[foreign] = self._left_out(foreign)
+        return self._off[foreign]
+
+    def _left_out(self, foreign: bool) -> NDArray[np.float64]:
+        size = len(self.names_)
+        asked = np.unique(np.linspace(0, size - 1, min(size, _SAMPLE)).astype(np.int64))
+        distance = self._dissimilarity(self.numbers_[asked], self.family_[asked])
+        if foreign:
+            distance[self.family_[asked][:, None] == self.family_[None, :]] = np.inf
+        else:
+            distance[np.arange(asked.size), asked] = np.inf
+        some = np.isfinite(distance).any(axis=1)
+        if some.sum() < 2:  # nobody to learn from: a stranger may be anywhere
+            return np.asarray(self.rest_.std(axis=0), dtype=np.float64)
+        told = np.array([self._neighbourhood(row, foreign)[1] for row in distance[some]])
+        off = np.abs(told - self.rest_[asked[some]])
+        return np.asarray(_NORMAL * np.median(off, axis=0), dtype=np.float64)
 
     def _dissimilarity(self, numbers: NDArray[np.float64], family: NDArray[np.str_]) -> NDArray[np.float64]:
         """Return float64 [models, known models]."""
@@ -207,26 +205,6 @@ class SimilarityPredictor:
             total[both] += apart[both]
             weight += both
         return np.asarray(total / np.maximum(weight, 1e-300), dtype=np.float64)
-
-    def _usual_error(self) -> NDArray[np.float64]:
-        """Return the median distance of known models' log speeds from their nearest one's."""
-        if len(self.names_) < 2:
-            return np.zeros(self.rest_.shape[1])
-        distance = self._dissimilarity(self.numbers_, self.family_)
-        np.fill_diagonal(distance, np.inf)
-        apart = np.abs(self.rest_ - self.rest_[np.argmin(distance, axis=1)])
-        return np.asarray(np.median(apart, axis=0), dtype=np.float64)
-
-
-def family_of(name: str) -> str:
-    """Return the leading letters of a model's name in lower case: ``resnet`` of ``resnet50d``."""
-    match = re.match(r"[A-Za-z]+", name)
-    return name if match is None else match.group().lower()
-
-
-def _log(value: float | None) -> float:
-    # zero work or size is told apart from absent: it is the smallest there is
-    return math.nan if value is None or math.isnan(value) else math.log(max(value, 0.0) + 1e-3)
 
 
 def _design(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
