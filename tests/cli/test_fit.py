@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -59,7 +60,15 @@ def test_layer_shares_come_from_their_file(measurements: Path, tmp_path: Path) -
     told = call(main, "fit", measurements, "--layers", layers)
     assert told.code == 0, told.err
     assert "backward work by layers, parameters by param_frac_unfrozen, 10 layers" in told.out
-    assert "not used, values outside 0..1: flop_frac_unfrozen" in told.out
+    assert "not used, not falling from 1 towards 0: flop_frac_unfrozen" in told.out
+
+
+HEADER = "placement,local_bsz,step_time,frozen_layer\n"
+ROWS = "".join(
+    f"{place},{batch},{batch / 10},{depth}\n"
+    for place, batch, depth in product((1, 2), (4, 8, 16), (0, 2, 4))
+    if (place, batch) != (2, 4)
+)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +83,24 @@ def test_layer_shares_come_from_their_file(measurements: Path, tmp_path: Path) -
             2,
             "hold out as",
         ),
-        ([], "placement,local_bsz,step_time,frozen_layer\n1,8,1,0\n", 2, "cannot determine"),
+        ([], HEADER + "1,8,1,0\n", 3, "cannot determine"),
+        ([], HEADER + "1,8,1,0,9\n", 3, "line 2: holds more values than there are columns"),
+        ([], HEADER + "1,8\n", 3, "line 2, step_time: must be a number above 0, not ''"),
+        ([], HEADER + "1,8,-1,0\n", 3, "line 2, step_time: must be a number above 0, not '-1'"),
+        ([], HEADER + "1,8,1e300,0\n", 3, "line 2, step_time: must be from 1e-9 to 1e9"),
+        ([], HEADER + "1,8,1,1e30\n", 3, "line 2, frozen_layer: must be a whole number from 0 to"),
+        ([], HEADER + "1,1_0,1,0\n", 3, "line 2, local_bsz: must be a number above 0"),
+        ([], HEADER + '"999999999,1",8,1,0\n', 3, "line 2, placement: must be GPUs on each node"),
+        ([], HEADER + f"1,{'8' * 200_000},1,0\n", 3, "line 2: is no CSV"),
+        ([], HEADER.replace(",", ";"), 3, "values must be separated by commas"),
+        ([], HEADER.replace("local_bsz", "step_time"), 3, "local_bsz: is no column"),
+        ([], "sync_time," + HEADER + "-3,1,8,1,0\n", 3, "line 2, sync_time: must be a number from 0 on"),
+        ([], "step_time," + HEADER + "1,1,8,1,0\n", 3, "step_time: stands twice"),
+        ([], HEADER, 3, "holds no row"),
+        (["--hold-out", "depth=3"], HEADER + ROWS, 2, "'depth=3' holds out no row"),
+        (["--hold-out", "depth<9"], HEADER + ROWS, 2, "'depth<9' holds out every row"),
+        (["--hold-out", "gpus>1"], HEADER + ROWS, 2, "'gpus>1' cannot be judged: among the other rows, no"),
+        (["--hold-out", "batch>4"], HEADER + ROWS, 2, "without the rows of 'batch>4': 3 row(s) cannot"),
         (["-o", "/nowhere/at/all/model.json"], "", 2, "its folder does not exist"),
     ],
 )
@@ -84,6 +110,49 @@ def test_a_wrong_input_is_one_clear_error(arguments: list[str], text: str, code:
     assert message in told.err
     assert "Traceback" not in told.err
     assert not told.out
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r", "\n\n"])
+def test_foreign_line_ends_marks_and_columns_are_read(measurements: Path, ending: str) -> None:
+    plain = measurements.read_text()
+    foreign = "\ufeff" + plain.replace(",frozen_layer", ", frozen_layer ,größe").replace(
+        "\n", ",ü\n"
+    ).replace("größe,ü", "größe").replace("\n", ending)
+    told = call(main, "fit", "-", "--json", stdin=foreign.encode())
+    assert told.code == 0, told.err
+    assert json.loads(told.out) == json.loads(call(main, "fit", measurements, "--json").out)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (
+            "frozen_layers,param_frac_unfrozen\n0,1\n4,.5\n",
+            "measurement 4, frozen_layer: 9 exceeds the 5 layers",
+        ),
+        (
+            "frozen_layers,param_frac_unfrozen\n0,1\n9,\n",
+            "line 3, param_frac_unfrozen: must be a number, not ''",
+        ),
+        ("frozen_layers\n9\n", "frozen_layers: must rise from 0"),
+    ],
+)
+def test_a_wrong_layer_file_is_one_clear_error(
+    measurements: Path, tmp_path: Path, layers: str, message: str
+) -> None:
+    path = tmp_path / "layers.csv"
+    path.write_text(layers)
+    told = call(main, "fit", measurements, "--layers", path)
+    assert told.code == 3
+    assert message in told.err
+
+
+def test_shares_that_rise_with_the_depth_are_not_used(measurements: Path, tmp_path: Path) -> None:
+    path = tmp_path / "layers.csv"
+    path.write_text("frozen_layers,activation_frac_unfrozen,param_frac_unfrozen\n0,1,1\n5,.2,.6\n9,.3,.1\n")
+    document = json.loads(call(main, "fit", measurements, "--layers", path, "--json").out)
+    assert document["unusable_columns"] == ["activation_frac_unfrozen"]
+    assert document["work_share"] == "layers" and document["parameter_share"] == "param_frac_unfrozen"
 
 
 def test_bert_from_its_files(data: Path) -> None:

@@ -195,8 +195,10 @@ def test_hold_out_is_read_or_refused() -> None:
     steps = read_steps("placement,local_bsz,step_time,frozen_layer\n1,8,0.5,0\n")
     with pytest.raises(InvalidOption, match="holds out every row"):
         fit(steps, hold_out="gpus=1")
-    with pytest.raises(InvalidOption, match="cannot determine"):
+    with pytest.raises(InvalidInstance, match="cannot determine"):
         fit(steps)
+    with pytest.raises(InvalidOption, match="law must be one of ring, linear"):
+        fit(steps, law="star")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("law", ["ring", "linear"])

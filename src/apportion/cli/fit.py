@@ -64,10 +64,14 @@ def _text_of(path: str) -> str:
     from apportion.cli.source import bytes_of
     from apportion.errors import InvalidInstance, Problem
 
+    content = bytes_of(path)
     try:
-        return bytes_of(path).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidInstance(Problem(path, f"is no UTF-8 text: {error.reason}")) from None
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidInstance(
+            Problem(f"{path} line {line}", f"is no UTF-8 text: {error.reason}; save it as UTF-8")
+        ) from None
 
 
 def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, path: str) -> None:
@@ -104,7 +108,7 @@ def _summary(fitted: FittedModel) -> str:
     if train.outliers:
         lines.append(f"{train.outliers} outlying rows count less: their error enters linearly")
     if fitted.unusable:
-        lines.append(f"not used, values outside 0..1: {', '.join(fitted.unusable)}")
+        lines.append(f"not used, not falling from 1 towards 0: {', '.join(fitted.unusable)}")
     for name, value in fitted.fit.model.as_json().items():
         if isinstance(value, float):
             error = fitted.fit.standard_error.get(name)

@@ -11,14 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
-from apportion.estimation.layer_throughput import SynchronisationLaw
+from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.estimation.layer_throughput import LAWS, SynchronisationLaw
 from apportion.estimation.measured_steps import LayerShares, MeasuredSteps
 from apportion.estimation.throughput_fit import Goodness, Steps, ThroughputFit, fit_throughput, goodness
 
 __all__ = ["FittedModel", "fit", "held_out_rows", "parse_hold_out"]
 
-_FIELDS = ("depth", "gpus", "nodes", "batch")
+_FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "depth": "depth",
+        "frozen_layer": "depth",
+        "gpus": "gpus",
+        "nodes": "nodes",
+        "batch": "local_batch",
+        "local_bsz": "local_batch",
+    }
+)
+"""What a hold-out may name, and the array it means."""
 _COMPARE: Mapping[str, Any] = MappingProxyType(
     {">": np.greater, "<": np.less, ">=": np.greater_equal, "<=": np.less_equal}
 )
@@ -41,7 +51,7 @@ class FittedModel:
     layers
         L.
     unusable
-        Columns of the layer file with values outside 0..1, not used.
+        Columns of the layer file that do not fall from 1 towards 0, not used.
     steps
         All rows, with their shares.
     """
@@ -99,12 +109,7 @@ def parse_hold_out(text: str) -> tuple[str, str, tuple[float, ...]]:
 def held_out_rows(steps: MeasuredSteps, hold_out: str) -> NDArray[np.bool_]:
     """Return which rows a hold-out names; see `parse_hold_out`."""
     field, relation, values = parse_hold_out(hold_out)
-    column = {
-        "depth": steps.depth,
-        "gpus": steps.gpus,
-        "nodes": steps.nodes,
-        "batch": steps.local_batch,
-    }[field]
+    column = getattr(steps, _FIELDS[field])
     if relation == "=":
         return np.isin(column, values)
     return np.asarray(_COMPARE[relation](column, values[0]), dtype=np.bool_)
@@ -133,15 +138,19 @@ def fit(
     Raises
     ------
     InvalidOption
-        If nothing is left to fit to or to judge by, or a row is deeper than there are layers.
+        If the hold-out leaves nothing, or too little, to fit to or to judge by.
+    InvalidInstance
+        If the rows cannot determine the parameters, or one is deeper than there are layers.
     """
     held = np.zeros(measured.depth.size, np.bool_) if hold_out is None else held_out_rows(measured, hold_out)
     if hold_out is not None and (held.all() or not held.any()):
-        raise InvalidOption(f"{hold_out!r} holds out {'every' if held.all() else 'no'} row")
+        raise InvalidOption(f"{hold_out[:60]!r} holds out {'every' if held.all() else 'no'} row")
     deepest = int(measured.depth.max())
     count = layers.layers if layers is not None else max(round(deepest / 0.9), deepest + 1)
     if deepest > count:
-        raise InvalidOption(f"a row has {deepest} frozen layers; the layer file has {count}")
+        row = int(np.argmax(measured.depth)) + 1
+        told = f"{deepest} exceeds the {count} layers of the layer file"
+        raise InvalidInstance(Problem(f"measurement {row}, frozen_layer", told))
     by_layers = 1.0 - measured.depth / count
     shares = {} if layers is None else {name: layers.at(name, measured.depth) for name in layers.shares}
     rho_name = "param_frac_unfrozen" if "param_frac_unfrozen" in shares else "layers"
@@ -158,17 +167,34 @@ def fit(
             work,
             rho,
         )
-        found = fit_throughput(steps.where(~held), law)
+        found = _fit_rows(steps.where(~held), law, hold_out)
         if best is None or found.loss < best[2].loss:
             best = (name, steps, found)
     assert best is not None
     name, steps, found = best
     return FittedModel(
         fit=found,
-        held_out=goodness(found.model, steps.where(held)) if held.any() else None,
+        held_out=_judged(found, steps.where(held), hold_out) if held.any() else None,
         work_share=name,
         parameter_share=rho_name,
         layers=count,
         unusable=() if layers is None else layers.unusable,
         steps=steps,
     )
+
+
+def _fit_rows(rows: Steps, law: SynchronisationLaw, hold_out: str | None) -> ThroughputFit:
+    try:
+        return fit_throughput(rows, law)
+    except InvalidOption as error:
+        if hold_out is None and law in LAWS:
+            raise InvalidInstance(Problem("$", str(error))) from None
+        told = "" if hold_out is None else f"without the rows of {hold_out!r}: "
+        raise InvalidOption(f"{told}{error}") from None
+
+
+def _judged(found: ThroughputFit, rows: Steps, hold_out: str | None) -> Goodness:
+    try:
+        return goodness(found.model, rows)
+    except InvalidOption as error:
+        raise InvalidOption(f"{hold_out!r} cannot be judged: among the other rows, {error}") from None

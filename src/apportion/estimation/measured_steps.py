@@ -1,9 +1,10 @@
 """Read measured step times and the shares of a model's layers from CSV.
 
 Measurements: one row a placement, batch and depth, with columns ``placement`` (GPUs on each node, ``"44"``
-or ``"8,8"``), ``local_bsz``, ``step_time``, ``frozen_layer`` and, optionally, ``sync_time``. Layers: one row
-a depth, with ``frozen_layers`` and any of ``param_frac_unfrozen``, ``flop_frac_unfrozen`` and
-``activation_frac_unfrozen``; a row whose ``frozen_layers`` is no number (totals) is left out.
+or ``"8,8"``), ``local_bsz``, ``step_time``, ``frozen_layer`` and, optionally, ``sync_time``, which is part of
+the step and only checked. Layers: one row a depth, with ``frozen_layers`` and any of ``param_frac_unfrozen``,
+``flop_frac_unfrozen`` and ``activation_frac_unfrozen``; a row whose ``frozen_layers`` is no number (totals)
+is left out.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ __all__ = ["LayerShares", "MeasuredSteps", "read_layers", "read_steps"]
 _COLUMNS = ("placement", "local_bsz", "step_time", "frozen_layer")
 _SHARES = ("param_frac_unfrozen", "flop_frac_unfrozen", "activation_frac_unfrozen")
 _SHOWN = 20
+_LARGEST = 1_000_000
+"""Most frozen layers, nodes and GPUs of a row."""
+_WIDEST = 1e9
+"""Longest step in seconds and largest batch; their inverses are the shortest and the smallest."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,9 +67,9 @@ class LayerShares:
     depths
         int64 [depths], rising.
     shares
-        Column name to float64 [depths]; only columns whose values lie in 0..1.
+        Column name to float64 [depths]; only columns that fall from 1 and end no lower than 0.
     unusable
-        Columns that are left out because a value lies outside.
+        Columns that are left out because they do not.
     """
 
     layers: int
@@ -89,11 +95,16 @@ def read_steps(text: str) -> MeasuredSteps:
     parsed: list[tuple[int, int, float, float, int]] = []
     for line, row in rows:
         gpus = _placement(row["placement"], line, problems)
-        batch = _number(row["local_bsz"], line, "local_bsz", problems, positive=True)
-        seconds = _number(row["step_time"], line, "step_time", problems, positive=True)
-        depth = _number(row["frozen_layer"], line, "frozen_layer", problems, whole=True)
+        batch = _measure(row["local_bsz"], line, "local_bsz", problems)
+        seconds = _measure(row["step_time"], line, "step_time", problems)
+        depth = _depth(row["frozen_layer"], line, problems)
+        sync = row.get("sync_time", "").strip()
+        if sync and not (_number(sync) >= 0):
+            problems.append(
+                Problem(f"line {line}, sync_time", f"must be a number from 0 on, not {sync[:40]!r}")
+            )
         if gpus is not None and batch is not None and seconds is not None and depth is not None:
-            parsed.append((sum(gpus), len(gpus), batch, seconds, int(depth)))
+            parsed.append((sum(gpus), len(gpus), batch, seconds, depth))
     if problems:
         raise InvalidInstance(problems[:_SHOWN])
     if not parsed:
@@ -126,8 +137,13 @@ def read_layers(text: str) -> LayerShares:
     for column in _SHARES:
         if column not in rows[0][1]:
             continue
-        values = np.array([_number(row[column], line, column, problems) or 0.0 for line, row in rows])
-        if ((values >= 0) & (values <= 1)).all():
+        values = np.array([_number(row[column]) for _, row in rows])
+        problems += [
+            Problem(f"line {line}, {column}", f"must be a number, not {row[column][:40]!r}")
+            for (line, row), value in zip(rows, values.tolist(), strict=True)
+            if math.isnan(value)
+        ]
+        if abs(values[0] - 1.0) < 0.01 and (np.diff(values) <= 0).all() and values[-1] >= 0:
             shares[column] = values
         else:
             unusable.append(column)
@@ -137,19 +153,32 @@ def read_layers(text: str) -> LayerShares:
 
 
 def _table(text: str, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
+    """Return the rows by column, each with the number of its last line."""
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=None))
+    rows: list[tuple[int, list[str]]] = []
     try:
-        columns = list(reader.fieldnames or ())
-        rows = [(reader.line_num, row) for row in reader]
+        columns = [column.strip() for column in next(reader, [])]
+        rows.extend((reader.line_num, row) for row in reader if row)
     except csv.Error as error:
         raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV: {error}")) from None
     missing = [column for column in needed if column not in columns]
     if missing:
-        listed = ", ".join(columns) or "none"
+        listed = ", ".join(columns)[:120] or "none"
+        hint = "" if len(columns) > 1 else "; values must be separated by commas"
         raise InvalidInstance(
-            [Problem(column, f"is no column; the columns are {listed}") for column in missing]
+            [Problem(column, f"is no column; the columns are {listed}{hint}") for column in missing]
         )
-    return [(line, {key: value or "" for key, value in row.items() if key}) for line, row in rows]
+    twice = [column for column in needed if columns.count(column) > 1]
+    twice += [f"line {line}" for line, row in rows if any(value.strip() for value in row[len(columns) :])]
+    if twice:
+        raise InvalidInstance(
+            [
+                Problem(place, "holds more values than there are columns" if " " in place else "stands twice")
+                for place in twice[:_SHOWN]
+            ]
+        )
+    short = [""] * len(columns)
+    return [(line, dict(zip(columns, [*row, *short], strict=False))) for line, row in rows]
 
 
 def _is_whole(text: str) -> bool:
@@ -159,23 +188,39 @@ def _is_whole(text: str) -> bool:
 def _placement(text: str, line: int, problems: list[Problem]) -> list[int] | None:
     """Return the GPUs of every node: one digit each, or numbers between commas, spaces or +."""
     parts = re.split(r"[,;+ ]+", text.strip()) if re.search(r"[,;+ ]", text.strip()) else list(text.strip())
-    if parts and all(_is_whole(part) and int(part) > 0 for part in parts):
-        return [int(part) for part in parts]
+    gpus = [int(part) if _is_whole(part) else 0 for part in parts]
+    if gpus and min(gpus) > 0 and sum(gpus) <= _LARGEST:
+        return gpus
     problems.append(
         Problem(f"line {line}, placement", f'must be GPUs on each node, as 44 or "8,8", not {text[:40]!r}')
     )
     return None
 
 
-def _number(
-    text: str, line: int, column: str, problems: list[Problem], positive: bool = False, whole: bool = False
-) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or (positive and value <= 0) or (whole and (value < 0 or value % 1)):
-        wanted = "a number above 0" if positive else "a whole number from 0 on" if whole else "a number"
-        problems.append(Problem(f"line {line}, {column}", f"must be {wanted}, not {text[:40]!r}"))
-        return None
-    return value
+def _measure(text: str, line: int, column: str, problems: list[Problem]) -> float | None:
+    """Return a time or a batch."""
+    value = _number(text)
+    if 1.0 / _WIDEST <= value <= _WIDEST:
+        return value
+    wanted = "a number above 0" if not value > 0 else "from 1e-9 to 1e9"
+    problems.append(Problem(f"line {line}, {column}", f"must be {wanted}, not {text[:40]!r}"))
+    return None
+
+
+def _depth(text: str, line: int, problems: list[Problem]) -> int | None:
+    value = _number(text)
+    if 0 <= value <= _LARGEST and value % 1 == 0:
+        return int(value)
+    problems.append(
+        Problem(
+            f"line {line}, frozen_layer",
+            f"must be a whole number from 0 to {_LARGEST}, not {text[:40]!r}",
+        )
+    )
+    return None
+
+
+def _number(text: str) -> float:
+    """Return a finite number, NaN for anything else."""
+    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    return value if math.isfinite(value) else math.nan

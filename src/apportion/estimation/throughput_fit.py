@@ -199,7 +199,7 @@ def fit_throughput(steps: Steps, law: SynchronisationLaw = "ring", seed: int = 0
         raise InvalidOption(f"law must be one of {', '.join(LAWS)}, not {law!r}")
     names = _identified(steps)
     if steps.seconds.size < len(names):
-        raise InvalidOption(f"{steps.seconds.size} rows cannot determine {len(names)} parameters")
+        raise InvalidOption(f"{steps.seconds.size} row(s) cannot determine {len(names)} parameters")
     start = np.array([_START[name] for name in names])
     # a first guess of the right size, whatever the unit of the model's steps
     start += np.where(
