@@ -29,6 +29,7 @@ _COMMANDS = MappingProxyType(
             "replay",
             "report",
             "schema",
+            "simulate",
             "snapshot",
             "validate",
             "what-if",

@@ -91,16 +91,38 @@ class StepTimes:
             self._known[asked] = self._interpolated(smallest_rotation(placement), local_batch)
         return self._known[asked]
 
+    def curve(
+        self, placement: Sequence[int], local_batches: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return step and synchronisation seconds, float64 like `local_batches`, for one placement."""
+        smallest = smallest_rotation(placement)
+        rows = self._measured.get(smallest)
+        inside = np.zeros(local_batches.shape, dtype=np.bool_)
+        step, sync = np.empty(local_batches.shape), np.empty(local_batches.shape)
+        if rows is not None:
+            inside = (local_batches >= rows[0, 0]) & (local_batches <= rows[-1, 0])
+            step[inside] = np.interp(local_batches[inside], rows[:, 0], rows[:, 1])
+            sync[inside] = np.interp(local_batches[inside], rows[:, 0], rows[:, 2])
+        outside = ~inside
+        if outside.any():
+            nodes = np.full(int(outside.sum()), min(len(smallest), _MAX_NODES))
+            found = self._means()(nodes, np.full_like(nodes, sum(smallest)), local_batches[outside])
+            step[outside], sync[outside] = found[:, 0], found[:, 1]
+        return step, sync
+
     def _interpolated(self, placement: tuple[int, ...], local_batch: int) -> tuple[float, float]:
         rows = self._measured.get(placement)
         if rows is not None and rows[0, 0] <= local_batch <= rows[-1, 0]:
             step = np.interp(local_batch, rows[:, 0], rows[:, 1])
             return float(step), float(np.interp(local_batch, rows[:, 0], rows[:, 2]))
+        nodes = min(len(placement), _MAX_NODES)
+        step, sync = self._means()(nodes, sum(placement), local_batch).ravel()
+        return float(step), float(sync)
+
+    def _means(self) -> Callable[..., Any]:
         if self._between is None:
             self._between = self._triangulated()
-        nodes = min(len(placement), _MAX_NODES)
-        step, sync = self._between(nodes, sum(placement), local_batch)
-        return float(step), float(sync)
+        return self._between
 
     def _triangulated(self) -> Callable[..., Any]:
         from scipy.interpolate import LinearNDInterpolator
@@ -116,8 +138,7 @@ class StepTimes:
         ]
         points = np.concatenate((np.array(keys, dtype=np.float64), self._scalability[:, :3]))
         values = np.concatenate((np.array(means, dtype=np.float64), self._scalability[:, 3:]))
-        between = LinearNDInterpolator(points, values)
-        return lambda *where: between(*where).ravel()
+        return LinearNDInterpolator(points, values)
 
     @classmethod
     def read(cls, placements: Path, scalability: Path | None) -> StepTimes:

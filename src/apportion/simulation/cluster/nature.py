@@ -7,8 +7,9 @@ from typing import Protocol
 
 from apportion.estimation.training.application import Application
 from apportion.estimation.training.batch_split import split_batch
+from apportion.estimation.training.goodput import GoodputTable
 
-__all__ = ["MeasuredTraining", "Nature"]
+__all__ = ["AdaptiveTraining", "MeasuredTraining", "Nature"]
 
 
 class Nature(Protocol):
@@ -63,5 +64,32 @@ class MeasuredTraining:
         application = self._applications[job]
         replicas = sum(placement)
         split = split_batch(application, self._batches[job], replicas)
+        step, sync = application.step_times[gpu_type].seconds(placement, split.local)
+        return application.gain(split.total(replicas), epoch) / split.seconds(step, sync)
+
+
+class AdaptiveTraining(MeasuredTraining):
+    """Jobs that choose batch and accumulation by themselves, for most progress per second (Pollux's agent).
+
+    Parameters
+    ----------
+    applications
+        The measured profile of every job.
+    tables
+        What every job chooses from; a table of a fitted profile makes it choose by that belief.
+    """
+
+    def __init__(self, applications: Sequence[Application], tables: Sequence[GoodputTable]) -> None:
+        super().__init__(applications, [application.initial_batch for application in applications])
+        self._tables = tables
+
+    def rate(
+        self, job: int, epoch: int, progress: float, placement: tuple[int, ...], gpu_type: str, depth: int
+    ) -> float:
+        """Return AdaScale's gain over the measured seconds of a step at the chosen split."""
+        best = self._tables[job].best(placement, gpu_type, epoch)
+        if best is None:
+            return float("nan")
+        application, split, replicas = self._applications[job], best[1], sum(placement)
         step, sync = application.step_times[gpu_type].seconds(placement, split.local)
         return application.gain(split.total(replicas), epoch) / split.seconds(step, sync)

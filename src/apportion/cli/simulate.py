@@ -1,0 +1,98 @@
+"""``apportion simulate``: a workload of training jobs on a cluster under a policy."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from apportion.cli.output import emit, say
+
+__all__ = ["command"]
+
+_POLICIES = ("fifo", "srtf", "optimus", "tiresias", "sia")
+
+
+@click.command("simulate")
+@click.option(
+    "--profiles",
+    required=True,
+    metavar="DIR",
+    help="Measured applications, a sub-folder each: placements.csv, scalability.csv, validation-BATCH.csv.",
+)
+@click.option(
+    "--workload",
+    required=True,
+    metavar="FILE.csv",
+    help="Jobs: name, time, application, num_replicas, batch_size.",
+)
+@click.option("--policy", "policy_name", required=True, type=click.Choice(_POLICIES))
+@click.option("--nodes", type=click.IntRange(min=1), default=16, show_default=True)
+@click.option("--gpus-per-node", type=click.IntRange(min=1), default=4, show_default=True)
+@click.option("--gpu-type", metavar="TYPE", help="Of the nodes; default: the profiles' untyped measurements.")
+@click.option(
+    "--machines",
+    metavar="TYPE:NODESxGPUS,...",
+    help="Several GPU types, for instance aws:6x4,rtx:3x8; replaces --nodes, --gpus-per-node and --gpu-type.",
+)
+@click.option("--round-s", type=float, default=60.0, show_default=True, help="Seconds between decisions.")
+@click.option("--restart-s", type=float, default=30.0, show_default=True, help="Standstill after a restart.")
+@click.option(
+    "--interference",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Share of its speed a distributed job loses beside another one on a node.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of policies that draw.")
+@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+def command(**given: Any) -> None:
+    """Simulate a cluster of training jobs and say what the policy came to.
+
+    Exit code 0 when every job completed, 2 for a wrong option, 3 for wrong profiles or a wrong workload.
+    """
+    import platform
+    from importlib.metadata import version
+
+    import msgspec
+
+    from apportion.estimation.training import HOMOGENEOUS, read_applications
+    from apportion.policies.cluster.names import cluster_policy
+    from apportion.simulation.cluster.cluster_summary import summarise_cluster
+    from apportion.simulation.cluster.run import run_cluster
+    from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
+    from apportion.simulation.cluster.workload import read_workload
+
+    profiles = read_applications(given["profiles"])
+    jobs = read_workload(given["workload"], profiles)
+    if given["machines"]:
+        nodes = parse_nodes(given["machines"])
+    else:
+        nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
+    scenario = Scenario.of(jobs, profiles, nodes)
+    named = cluster_policy(given["policy_name"])
+    begun = time.perf_counter()
+    run = run_cluster(
+        named.make(given["seed"]),
+        nodes,
+        scenario.nature(named.adaptive),
+        scenario.submitted_s,
+        scenario.requested_gpus,
+        scenario.oracle(named.adaptive),
+        round_s=given["round_s"],
+        restart_s=given["restart_s"],
+        interference=given["interference"],
+    )
+    summary = summarise_cluster(run, given["policy_name"], time.perf_counter() - begun)
+    if given["as_json"]:
+        told = msgspec.to_builtins(summary)
+        versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
+        versions["python"] = platform.python_version()
+        emit(msgspec.json.encode({**told, "seed": given["seed"], "versions": versions}))
+        return
+    say("\n".join(f"{name:22} {_shown(value)}" for name, value in msgspec.to_builtins(summary).items()))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

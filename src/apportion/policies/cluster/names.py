@@ -1,0 +1,56 @@
+"""Cluster policies by the name the command line knows them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from apportion.errors import InvalidOption
+from apportion.policies.cluster.fifo import fifo, srtf
+from apportion.policies.cluster.optimus import optimus
+from apportion.policies.cluster.sia import Sia
+from apportion.policies.cluster.tiresias import Tiresias
+from apportion.policies.cluster.view import ClusterPolicy
+
+__all__ = ["CLUSTER_POLICIES", "NamedPolicy", "cluster_policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """How a policy is made, and how its jobs train.
+
+    Attributes
+    ----------
+    make
+        Return a fresh policy, given a seed (which only some use).
+    adaptive
+        Whether its jobs choose their batch by themselves; otherwise they keep their user's.
+    """
+
+    make: Callable[[int], ClusterPolicy]
+    adaptive: bool = False
+
+
+CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
+    {
+        "fifo": NamedPolicy(lambda _: fifo),
+        "srtf": NamedPolicy(lambda _: srtf),
+        "optimus": NamedPolicy(lambda _: optimus),
+        "tiresias": NamedPolicy(lambda _: Tiresias()),
+        "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
+    }
+)
+
+
+def cluster_policy(name: str) -> NamedPolicy:
+    """Return a policy by name.
+
+    Raises
+    ------
+    InvalidOption
+        If there is none of that name.
+    """
+    if name not in CLUSTER_POLICIES:
+        raise InvalidOption(f"policy must be one of {', '.join(CLUSTER_POLICIES)}, not {name!r}")
+    return CLUSTER_POLICIES[name]

@@ -1,0 +1,77 @@
+"""Sia (Jayaram Subramanya et al., SOSP 2023): goodput-optimised configurations, one integer program a round.
+
+    maximise  sum_ij A_ij G_ij^p + lambda sum_i (||A_i|| - 1)      (p < 0: minimise, with -lambda for +lambda)
+
+with G the goodput over the least of its row, times the restart factor where the configuration changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.policies.cluster.configurations import (
+    Configurations,
+    believed_rates,
+    configurations,
+    current_configuration,
+)
+from apportion.policies.cluster.menu_choice import choose
+from apportion.policies.cluster.view import ClusterPlan, ClusterView
+from apportion.policies.cluster.whole_nodes import place_whole
+
+__all__ = ["Sia", "reachable", "restart_factor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sia:
+    """Sia's policy.
+
+    Attributes
+    ----------
+    power
+        The fairness knob p, not 0.
+    queue_penalty
+        Lambda, what a waiting job costs.
+    gap
+        Relative optimality gap of a round.
+    """
+
+    power: float = -0.5
+    queue_penalty: float = 1.1
+    gap: float = 1e-4
+
+    def __call__(self, view: ClusterView) -> ClusterPlan:
+        """Decide a round."""
+        menu = configurations(view.nodes)
+        rates = believed_rates(view, menu, range(view.num_jobs))
+        current = current_configuration(view, menu)
+        rates[~reachable(view, menu)] = np.nan
+        least = np.nanmin(np.where(np.isnan(rates), np.inf, rates), axis=1, keepdims=True)
+        goodput = rates / least
+        changed = np.arange(menu.gpus.size) != current[:, None]
+        running = np.array([bool(held) for held in view.held])
+        goodput *= np.where(changed & running[:, None], restart_factor(view)[:, None], 1.0)
+        with np.errstate(divide="ignore"):
+            worth = goodput**self.power
+        worth[~np.isfinite(worth)] = np.nan
+        values = self.queue_penalty + (worth if self.power > 0 else -worth)
+        chosen = choose(view.nodes, menu, values, self.gap, current)
+        runs = chosen >= 0
+        gpus = np.where(runs, menu.gpus[chosen], 0)
+        return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
+
+
+def restart_factor(view: ClusterView) -> NDArray[np.float64]:
+    """Return float64 [jobs]: (T - N S) / (T + S), at least 0, of age T, restarts N and restart seconds S."""
+    age = view.time_s - view.submitted_s
+    lost = view.restarts * view.restart_s
+    return np.asarray(np.maximum(age - lost, 0.0) / np.maximum(age + view.restart_s, 1e-9))
+
+
+def reachable(view: ClusterView, menu: Configurations) -> NDArray[np.bool_]:
+    """Return bool [jobs, configurations]: counts at most twice the held ones, of whoever waits 1."""
+    held = np.array([max(1, 2 * len(held)) for held in view.held], dtype=np.int64)
+    return np.asarray(menu.gpus <= held[:, None])

@@ -1,0 +1,128 @@
+"""A workload on a cluster, ready to be run under any policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.estimation.training.application import Application
+from apportion.estimation.training.goodput import GoodputTable
+from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.view import Nodes
+from apportion.simulation.cluster.job_states import JobStates
+from apportion.simulation.cluster.nature import AdaptiveTraining, MeasuredTraining, Nature
+from apportion.simulation.cluster.run import Beliefs
+from apportion.simulation.cluster.workload import TrainingJob
+
+__all__ = ["Scenario", "homogeneous", "parse_nodes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """Jobs, their profiles, and machines.
+
+    Attributes
+    ----------
+    jobs
+        In the workload's order.
+    applications
+        The measured profile of every job.
+    nodes
+        The machines.
+    tables
+        Goodput by application name.
+    """
+
+    jobs: tuple[TrainingJob, ...]
+    applications: tuple[Application, ...]
+    nodes: Nodes
+    tables: Mapping[str, GoodputTable]
+
+    @classmethod
+    def of(cls, jobs: Sequence[TrainingJob], profiles: Mapping[str, Application], nodes: Nodes) -> Scenario:
+        """Join jobs, profiles and machines.
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no job, a job wants more GPUs than there are, or a profile lacks a GPU type.
+        """
+        problems = []
+        if not jobs:
+            problems.append(Problem("workload", "has no job"))
+        total = nodes.total_gpus
+        for job in jobs:
+            if job.gpus > total:
+                problems.append(Problem(job.name, f"asks for {job.gpus} GPUs, the cluster has {total}"))
+        used = {job.application for job in jobs}
+        for name in sorted(used):
+            if not set(nodes.types) & set(profiles[name].step_times):
+                known = ", ".join(profiles[name].step_times)
+                problems.append(Problem(name, f"was measured on none of the cluster's GPUs, only on {known}"))
+        if problems:
+            raise InvalidInstance(problems[:20])
+        applications = tuple(profiles[job.application] for job in jobs)
+        tables = {name: GoodputTable(profiles[name]) for name in sorted(used)}
+        return cls(tuple(jobs), applications, nodes, tables)
+
+    @property
+    def submitted_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """float64 [jobs]."""
+        return np.array([job.submitted_s for job in self.jobs], dtype=np.float64)
+
+    @property
+    def requested_gpus(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """int64 [jobs]."""
+        return np.array([job.gpus for job in self.jobs], dtype=np.int64)
+
+    def nature(self, adaptive: bool) -> Nature:
+        """Return what the jobs really do: at a batch they choose themselves, or at their user's."""
+        if adaptive:
+            return AdaptiveTraining(self.applications, [self.tables[job.application] for job in self.jobs])
+        return MeasuredTraining(self.applications, [job.batch for job in self.jobs])
+
+    def oracle(self, adaptive: bool) -> Beliefs:
+        """Return beliefs that are the truth."""
+
+        def belief(job: int, states: JobStates) -> JobBelief:
+            application = self.applications[job]
+            table = self.tables[application.name] if adaptive else None
+            epoch, progress = int(states.epoch[job]), float(states.progress[job])
+            return JobBelief(application, self.jobs[job].batch, epoch, progress, table)
+
+        return belief
+
+
+def homogeneous(nodes: int, gpus_per_node: int, gpu_type: str) -> Nodes:
+    """Return `nodes` alike machines."""
+    return Nodes(np.full(nodes, gpus_per_node), np.zeros(nodes, dtype=np.int64), (gpu_type,))
+
+
+def parse_nodes(text: str) -> Nodes:
+    """Read machines as ``TYPE:NODESxGPUS`` joined by commas.
+
+    Raises
+    ------
+    InvalidOption
+        If the text is not of that form.
+
+    Examples
+    --------
+    >>> parse_nodes("aws:2x4,dgx:1x8").gpus.tolist()
+    [4, 4, 8]
+    """
+    found = [
+        re.fullmatch(r"([\w-]+):([1-9]\d{0,5})x([1-9]\d{0,3})", part.strip()) for part in text.split(",")
+    ]
+    types = [match[1] for match in found if match]
+    if len(types) != len(found) or len(set(types)) != len(types):
+        raise InvalidOption(
+            f"machines must be TYPE:NODESxGPUS joined by commas, each type once; got {text!r}"
+        )
+    counts = [int(match[2]) for match in found if match]
+    sizes = [int(match[3]) for match in found if match]
+    return Nodes(np.repeat(sizes, counts), np.repeat(np.arange(len(types)), counts), tuple(types))
