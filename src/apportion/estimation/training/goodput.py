@@ -1,7 +1,7 @@
 """The batch that makes most progress per second on a placement: Pollux's goodput, maximised.
 
-Goodput is throughput x statistical efficiency (Qiao et al., OSDI 2021); up to the constant initial batch it is
-AdaScale's gain over the seconds of a step, which is progress per second.
+Goodput is throughput x statistical efficiency (Qiao et al., OSDI 2021); up to the constant initial batch it
+is AdaScale's gain over the seconds of a step, which is progress per second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CANDIDATES = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Splits:
-    """The candidate splits on one placement: samples per GPU, accumulation, total batch, seconds of a step."""
+    """Candidate splits on one placement: samples per GPU, accumulation, total batch, step seconds."""
 
     local: NDArray[np.int64]
     accumulation: NDArray[np.int64]
@@ -45,7 +45,7 @@ class GoodputTable:
         self._best: dict[tuple[tuple[int, ...], str, int], tuple[float, BatchSplit] | None] = {}
 
     def best(self, placement: Sequence[int], gpu_type: str, epoch: int) -> tuple[float, BatchSplit] | None:
-        """Return the greatest progress per second and the split that makes it; ``None`` where it cannot run."""
+        """Return the greatest progress per second and its split; ``None`` where it cannot run."""
         key = (tuple(placement), gpu_type, epoch)
         if key not in self._best:
             self._best[key] = self._maximised(*key)
