@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future
-from typing import Any
+from concurrent.futures import Executor
+from typing import Any, Literal, overload
 
 from apportion.api import solve
+from apportion.executors import in_order, open_executor
 from apportion.solution import Solution
 
 __all__ = ["solve_many"]
 
 
+@overload
 def solve_many(
-    instances: Iterable[Any], executor: Executor | None = None, ahead: int = 64, **options: Any
-) -> Iterator[Solution]:
+    instances: Iterable[Any],
+    executor: Executor | str | None = None,
+    ahead: int = 64,
+    *,
+    return_exceptions: Literal[False] = False,
+    **options: Any,
+) -> Iterator[Solution]: ...
+@overload
+def solve_many(
+    instances: Iterable[Any],
+    executor: Executor | str | None = None,
+    ahead: int = 64,
+    *,
+    return_exceptions: Literal[True],
+    **options: Any,
+) -> Iterator[Solution | Exception]: ...
+def solve_many(
+    instances: Iterable[Any],
+    executor: Executor | str | None = None,
+    ahead: int = 64,
+    *,
+    return_exceptions: bool = False,
+    **options: Any,
+) -> Iterator[Solution | Exception]:
     """Yield the solution of every instance, in the order given.
 
     Parameters
@@ -22,18 +46,21 @@ def solve_many(
     instances
         Instances or bare models; an iterator is read only a little ahead of the results.
     executor
-        Where to solve: a process pool, ``dask`` through ``Client.get_executor()``, ``mpi4py.futures``;
-        ``None`` solves here, one after the other. Give a process pool the ``spawn`` start method.
+        Where to solve: a name as `executors.open_executor` takes it (``process:4``, ``dask``,
+        ``dask://HOST:PORT``), or an open executor such as ``mpi4py.futures``' (give a process pool the
+        ``spawn`` start method); ``None`` solves here, one after the other.
     ahead
         How many instances may be waiting or running at a time on the executor.
+    return_exceptions
+        Yield the exception of a call in its place and go on.
     **options
         Passed to every `solve` call; on an executor they must be picklable, so no `on_incumbent`.
 
     Yields
     ------
     Solution
-        One per instance. An error of a call is raised when its turn comes; nothing later is lost on the
-        executor, but the iteration ends.
+        One per instance. Unless exceptions are returned, the first one is raised when its turn comes and
+        ends the iteration.
 
     Examples
     --------
@@ -42,22 +69,12 @@ def solve_many(
     >>> [solution.objective for solution in apportion.solve_many([model, model])]
     [3.0, 3.0]
     """
-    if executor is None:
-        for instance in instances:
-            yield solve(instance, **options)
-        return
-    waiting: list[Future[Solution]] = []
-    source = iter(instances)
-    try:
-        for instance in source:
-            waiting.append(executor.submit(_solve, instance, options))
-            if len(waiting) >= ahead:
-                yield waiting.pop(0).result()
-        while waiting:
-            yield waiting.pop(0).result()
-    finally:
-        for future in waiting:
-            future.cancel()
+    with open_executor(executor) as opened:
+        for row in in_order(opened, _solve, ((instance, options) for instance in instances), ahead):
+            if return_exceptions and row.error is not None:
+                yield row.error
+            else:
+                yield row.require()
 
 
 def _solve(instance: Any, options: dict[str, Any]) -> Solution:
