@@ -45,7 +45,7 @@ def configurations(nodes: Nodes) -> Configurations:
             continue
         size = int(sizes.max())
         powers = [1 << exponent for exponent in range(size.bit_length()) if 1 << exponent < size]
-        found = [(power,) for power in powers]
+        found: list[tuple[int, ...]] = [(power,) for power in powers]
         found += [(size,) * count for count in range(1, int((sizes == size).sum()) + 1)]
         placements += found
         types += [gpu_type] * len(found)

@@ -115,14 +115,11 @@ def parse_nodes(text: str) -> Nodes:
     >>> parse_nodes("aws:2x4,dgx:1x8").gpus.tolist()
     [4, 4, 8]
     """
-    found = [
-        re.fullmatch(r"([\w-]+):([1-9]\d{0,5})x([1-9]\d{0,3})", part.strip()) for part in text.split(",")
-    ]
+    form = re.compile(r"([\w-]+):([1-9]\d{0,5})x([1-9]\d{0,3})")
+    found = [form.fullmatch(part.strip()) for part in text.split(",")]
     types = [match[1] for match in found if match]
     if len(types) != len(found) or len(set(types)) != len(types):
-        raise InvalidOption(
-            f"machines must be TYPE:NODESxGPUS joined by commas, each type once; got {text!r}"
-        )
+        raise InvalidOption(f"machines must be TYPE:NODESxGPUS by commas, each type once; got {text!r}")
     counts = [int(match[2]) for match in found if match]
     sizes = [int(match[3]) for match in found if match]
     return Nodes(np.repeat(sizes, counts), np.repeat(np.arange(len(types)), counts), tuple(types))
