@@ -83,9 +83,10 @@ class FreezingByConfiguration:
             uses = np.column_stack((uses, table.penalty))
             names.append(PENALTY)
         num_jobs = len(instance.jobs)
-        offsets = np.concatenate(([0], np.cumsum(np.bincount(table.job, minlength=num_jobs))))
-        largest = np.zeros(num_jobs)
-        np.maximum.at(largest, table.job, np.abs(table.value))
+        sizes = np.bincount(table.job, minlength=num_jobs)
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        starts = offsets[:-1][sizes > 0]
+        largest = np.maximum.reduceat(np.abs(table.value), starts) if starts.size else np.zeros(0)
         self.value_error = _ROUNDING * float(largest.sum())
         self.knapsack = MultipleChoiceKnapsack.from_arrays(
             table.value,
@@ -120,22 +121,23 @@ class FreezingByConfiguration:
         if not isinstance(told, Mapping):
             return None
         types = {name: index for index, name in enumerate(self.instance.gpus)}
-        rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
+        offsets, rows = self.knapsack.offsets, np.full(len(self.instance.jobs), -1, dtype=np.int64)
         for index, job in enumerate(self.instance.jobs):
-            wanted = told.get(job.id, {})
-            if not isinstance(wanted, Mapping):
+            wanted = told.get(job.id)
+            start, end = int(offsets[index]), int(offsets[index + 1])
+            if wanted is None or wanted == {}:
+                if end > start and not self._gpus[start]:
+                    rows[index] = start  # waiting is the first option
                 continue
-            start, end = self.knapsack.offsets[index : index + 2]
-            place = types.get(wanted["gpu_type"]) if isinstance(wanted.get("gpu_type"), str) else None
-            gpus = wanted.get("gpus") if wanted else 0
-            fits = self._gpus[start:end] == (gpus if isinstance(gpus, int) else -1)
-            if wanted:
-                fits &= self._types[start:end] == (-1 if place is None else place)
-            found = np.flatnonzero(fits)
-            if found.size:
-                depth = wanted.get("depth", 0)
-                off = np.abs(self._depth[start + found] - (depth if isinstance(depth, int) else 0))
-                rows[index] = start + found[np.argmin(off)]
+            place = _place(wanted, types)
+            if place is None:
+                continue
+            gpu_type, gpus, depth = place
+            found = np.flatnonzero((self._gpus[start:end] == gpus) & (self._types[start:end] == gpu_type))
+            if found.size == 1:
+                rows[index] = start + found[0]
+            elif found.size:
+                rows[index] = start + found[np.argmin(np.abs(self._depth[start + found] - depth))]
         return rows
 
     def preferred(self) -> NDArray[np.int64] | None:
@@ -167,6 +169,16 @@ class FreezingByConfiguration:
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
         return self.knapsack
+
+
+def _place(wanted: Any, types: Mapping[str, int]) -> tuple[int, int, int] | None:
+    """Return type index, GPUs and depth of a configuration in a plan, ``None`` if it names none."""
+    if not isinstance(wanted, Mapping):
+        return None
+    gpu_type, gpus, depth = wanted.get("gpu_type"), wanted.get("gpus"), wanted.get("depth", 0)
+    if not isinstance(gpu_type, str) or gpu_type not in types or not isinstance(gpus, int) or gpus < 1:
+        return None
+    return types[gpu_type], gpus, depth if isinstance(depth, int) else 0
 
 
 class _Names(Sequence[str]):

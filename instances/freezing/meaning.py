@@ -16,16 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import chain
 from typing import Any, NamedTuple
 
 from apportion.errors import InvalidInstance, Problem
+from apportion.instances.freezing.nodes import NodeWeights, fits_told
 from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
 from apportion.report import Report, Violation
 
 __all__ = ["check", "exact_bound", "exact_objective"]
 
 _KEYS = {"gpu_type", "gpus", "depth"}
+_SHAPE = '{"gpu_type", "gpus", "depth"} and, where nodes have a size, "nodes"'
 
 
 class _Entry(NamedTuple):
@@ -36,13 +37,16 @@ class _Entry(NamedTuple):
 
 
 def check(instance: FreezingInstance, plan: Any) -> Report:
-    """Check ``{"configuration": {job: {"gpu_type", "gpus", "depth"}}}``; absent jobs get nothing."""
+    """Check ``{"configuration": {job: {"gpu_type", "gpus", "depth", "nodes"}}}``; absent jobs get nothing.
+
+    ``nodes`` may be left out; see `apportion.instances.freezing.nodes.fits_told`.
+    """
     chosen = plan.get("configuration") if isinstance(plan, Mapping) else None
     if not isinstance(chosen, Mapping) or set(plan) != {"configuration"}:
-        return _malformed("plan", 'must be {"configuration": {job: {"gpu_type", "gpus", "depth"}}}')
+        return _malformed("plan", f'must be {{"configuration": {{job: {_SHAPE}}}}}')
     for job_id, told in chosen.items():
-        if not isinstance(told, Mapping) or set(told) != _KEYS:
-            return _malformed(str(job_id), 'must be given {"gpu_type", "gpus", "depth"}')
+        if not isinstance(told, Mapping) or told.keys() - {"nodes"} != _KEYS:
+            return _malformed(str(job_id), f"must be given {_SHAPE}")
     known = {job.id for job in instance.jobs}
     violations = [
         Violation("known_job", str(job_id), "is not a job of the instance")
@@ -51,6 +55,7 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
     ]
     used = _capacities(instance, 0)
     terms: list[float] = []
+    placed: dict[str, Mapping[str, Any]] = {}
     for job in instance.jobs:
         told = chosen.get(job.id)
         if told is None:
@@ -64,6 +69,7 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
             violations.append(Violation("menu", job.id, f"{dict(told)} is not in its menu"))
             continue
         violations.extend(_broken(instance, job, entry, reference))
+        placed[job.id] = told
         for name, use in _uses(instance, entry).items():
             used[name] += use
         value = _value(instance, job, entry, reference)
@@ -72,6 +78,8 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
     for name, capacity in _capacities(instance, None).items():
         if used[name] > capacity:
             violations.append(Violation("capacity", name, f"uses {used[name]} of {capacity}"))
+            placed = {job: told for job, told in placed.items() if told["gpu_type"] != name}
+    violations.extend(fits_told(instance, placed))
     return Report(math.fsum(terms), tuple(violations))
 
 
@@ -97,7 +105,8 @@ def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) ->
     instance
         The instance.
     multipliers
-        One per GPU type, and ``"frozen_penalty"`` (per millionth) where there is a cap.
+        One per GPU type, and ``"frozen_penalty"`` (per millionth) where there is a cap. Names of
+        `NodeWeights` may stand beside them: any such weights are a capacity that every plan keeps.
 
     Returns
     -------
@@ -110,6 +119,8 @@ def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) ->
         If the multipliers do not name every capacity once, finite and non-negative.
     """
     capacities = _capacities(instance, None)
+    weights = _weights(instance, multipliers, capacities)
+    capacities |= {name: one.capacity(instance.gpus[one.gpu_type]) for name, one in weights.items()}
     for name, price in multipliers.items():
         number = isinstance(price, int | float) and not isinstance(price, bool)
         if name not in capacities or not number or not math.isfinite(price) or price < 0:
@@ -128,7 +139,13 @@ def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) ->
             value = _value(instance, job, entry, reference)
             if value is None or any(_broken(instance, job, entry, reference)):
                 continue
-            paid = sum((prices[name] * use for name, use in _uses(instance, entry).items()), Fraction(0))
+            uses = _uses(instance, entry)
+            uses |= {
+                name: one.of(entry.row.gpus)
+                for name, one in weights.items()
+                if one.gpu_type == entry.row.gpu_type
+            }
+            paid = sum((prices[name] * use for name, use in uses.items()), Fraction(0))
             worths.append(sign * Fraction(value) - paid)
         if not worths:
             return None
@@ -136,13 +153,19 @@ def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) ->
     return sign * total
 
 
+def _weights(
+    instance: FreezingInstance, multipliers: Mapping[str, float], known: Mapping[str, int]
+) -> dict[str, NodeWeights]:
+    told = {name: NodeWeights.named(instance, name) for name in multipliers if name not in known}
+    return {name: one for name, one in told.items() if one is not None}
+
+
 def _reference(job: FreezingJob) -> float:
     """Return the effective progress that counts as 1: as told, else the least positive one of the menu."""
     if job.reference_progress is not None:
         return job.reference_progress
-    told = [row.effective_progress for row in job.menu if row.effective_progress]
-    least = min(map(min, told), default=1.0)
-    return least if least > 0 else min(filter(None, chain.from_iterable(told)), default=1.0)
+    least = job.menu_arrays.least
+    return 1.0 if least is None else least
 
 
 def _value(instance: FreezingInstance, job: FreezingJob, entry: _Entry, reference: float) -> float | None:

@@ -1,0 +1,137 @@
+"""Small changes to a layer-freezing round: GPUs come and go, budgets change, jobs are held to a configuration.
+
+Capacities are the GPU types and, where there is a cap, ``frozen_penalty`` in millionths.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from itertools import count, islice
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.freezing.job import FreezingJob, FreezingRow
+from apportion.instances.freezing.rules import PENALTY
+from apportion.instances.freezing.schema import FreezingInstance
+
+__all__ = ["WAITING", "capacities", "change_budgets", "change_capacity", "pin"]
+
+WAITING = "waiting"
+"""What getting no GPUs is called."""
+
+
+def capacities(instance: FreezingInstance) -> dict[str, int]:
+    """Return the GPUs by type, and the penalty cap where there is one."""
+    told = dict(instance.gpus)
+    if instance.penalty_cap_millionths is not None:
+        told[PENALTY] = instance.penalty_cap_millionths
+    return told
+
+
+def change_capacity(instance: FreezingInstance, name: str, present: int, delta: int) -> FreezingInstance:
+    """Return the round with more or fewer GPUs of a type, or another penalty cap.
+
+    New nodes are named ``extra-1``, ``extra-2``, ...; the last ones go first, and a job on a node that goes
+    does not run any more.
+    """
+    if name == PENALTY:
+        return replace(instance, penalty_cap_millionths=present + delta)
+    changed = {**instance.gpus, name: present + delta}
+    if instance.nodes is UNSET or name not in instance.nodes:
+        return replace(instance, gpus=changed)
+    kept = instance.nodes[name]
+    size = instance.gpus_per_node.get(name, 1)
+    wanted = -(-(present + delta) // size)
+    taken = {node for nodes in instance.nodes.values() for node in nodes}
+    fresh = (node for node in (f"extra-{i}" for i in count(1)) if node not in taken)
+    names = (*kept, *islice(fresh, wanted - len(kept))) if wanted > len(kept) else kept[:wanted]
+    gone = set(kept) - set(names)
+    jobs = tuple(
+        replace(job, current=None)
+        if job.current is not None
+        and job.current.gpu_type == name
+        and job.current.nodes is not UNSET
+        and gone.intersection(job.current.nodes)
+        else job
+        for job in instance.jobs
+    )
+    return replace(instance, gpus=changed, nodes={**instance.nodes, name: names}, jobs=jobs)
+
+
+def change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> FreezingInstance:
+    """Return the round with accuracy budgets changed, in frozen fraction times seconds.
+
+    Raises
+    ------
+    InvalidInstance
+        If a job has no budget, or less than 0 of it would be left.
+    """
+    return replace(
+        instance,
+        jobs=tuple(_budgeted(job, deltas[job.id]) if job.id in deltas else job for job in instance.jobs),
+    )
+
+
+def pin(instance: FreezingInstance, choices: Mapping[str, int | str]) -> FreezingInstance:
+    """Return the round with jobs held to ``2xv100`` (any depth), ``2xv100, 29 layers frozen``, or ``waiting``.
+
+    Raises
+    ------
+    InvalidInstance
+        If a job has no such configuration.
+    """
+    return replace(
+        instance,
+        jobs=tuple(_held(job, str(choices[job.id])) if job.id in choices else job for job in instance.jobs),
+    )
+
+
+def _budgeted(job: FreezingJob, delta: float) -> FreezingJob:
+    where = f"$.jobs.{job.id}.budget_frozen_s"
+    if job.budget_frozen_s is None:
+        raise _refused(where, "the job has no accuracy budget to change")
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not math.isfinite(delta):
+        raise _refused(where, f"a change must be a finite number of seconds, not {delta!r}")
+    if job.budget_frozen_s + delta < 0:
+        raise _refused(where, f"is {job.budget_frozen_s:g}, {-delta:g} fewer is below 0")
+    return replace(job, budget_frozen_s=job.budget_frozen_s + delta)
+
+
+def _held(job: FreezingJob, wanted: str) -> FreezingJob:
+    if wanted in (WAITING, "-") and not job.required:
+        return replace(job, menu=())
+    rows = [row for row in map(lambda row: _fitting(row, wanted), job.menu) if row is not None]
+    if not rows:
+        there = [f"{row.gpus}x{row.gpu_type}" for row in job.menu] + ([] if job.required else [WAITING])
+        shown = ", ".join(map(repr, there[:10])) + (", ..." if len(there) > 10 else "")
+        raise _refused("$.jobs", f"job {job.id!r} has no configuration {wanted!r}; it has {shown or 'none'}")
+    # the reference is part of what the whole menu means: without its other rows it stays what it is
+    told = [value for row in job.menu for value in row.effective_progress if value > 0]
+    reference = job.reference_progress if job.reference_progress is not None else min(told, default=None)
+    return replace(job, menu=tuple(rows), reference_progress=reference, required=True)
+
+
+def _fitting(row: FreezingRow, wanted: str) -> FreezingRow | None:
+    """Return what is left of a row for a configuration's name, ``None`` for nothing."""
+    place = f"{row.gpus}x{row.gpu_type}"
+    if wanted == place:
+        return row
+    told = re.fullmatch(re.escape(place) + r", (\d{1,10}) layers? frozen", wanted)
+    if told is None or int(told[1]) not in row.depths:
+        return None
+    at = row.depths.index(int(told[1]))
+    penalty = row.penalty_millionths[at : at + 1]
+    return replace(
+        row,
+        depths=(row.depths[at],),
+        effective_progress=(row.effective_progress[at],),
+        penalty_millionths=penalty,
+    )
+
+
+def _refused(path: str, message: str) -> InvalidInstance:
+    return InvalidInstance(Problem(path, message))
