@@ -228,3 +228,23 @@ def _alive(pid: int) -> bool:
         return False
     status = Path(f"/proc/{pid}/stat")
     return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_function_that_processes_cannot_import_is_refused_at_once() -> None:
+    program = (
+        "from apportion.executors import open_executor\n"
+        "def call(): return 1\n"
+        "with open_executor('process:1') as executor:\n"
+        "    executor.submit(call)\n"
+    )
+    source = str(Path(apportion.__file__).parent.parent)
+    run = subprocess.run(
+        [sys.executable, "-"],
+        input=program,
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "cannot import call from __main__" in run.stderr

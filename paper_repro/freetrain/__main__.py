@@ -14,20 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.policies import Policy
+from apportion.executors import in_order, open_executor
 from apportion.policies.names import policy
 from apportion.simulation.bound import makespan_bound
-from apportion.simulation.generated import generated_jobs, generated_trace
 from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.job_table import read_job_table
-from apportion.simulation.node_changes import NodeChanges, node_changes
+from apportion.simulation.node_changes import node_changes
 from apportion.simulation.replay import Replay
 from apportion.simulation.report_charts import COLOURS, Line, lines
 from apportion.simulation.report_page import report_page, whole_page
 from apportion.simulation.report_text import cells, heads
 from apportion.simulation.run_record import RunRecord, record_of
-from apportion.simulation.workload import Workload, workload
+from apportion.simulation.workload import Workload
+from paper_repro.freetrain.sweep import inputs, replayed
 
 TRAINERS = (10, 20, 35)
 HORIZONS_S = (10.0, 60.0, 120.0, 300.0, 600.0)
@@ -50,19 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("freetrain-out"))
     parser.add_argument("--seed", type=int, default=1, help="of generated data")
     parser.add_argument("--quick", action="store_true", help="a small machine and few jobs, for a test")
+    parser.add_argument(
+        "--executor", help="process, process:N, dask, dask:N or dask://HOST:PORT; here without"
+    )
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
-    changes, jobs, title = _inputs(given.data, given.seed, given.quick)
+    changes, jobs, title = inputs(given.data, given.seed, given.quick)
     seed = None if given.data else given.seed
-
-    def run(name: str, trainers: int, horizon_s: float = 120.0) -> RunRecord:
-        made: Policy = policy(name, horizon_s)
-        replay = Replay(changes, jobs, made, trainers)
-        replay.run()
-        return record_of(replay, name, horizon_s if name.startswith("freetrain") else None, seed)
-
-    grid = {(name, count): run(name, count) for count in TRAINERS for name in POLICIES}
-    sweep = {horizon_s: run("freetrain", 10, horizon_s) for horizon_s in HORIZONS_S}
+    cells = [(name, count, 120.0) for count in TRAINERS for name in POLICIES]
+    horizons = [("freetrain", 10, horizon_s) for horizon_s in HORIZONS_S]
+    with open_executor(given.executor) as executor:
+        asked = [(given.data, given.seed, given.quick, *one) for one in cells + horizons]
+        records = [row.require() for row in in_order(executor, replayed, asked)]
+    grid = {(name, count): record for (name, count, _), record in zip(cells, records, strict=False)}
+    sweep = dict(zip(HORIZONS_S, records[len(cells) :], strict=True))
     bounds = {count: makespan_bound(changes, jobs, count) for count in TRAINERS}
     known = bool(given.data)
     text = [f"# FreeTrain: {title}", "", *_policies(grid, bounds, known), "", *_horizons(sweep, known), ""]
@@ -76,18 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     (given.out / "sweeps.html").write_text(_charts(title, grid, sweep))
     (given.out / "replay.html").write_text(report_page([grid[name, 10] for name in POLICIES]))
     print(f"\nwritten: {given.out}/results.md, sweeps.html, replay.html")
-
-
-def _inputs(data: Path | None, seed: int, quick: bool) -> tuple[NodeChanges, Workload, str]:
-    if data is None:
-        nodes, count, days = (128, 21, 7.0) if quick else (512, 301, 14.0)
-        trace = generated_trace(seed, nodes, days)
-        jobs = workload(generated_jobs(seed, count), PUBLISHED_CURVES)
-        return node_changes(trace), jobs, f"{count} jobs on a generated machine of {nodes} nodes, seed {seed}"
-    trace = read_idle_trace(data / "summit_idle_intervals.npz")
-    jobs = workload(read_job_table(data / "ImageNet-imgps-jobs.csv"), PUBLISHED_CURVES)
-    title = f"{jobs.num_jobs} ImageNet jobs on the first 1,024 nodes of Summit"
-    return node_changes(trace, 1024, float(jobs.submitted_s[0])), jobs, title
 
 
 def _policies(

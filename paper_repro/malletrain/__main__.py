@@ -16,16 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from apportion.policies import FreeTrain, Policy
-from apportion.policies.malletrain import MalleTrain
-from apportion.simulation.generated import generated_trace
-from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.node_changes import NodeChanges, node_changes
-from apportion.simulation.replay import Replay
+from apportion.executors import in_order, open_executor
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
-from apportion.simulation.unknown_scaling import GUESSES, guessed_rates, unknown_workload
-from apportion.simulation.workload import Workload
+from apportion.simulation.unknown_scaling import GUESSES
+from paper_repro.malletrain.sweep import compared
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,50 +31,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--nodes", type=int, default=512)
     parser.add_argument("--days", type=float, default=3.0)
+    parser.add_argument(
+        "--executor", help="process, process:N, dask, dask:N or dask://HOST:PORT; here without"
+    )
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
+    cells = [
+        (kind, trainers, seed)
+        for kind in ("hpo", "nas")
+        for trainers in (10, 20)
+        for seed in range(1, given.seeds + 1)
+    ]
     rows = []
-    for kind in ("hpo", "nas"):
-        for trainers in (10, 20):
-            for seed in range(1, given.seeds + 1):
-                changes = _changes(given.data, seed, given.nodes, given.days)
-                rows.append(
-                    (kind, trainers, seed, _compare(changes, unknown_workload(seed, kind), trainers, seed))
-                )
-                print(f"{kind} {trainers} trainers seed {seed}: {_told(rows[-1][3])}", flush=True)
+    with open_executor(given.executor) as executor:
+        asked = ((given.data, given.nodes, given.days, *cell) for cell in cells)
+        for (kind, trainers, seed), row in zip(cells, in_order(executor, compared, asked), strict=True):
+            rows.append((kind, trainers, seed, row.require()))
+            print(f"{kind} {trainers} trainers seed {seed}: {_told(rows[-1][3])}", flush=True)
     text = _table(rows, given)
     print("\n" + text)
     (given.out / "results.md").write_text(text + "\n")
     (given.out / "results.html").write_text(_page(rows))
     print(f"\nwritten: {given.out}/results.md, results.html")
-
-
-def _changes(data: Path | None, seed: int, nodes: int, days: float) -> NodeChanges:
-    if data is None:
-        return node_changes(generated_trace(seed, nodes, days))
-    trace = read_idle_trace(data / "summit_idle_intervals.npz")
-    start_s = float(trace.event_s[1000]) + (seed - 1) * 2 * 86_400.0
-    return node_changes(trace, nodes, start_s, start_s + days * 86_400.0)
-
-
-def _compare(changes: NodeChanges, jobs: Workload, trainers: int, seed: int) -> dict[str, float]:
-    """Return the output of every way to know the curves, as a share of the oracle's."""
-
-    def output(shown: Workload, policy: Policy) -> float:
-        replay = Replay(changes, shown, policy, trainers)
-        replay.run()
-        return float(replay.progress().sum())  # jobs are equally long on one node
-
-    oracle = output(jobs.believing(guessed_rates(jobs, "oracle", seed)), FreeTrain())
-    shares = {
-        f"guess: {guess}": output(jobs.believing(guessed_rates(jobs, guess, seed)), FreeTrain()) / oracle
-        for guess in GUESSES
-    }
-    shares["MalleTrain"] = output(jobs, MalleTrain(relative=True)) / oracle
-    shares["learning only from ordinary running"] = (
-        output(jobs, MalleTrain(at_once=0, relative=True)) / oracle
-    )
-    return shares
 
 
 def _told(shares: dict[str, float]) -> str:

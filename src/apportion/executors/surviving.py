@@ -8,6 +8,7 @@ others are not disturbed, and nothing that has answered runs again.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -65,7 +66,15 @@ class SurvivingPool(Executor):
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Hand in a call; arguments and result travel by pickle."""
+        """Hand in a call; function, arguments and result travel by pickle.
+
+        Raises
+        ------
+        ValueError
+            If the function stands in a main module that processes do not import: ``package/__main__.py``, or
+            a program read from standard input.
+        """
+        _demand_importable(fn)
         outer: Future[T] = Future()
         with self._lock:
             if self._closed:
@@ -139,6 +148,17 @@ class SurvivingPool(Executor):
             self._idle.append(pool)
             self._changed.notify_all()
         self._dispatch()
+
+
+def _demand_importable(function: Callable[..., Any]) -> None:
+    """Refuse what a spawned process cannot find: it would die on every attempt."""
+    main = sys.modules.get("__main__")
+    if getattr(function, "__module__", None) != "__main__" or main is None:
+        return
+    spec = getattr(main, "__spec__", None)
+    if getattr(main, "__file__", None) is None or (spec and spec.name.rpartition(".")[2] == "__main__"):
+        name = getattr(function, "__qualname__", repr(function))
+        raise ValueError(f"worker processes cannot import {name} from __main__: move it to a module")
 
 
 def _worker() -> ProcessPoolExecutor:
