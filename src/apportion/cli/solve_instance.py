@@ -167,7 +167,8 @@ def _plot(solution: Solution, plot: str) -> None:
     from apportion.files import write_whole
     from apportion.plotting import drawing
 
-    write_whole(plot, drawing(solution.instance, solution.plan, plot).encode())
+    prices = solution.certificate.multipliers
+    write_whole(plot, drawing(solution.instance, solution.plan, plot, prices).encode())
 
 
 def _exit_code(solution: Solution) -> int:

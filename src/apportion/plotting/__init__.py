@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -16,7 +17,7 @@ def check_name(file_name: str) -> None:
         raise InvalidOption(f"a drawing is written to FILE.svg or FILE.html, not {file_name!r}")
 
 
-def drawing(instance: Any, plan: Any, file_name: str) -> str:
+def drawing(instance: Any, plan: Any, file_name: str, multipliers: Mapping[str, float] | None = None) -> str:
     """Return the drawing of a feasible plan as SVG, or as an HTML page around it, as the file's name asks.
 
     Parameters
@@ -27,6 +28,8 @@ def drawing(instance: Any, plan: Any, file_name: str) -> str:
         Its plan, as it stands in JSON.
     file_name
         The file it is meant for; only its suffix matters.
+    multipliers
+        The certificate's prices by capacity, drawn where a drawing has a place for them.
 
     Raises
     ------
@@ -56,7 +59,7 @@ def drawing(instance: Any, plan: Any, file_name: str) -> str:
     elif isinstance(instance, FreezingInstance):
         from apportion.plotting.freezing_svg import freezing_svg
 
-        svg = freezing_svg(instance, plan)
+        svg = freezing_svg(instance, plan, multipliers)
     else:
         raise InvalidOption(f"there is no drawing of a {type(instance).__name__}")
     if PurePath(file_name).suffix.lower() == ".svg":

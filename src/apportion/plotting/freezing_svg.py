@@ -1,7 +1,8 @@
 """A layer-freezing plan as a drawing: GPUs by job, and each job's effective progress over GPUs and depth.
 
-One bar per GPU type; below, one panel per job with a line per depth, the darker the deeper, and the choice
-marked; up to 24 jobs, those with most GPUs of more.
+One bar per GPU type; below, one panel per job with a line per depth, the stronger the deeper, the choice
+marked, and what is worth as much as the choice at the certificate's price of a GPU; up to 24 jobs, those with
+most GPUs of more.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apportion.instances.freezing import FreezingInstance, FreezingJob
+from apportion.instances.freezing import FreezingInstance
+from apportion.plotting.freezing_panel import PANEL_HEIGHT, PANEL_WIDTH, menu_panel
 from apportion.plotting.palette import FAINT, IDLE, INK, color
 from apportion.plotting.svg import Svg, clipped
 
@@ -17,11 +19,13 @@ __all__ = ["freezing_svg"]
 
 _WIDTH, _MARGIN = 1000.0, 24.0
 _BAR_X, _BAR_WIDTH, _BAR_STEP = 160.0, 780.0, 28.0
-_PANELS, _COLUMNS, _PANEL_WIDTH, _PANEL_HEIGHT = 24, 3, 300.0, 190.0
-_PLOT_X, _PLOT_Y, _PLOT_WIDTH, _PLOT_HEIGHT = 46.0, 40.0, 236.0, 112.0
+_PANELS, _COLUMNS = 24, 3
+_TOLD_TYPES = 4
 
 
-def freezing_svg(instance: FreezingInstance, plan: Mapping[str, Any]) -> str:
+def freezing_svg(
+    instance: FreezingInstance, plan: Mapping[str, Any], multipliers: Mapping[str, float] | None = None
+) -> str:
     """Return the drawing of a feasible plan.
 
     Parameters
@@ -30,7 +34,10 @@ def freezing_svg(instance: FreezingInstance, plan: Mapping[str, Any]) -> str:
         The instance.
     plan
         ``{"configuration": {job: {"gpu_type", "gpus", "depth"}}}``.
+    multipliers
+        The certificate's prices by GPU type; without them no price is drawn.
     """
+    prices = {name: multipliers[name] for name in instance.gpus if multipliers and name in multipliers}
     chosen = plan["configuration"]
     shown = sorted(instance.jobs, key=lambda job: -chosen.get(job.id, {"gpus": 0})["gpus"])[:_PANELS]
     kept = {job.id for job in shown}
@@ -42,11 +49,16 @@ def freezing_svg(instance: FreezingInstance, plan: Mapping[str, Any]) -> str:
     svg = Svg(_WIDTH)
     svg.text(_MARGIN, 40, clipped(title, 940, 20), size=20, bold=True)
     svg.text(_MARGIN, 64, facts, size=13, fill=FAINT)
-    top = _bars(svg, 92, instance, chosen, fills)
+    top = _legend(svg, _bars(svg, 92, instance, chosen, fills), instance, prices)
     for index, job in enumerate(jobs):
-        x = _MARGIN + (index % _COLUMNS) * (_PANEL_WIDTH + 26)
-        _panel(svg, x, top + index // _COLUMNS * _PANEL_HEIGHT, job, chosen.get(job.id), fills[job.id])
-    bottom = top + -(-len(jobs) // _COLUMNS) * _PANEL_HEIGHT
+        told = chosen.get(job.id)
+        gpu_type = told["gpu_type"] if told else job.menu[0].gpu_type if job.menu else ""
+        x, y = (
+            _MARGIN + index % _COLUMNS * (PANEL_WIDTH + 26),
+            top + index // _COLUMNS * PANEL_HEIGHT,
+        )
+        menu_panel(svg, x, y, instance, job, told, fills[job.id], prices.get(gpu_type))
+    bottom = top + -(-len(jobs) // _COLUMNS) * PANEL_HEIGHT
     if len(jobs) < len(instance.jobs):
         more = f"and {len(instance.jobs) - len(jobs)} more jobs with fewer GPUs"
         svg.text(_MARGIN, bottom + 10, more, size=13, fill=FAINT)
@@ -75,41 +87,22 @@ def _bars(
     return top + 30
 
 
-def _panel(svg: Svg, x: float, y: float, job: FreezingJob, told: Any, fill: str) -> None:
-    if told is None:
-        fact, gpu_type = "waits", job.menu[0].gpu_type if job.menu else ""
-    else:
-        gpu_type = told["gpu_type"]
-        fact = f"{told['gpus']} x {gpu_type}, {told['depth']} of {job.layers} layers frozen"
-    svg.rect(x, y + 4, 10, 10, fill)
-    svg.text(x + 16, y + 14, clipped(job.id, 270, 13), size=13, bold=True)
-    svg.text(x + 16, y + 30, clipped(fact, 270, 11), size=11, fill=FAINT)
-    rows = sorted((row for row in job.menu if row.gpu_type == gpu_type), key=lambda row: row.gpus)
-    most = max((value for row in rows for value in row.effective_progress), default=0.0)
-    left, top, bottom = x + _PLOT_X, y + _PLOT_Y, y + _PLOT_Y + _PLOT_HEIGHT
-    svg.rect(left, bottom, _PLOT_WIDTH, 1, FAINT)
-    if not rows or most <= 0:
-        return
-    svg.text(left - 6, top + 8, f"{most:.4g}", size=10, anchor="end", fill=FAINT)
-    step = _PLOT_WIDTH / len(rows)
-    every = -(-len(rows) // 8)
-    lines: dict[int, list[tuple[float, float]]] = {}
-    for index, row in enumerate(rows):
-        at = left + (index + 0.5) * step
-        if index % every == 0:
-            svg.text(at, bottom + 14, str(row.gpus), size=10, anchor="middle", fill=FAINT)
-        for depth, progress in zip(row.depths, row.effective_progress, strict=True):
-            lines.setdefault(depth, []).append((at, bottom - _PLOT_HEIGHT * progress / most))
-            if told is not None and (row.gpus, depth) == (told["gpus"], told["depth"]):
-                svg.rect(at - 5, lines[depth][-1][1] - 5, 10, 10, fill, stroke=INK)
-    svg.text(left + _PLOT_WIDTH, bottom + 28, "GPUs", size=10, anchor="end", fill=FAINT)
-    for depth, points in lines.items():
-        _line(svg, points, fill, 0.25 + 0.75 * depth / job.layers)
-
-
-def _line(svg: Svg, points: list[tuple[float, float]], fill: str, opacity: float) -> None:
-    for x, y in points:
-        svg.polygon([(x - 2, y), (x, y - 2), (x + 2, y), (x, y + 2)], fill, opacity)
-    if len(points) > 1:
-        upper = [(x, y - 0.8) for x, y in points]
-        svg.polygon([*upper, *((x, y + 0.8) for x, y in reversed(points))], fill, opacity)
+def _legend(svg: Svg, top: float, instance: FreezingInstance, prices: Mapping[str, float]) -> float:
+    """Say what a panel shows; return where the panels begin."""
+    svg.line([(_MARGIN, top - 4), (_MARGIN + 26, top - 4)], FAINT, 2.0, 1.0)
+    lost = " less what a restart costs" if any(job.current for job in instance.jobs) else ""
+    told = f"effective progress{lost} over GPUs; a line per depth, the stronger the deeper"
+    svg.text(_MARGIN + 34, top, told, size=11, fill=FAINT)
+    svg.rect(_MARGIN + 616, top - 9, 10, 10, IDLE, stroke=INK)
+    svg.text(_MARGIN + 632, top, "the choice", size=11, fill=FAINT)
+    if not prices:
+        return top + 16
+    top += 18
+    named = [f"{price:.4g} per {name} GPU" for name, price in prices.items()][:_TOLD_TYPES]
+    more = ", ..." if len(prices) > _TOLD_TYPES else ""
+    svg.line([(_MARGIN, top - 4), (_MARGIN + 26, top - 4)], INK, 1.2, 0.9, dashed=True)
+    told = f"worth as much as the choice at the certificate's price: {', '.join(named)}{more}"
+    if instance.penalty_cap_millionths is not None:
+        told += ", at its frozen penalty"
+    svg.text(_MARGIN + 34, top, clipped(told, 900, 11), size=11, fill=FAINT)
+    return top + 16

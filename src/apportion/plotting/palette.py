@@ -5,7 +5,10 @@ Six of Okabe and Ito (2008), without their yellow, which is faint as an outline;
 
 from __future__ import annotations
 
-__all__ = ["FAINT", "IDLE", "INK", "OTHERS", "color", "ink_on"]
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["FAINT", "IDLE", "INK", "NIGHT", "OTHERS", "color", "ink_on"]
 
 INK = "#1f2328"
 FAINT = "#59636e"
@@ -14,6 +17,16 @@ IDLE = "#e4e7eb"
 OTHERS = "#9aa4af"
 """Jobs that are drawn together."""
 _JOBS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#d55e00", "#882255")
+NIGHT: Mapping[str, str] = MappingProxyType(
+    {
+        INK: "#e6edf3",
+        FAINT: "#9aa7b4",
+        IDLE: "#2b323b",
+        "#332288": "#7d6fdc",
+        "#882255": "#c4568f",
+    }
+)
+"""What stands for a colour on dark paper, where it would be lost."""
 
 
 def color(position: int) -> str:

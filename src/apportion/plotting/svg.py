@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apportion.plotting.palette import INK
+from apportion.plotting.palette import INK, NIGHT
 
 __all__ = ["Svg", "clipped", "escaped", "text_width"]
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 _CHARACTER = 0.6
 """Width of an average character as a share of the font size; wide fonts stay inside."""
+_DARK = "@media (prefers-color-scheme: dark) {{ {} .paper {{ fill: #0d1117; }} }}".format(
+    " ".join(
+        f'[{paint}="{light}"] {{ {paint}: {dark}; }}'
+        for light, dark in NIGHT.items()
+        for paint in ("fill", "stroke")
+    )
+)
+"""Ink and paper change places where the reader prefers it."""
 
 
 def escaped(text: str) -> str:
@@ -93,6 +101,23 @@ class Svg:
         told = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
         self._parts.append(f'<polygon points="{told}" fill="{fill}" fill-opacity="{_n(opacity)}"/>')
 
+    def line(
+        self,
+        points: Sequence[tuple[float, float]],
+        stroke: str,
+        width: float,
+        opacity: float,
+        *,
+        dashed: bool = False,
+    ) -> None:
+        """Paint a line through points."""
+        told = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+        dashes = ' stroke-dasharray="5 4"' if dashed else ""
+        self._parts.append(
+            f'<polyline points="{told}" fill="none" stroke="{stroke}" stroke-width="{_n(width)}"'
+            f' stroke-opacity="{_n(opacity)}" stroke-linejoin="round"{dashes}/>'
+        )
+
     def separators(self, x: float, y: float, height: float, step: float, count: int) -> None:
         """Paint thin white lines every `step` pixels, `count` of them."""
         if count > 0:
@@ -118,7 +143,8 @@ class Svg:
             '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"'
             ' patternTransform="rotate(45)"><rect width="2.4" height="6" fill="#ffffff" fill-opacity="0.75"/>'
             "</pattern></defs>",
-            f'<rect width="{_n(self._width)}" height="{_n(height)}" fill="#ffffff"/>',
+            f"<style>{_DARK}</style>",
+            f'<rect class="paper" width="{_n(self._width)}" height="{_n(height)}" fill="#ffffff"/>',
         ]
         return "\n".join([*head, *self._parts, "</svg>", ""])
 
