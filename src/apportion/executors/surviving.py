@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from apportion.errors import ApportionError
@@ -156,7 +157,8 @@ def _demand_importable(function: Callable[..., Any]) -> None:
     if getattr(function, "__module__", None) != "__main__" or main is None:
         return
     spec = getattr(main, "__spec__", None)
-    if getattr(main, "__file__", None) is None or (spec and spec.name.rpartition(".")[2] == "__main__"):
+    file = getattr(main, "__file__", None)
+    if file is None or not Path(file).is_file() or (spec and spec.name.rpartition(".")[2] == "__main__"):
         name = getattr(function, "__qualname__", repr(function))
         raise ValueError(f"worker processes cannot import {name} from __main__: move it to a module")
 
