@@ -11,7 +11,7 @@ from apportion.cli.output import emit, say
 
 __all__ = ["command"]
 
-_POLICIES = ("fifo", "srtf", "optimus", "tiresias", "sia")
+_POLICIES = ("fifo", "srtf", "optimus", "tiresias", "sia", "icefrog")
 
 
 @click.command("simulate")
@@ -45,6 +45,18 @@ _POLICIES = ("fifo", "srtf", "optimus", "tiresias", "sia")
     show_default=True,
     help="Share of its speed a distributed job loses beside another one on a node.",
 )
+@click.option(
+    "--theta",
+    type=click.FloatRange(0.0, 10.0),
+    default=1.0,
+    show_default=True,
+    help="True scale of what frozen layers cost; 1 is pessimistic.",
+)
+@click.option(
+    "--believed-theta",
+    type=click.FloatRange(0.0, 10.0),
+    help="What the policy believes of it; default: the truth.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of policies that draw.")
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 def command(**given: Any) -> None:
@@ -72,14 +84,15 @@ def command(**given: Any) -> None:
         nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
     scenario = Scenario.of(jobs, profiles, nodes)
     named = cluster_policy(given["policy_name"])
+    believed = given["theta"] if given["believed_theta"] is None else given["believed_theta"]
     begun = time.perf_counter()
     run = run_cluster(
         named.make(given["seed"]),
         nodes,
-        scenario.nature(named.adaptive),
+        scenario.nature(named.adaptive, named.freezes, given["theta"]),
         scenario.submitted_s,
         scenario.requested_gpus,
-        scenario.oracle(named.adaptive),
+        scenario.oracle(named.adaptive, named.freezes, believed),
         round_s=given["round_s"],
         restart_s=given["restart_s"],
         interference=given["interference"],

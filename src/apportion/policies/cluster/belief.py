@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from apportion.estimation.training.application import Application
-from apportion.estimation.training.batch_split import split_batch
+from apportion.estimation.training.batch_split import BatchSplit, split_batch
+from apportion.estimation.training.freezing_profile import LEVELS, FreezingProfile
 from apportion.estimation.training.goodput import GoodputTable
 
-__all__ = ["JobBelief"]
+__all__ = ["BelievedFreezing", "JobBelief"]
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedFreezing:
+    """What a scheduler believes freezing does to a job.
+
+    Attributes
+    ----------
+    profile
+        Savings and costs by depth.
+    theta
+        Believed scale of the frozen penalty.
+    """
+
+    profile: FreezingProfile
+    theta: float
 
 
 @dataclass(slots=True)
@@ -26,6 +46,8 @@ class JobBelief:
         How far it is.
     goodput
         Where the job chooses its batch by itself, the table it chooses from; ``None``: the batch is fixed.
+    freezing
+        What freezing is believed to do; ``None``: this job is not to be frozen.
     """
 
     application: Application
@@ -33,6 +55,7 @@ class JobBelief:
     epoch: int
     progress: float
     goodput: GoodputTable | None = None
+    freezing: BelievedFreezing | None = None
 
     @property
     def remaining_progress(self) -> float:
@@ -60,13 +83,36 @@ class JobBelief:
         gpu_type
             Name of their type.
         """
-        if self.goodput is not None:
-            best = self.goodput.best(placement, gpu_type, self.epoch)
-            return float("nan") if best is None else best[0]
-        times = self.application.step_times.get(gpu_type)
-        if times is None:
+        split = self._split(placement, gpu_type)
+        if split is None:
             return float("nan")
-        replicas = sum(placement)
-        split = split_batch(self.application, self.batch, replicas)
-        step, sync = times.seconds(placement, split.local)
-        return self.application.gain(split.total(replicas), self.epoch) / split.seconds(step, sync)
+        step, sync = self.application.step_times[gpu_type].seconds(placement, split.local)
+        return self.application.gain(split.total(sum(placement)), self.epoch) / split.seconds(step, sync)
+
+    @property
+    def phase(self) -> float:
+        """Progress over the progress of the whole training."""
+        return self.progress / float(self.application.progress[-1])
+
+    def speed_by_depth(self, placement: Sequence[int], gpu_type: str) -> NDArray[np.float64]:
+        """Return float64 [depths]: how many times faster a step is than with nothing frozen."""
+        split = self._split(placement, gpu_type)
+        if self.freezing is None or split is None:
+            return np.ones(LEVELS)
+        step, sync = self.application.step_times[gpu_type].seconds(placement, split.local)
+        return split.seconds(step, sync) / self.freezing.profile.seconds(step, sync, split.accumulation)
+
+    def retained_by_depth(self) -> NDArray[np.float64]:
+        """Return float64 [depths]: share of the statistical progress believed to remain now."""
+        if self.freezing is None:
+            return np.concatenate(([1.0], np.zeros(LEVELS - 1)))
+        psi = self.freezing.profile.retained_at(self.phase)
+        return np.maximum(0.0, 1.0 - self.freezing.theta * (1.0 - psi))
+
+    def _split(self, placement: Sequence[int], gpu_type: str) -> BatchSplit | None:
+        if gpu_type not in self.application.step_times:
+            return None
+        if self.goodput is None:
+            return split_batch(self.application, self.batch, sum(placement))
+        best = self.goodput.best(placement, gpu_type, self.epoch)
+        return None if best is None else best[1]

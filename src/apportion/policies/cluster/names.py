@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from apportion.errors import InvalidOption
 from apportion.policies.cluster.fifo import fifo, srtf
+from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.optimus import optimus
 from apportion.policies.cluster.sia import Sia
 from apportion.policies.cluster.tiresias import Tiresias
@@ -26,10 +27,13 @@ class NamedPolicy:
         Return a fresh policy, given a seed (which only some use).
     adaptive
         Whether its jobs choose their batch by themselves; otherwise they keep their user's.
+    freezes
+        Whether its jobs may be frozen.
     """
 
     make: Callable[[int], ClusterPolicy]
     adaptive: bool = False
+    freezes: bool = False
 
 
 CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
@@ -39,6 +43,7 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "optimus": NamedPolicy(lambda _: optimus),
         "tiresias": NamedPolicy(lambda _: Tiresias()),
         "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
+        "icefrog": NamedPolicy(lambda _: IceFrog(), adaptive=True, freezes=True),
     }
 )
 

@@ -113,6 +113,9 @@ class JobStates:
         running = active[self._gpus[active] > 0]
         if not running.size:
             return
+        for job in running[self.depth[running] > 0].tolist():
+            # the frozen penalty moves with the phase of the training, within an epoch too
+            self._refresh(job)
         delay = self._delay_s[running]
         wait = np.minimum(delay, seconds)
         self._delay_s[running] = delay - wait

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from apportion.estimation.training.application import Application
-from apportion.estimation.training.batch_split import split_batch
+from apportion.estimation.training.batch_split import BatchSplit, split_batch
+from apportion.estimation.training.freezing_profile import LEVELS, FreezingProfile
 from apportion.estimation.training.goodput import GoodputTable
 
-__all__ = ["AdaptiveTraining", "MeasuredTraining", "Nature"]
+__all__ = ["MeasuredTraining", "Nature", "SplitRule", "fixed_batches", "most_goodput"]
+
+SplitRule = Callable[[int, tuple[int, ...], str, int], BatchSplit | None]
+"""How a job, given its placement, GPU type and epoch, splits its batch; ``None`` where it cannot run."""
 
 
 class Nature(Protocol):
@@ -27,31 +32,58 @@ class Nature(Protocol):
     def rate(
         self, job: int, epoch: int, progress: float, placement: tuple[int, ...], gpu_type: str, depth: int
     ) -> float:
-        """Return the progress per second; it holds until the epoch ends or the configuration changes."""
+        """Return the progress per second; NaN where nothing was measured."""
+
+
+def fixed_batches(applications: Sequence[Application], batches: Sequence[int]) -> SplitRule:
+    """Return the rule of jobs that keep their user's batch."""
+    return lambda job, placement, gpu_type, epoch: split_batch(
+        applications[job], batches[job], sum(placement)
+    )
+
+
+def most_goodput(tables: Sequence[GoodputTable]) -> SplitRule:
+    """Return the rule of jobs that choose by themselves (Pollux's agent), each from its own table."""
+
+    def rule(job: int, placement: tuple[int, ...], gpu_type: str, epoch: int) -> BatchSplit | None:
+        best = tables[job].best(placement, gpu_type, epoch)
+        return None if best is None else best[1]
+
+    return rule
 
 
 class MeasuredTraining:
-    """Jobs that train at their user's batch, with measured times and gradient statistics; none is frozen.
+    """Jobs with measured step times and gradient statistics.
 
     Parameters
     ----------
     applications
         The measured profile of every job.
-    batches
-        Samples of an optimiser step of every job.
+    splits
+        How they split their batch.
+    freezing
+        What freezing really does, by application; one that is not there does not gain and loses nothing.
+    theta
+        Scale of the frozen penalty: 1 - theta (1 - psi) of the statistical progress remains.
     """
 
-    def __init__(self, applications: Sequence[Application], batches: Sequence[int]) -> None:
-        self._applications = applications
-        self._batches = batches
+    def __init__(
+        self,
+        applications: Sequence[Application],
+        splits: SplitRule,
+        freezing: Mapping[str, FreezingProfile] = MappingProxyType({}),
+        theta: float = 1.0,
+    ) -> None:
+        self._applications, self._splits = applications, splits
+        self._freezing, self._theta = freezing, theta
 
     def epochs(self, job: int) -> int:
         """Return how many epochs the job trains."""
         return self._applications[job].epochs
 
     def layers(self, job: int) -> int:
-        """Return 1: depth is not modelled."""
-        return 1
+        """Return the number of depths that are told apart."""
+        return LEVELS
 
     def progress_at(self, job: int, epoch: int) -> float:
         """Return the progress at which `epoch` starts."""
@@ -60,36 +92,16 @@ class MeasuredTraining:
     def rate(
         self, job: int, epoch: int, progress: float, placement: tuple[int, ...], gpu_type: str, depth: int
     ) -> float:
-        """Return AdaScale's gain over the seconds of a step; NaN where nothing was measured."""
+        """Return AdaScale's gain over the seconds of a step, less the frozen penalty."""
         application = self._applications[job]
-        replicas = sum(placement)
-        split = split_batch(application, self._batches[job], replicas)
-        step, sync = application.step_times[gpu_type].seconds(placement, split.local)
-        return application.gain(split.total(replicas), epoch) / split.seconds(step, sync)
-
-
-class AdaptiveTraining(MeasuredTraining):
-    """Jobs that choose batch and accumulation by themselves, for most progress per second (Pollux's agent).
-
-    Parameters
-    ----------
-    applications
-        The measured profile of every job.
-    tables
-        What every job chooses from; a table of a fitted profile makes it choose by that belief.
-    """
-
-    def __init__(self, applications: Sequence[Application], tables: Sequence[GoodputTable]) -> None:
-        super().__init__(applications, [application.initial_batch for application in applications])
-        self._tables = tables
-
-    def rate(
-        self, job: int, epoch: int, progress: float, placement: tuple[int, ...], gpu_type: str, depth: int
-    ) -> float:
-        """Return AdaScale's gain over the measured seconds of a step at the chosen split."""
-        best = self._tables[job].best(placement, gpu_type, epoch)
-        if best is None:
+        split, times = self._splits(job, placement, gpu_type, epoch), application.step_times.get(gpu_type)
+        if split is None or times is None:
             return float("nan")
-        application, split, replicas = self._applications[job], best[1], sum(placement)
-        step, sync = application.step_times[gpu_type].seconds(placement, split.local)
-        return application.gain(split.total(replicas), epoch) / split.seconds(step, sync)
+        step, sync = times.seconds(placement, split.local)
+        gain = application.gain(split.total(sum(placement)), epoch)
+        profile = self._freezing.get(application.name)
+        if depth == 0 or profile is None:
+            return gain / split.seconds(step, sync)
+        phase = progress / float(application.progress[-1])
+        kept = max(0.0, 1.0 - self._theta * (1.0 - float(profile.retained_at(phase)[depth])))
+        return kept * gain / float(profile.seconds(step, sync, split.accumulation)[depth])

@@ -10,11 +10,12 @@ import numpy as np
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.estimation.training.application import Application
+from apportion.estimation.training.freezing_profile import PROFILES
 from apportion.estimation.training.goodput import GoodputTable
-from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.belief import BelievedFreezing, JobBelief
 from apportion.policies.cluster.view import Nodes
 from apportion.simulation.cluster.job_states import JobStates
-from apportion.simulation.cluster.nature import AdaptiveTraining, MeasuredTraining, Nature
+from apportion.simulation.cluster.nature import MeasuredTraining, Nature, fixed_batches, most_goodput
 from apportion.simulation.cluster.run import Beliefs
 from apportion.simulation.cluster.workload import TrainingJob
 
@@ -79,20 +80,39 @@ class Scenario:
         """int64 [jobs]."""
         return np.array([job.gpus for job in self.jobs], dtype=np.int64)
 
-    def nature(self, adaptive: bool) -> Nature:
-        """Return what the jobs really do: at a batch they choose themselves, or at their user's."""
-        if adaptive:
-            return AdaptiveTraining(self.applications, [self.tables[job.application] for job in self.jobs])
-        return MeasuredTraining(self.applications, [job.batch for job in self.jobs])
+    def nature(self, adaptive: bool, freezing: bool = False, theta: float = 1.0) -> Nature:
+        """Return what the jobs really do.
 
-    def oracle(self, adaptive: bool) -> Beliefs:
-        """Return beliefs that are the truth."""
+        Parameters
+        ----------
+        adaptive
+            Whether they choose their batch by themselves, or keep their user's.
+        freezing
+            Whether frozen layers save time and cost progress as their profiles say.
+        theta
+            True scale of the frozen penalty.
+        """
+        if adaptive:
+            rule = most_goodput([self.tables[job.application] for job in self.jobs])
+        else:
+            rule = fixed_batches(self.applications, [job.batch for job in self.jobs])
+        return MeasuredTraining(self.applications, rule, PROFILES if freezing else {}, theta)
+
+    def oracle(self, adaptive: bool, freezing: bool = False, theta: float = 1.0) -> Beliefs:
+        """Return beliefs that are the truth, but for the scale of the penalty, which is `theta`."""
 
         def belief(job: int, states: JobStates) -> JobBelief:
             application = self.applications[job]
             table = self.tables[application.name] if adaptive else None
-            epoch, progress = int(states.epoch[job]), float(states.progress[job])
-            return JobBelief(application, self.jobs[job].batch, epoch, progress, table)
+            profile = PROFILES.get(application.name) if freezing else None
+            return JobBelief(
+                application=application,
+                batch=self.jobs[job].batch,
+                epoch=int(states.epoch[job]),
+                progress=float(states.progress[job]),
+                goodput=table,
+                freezing=None if profile is None else BelievedFreezing(profile, theta),
+            )
 
         return belief
 
