@@ -1,0 +1,242 @@
+"""One cell, measured in this process: read, compile, hand over, solve, check, each timed apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import apportion
+from apportion.errors import ApportionError, BackendUnavailable
+from apportion.options import Incumbent
+from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
+from benchmarks.suite.cell import Cell, SolverSpec
+from benchmarks.suite.machine import peak_mib, versions
+from benchmarks.suite.making import NoData, make
+from benchmarks.suite.sets import WARM_UP
+
+__all__ = ["REPEATED_BELOW_S", "Attempt", "measure"]
+
+REPEATED_BELOW_S = 0.5
+"""Calls shorter than this are repeated."""
+_LONGEST_TRACE = 200
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One call as it went. `trace` holds seconds, objective and bound, each of the two possibly ``None``."""
+
+    termination: str
+    told: str
+    plan: Any = None
+    claimed: float | None = None
+    bound: float | None = None
+    verified_bound: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+
+
+def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
+    """Return the measured part of a row; `stage` is told when the next stage begins.
+
+    The first call is traced. If it is short, further calls without a trace give the samples.
+    """
+    solver = cell.solver
+    found = versions(solver.packages)
+    missing = [name for name in solver.packages if found[name] is None]
+    if missing:
+        told = f"{', '.join(missing)} not installed"
+        return {"termination": "unavailable", "told": told, "versions": found}
+    stage("warm_up")
+    _warm_up(cell)
+    stage("make")
+    try:
+        instance, read_s = _instance(cell)
+    except NoData as error:
+        return {"termination": "no_data", "told": str(error), "versions": found}
+    base = peak_mib()
+    stage("solve")
+    first = _call(solver, instance, cell, traced=True)
+    samples = [] if first.seconds is None else [first.seconds]
+    best = first
+    if first.plan is not None and first.seconds is not None and first.seconds < REPEATED_BELOW_S:
+        for _ in range(cell.repeats - 1):
+            again = _call(solver, instance, cell, traced=False)
+            if again.seconds is None or again.termination != first.termination:
+                break
+            samples.append(again.seconds)
+            best = again if again.seconds < min(samples[:-1]) else best
+    peak = peak_mib()
+    stage("check")
+    row: dict[str, Any] = {
+        "termination": first.termination,
+        "told": first.told,
+        "seconds": min(samples) if samples else None,
+        "samples": samples,
+        "phases": {"read": read_s, **best.phases},
+        "claimed": first.claimed,
+        "bound": first.bound,
+        "verified_bound": first.verified_bound,
+        "trace": _thinned(first.trace),
+        "base_mib": base,
+        "peak_mib": peak,
+        "versions": found,
+        "maximizes": _maximizes(instance),
+        **_shape(instance),
+    }
+    row.update(_verdict(instance, first.plan))
+    return row
+
+
+def _warm_up(cell: Cell) -> None:
+    """Import what the solver needs and pay its first-call costs."""
+    maker, arguments = WARM_UP[cell.instance.family]
+    tiny = make(maker, arguments, None)
+    for _ in range(2):
+        _call(cell.solver, tiny, cell, traced=False, limit_s=5.0)
+
+
+def _instance(cell: Cell) -> tuple[Any, float | None]:
+    """Return the instance, and the seconds it took to read it from its file or from JSON in memory."""
+    import msgspec
+
+    spec = cell.instance
+    began = time.perf_counter()
+    made = make(spec.maker, dict(spec.arguments), cell.data)
+    if spec.maker in ("file", "summit"):
+        return made, time.perf_counter() - began
+    if not isinstance(made, msgspec.Struct):
+        return made, None
+    text = msgspec.json.encode(made)
+    began = time.perf_counter()
+    read = apportion.read(text)
+    return read, time.perf_counter() - began
+
+
+def _call(
+    solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit_s: float | None = None
+) -> Attempt:
+    limit = cell.limit_s if limit_s is None else limit_s
+    began = time.perf_counter()
+    try:
+        if solver.ours:
+            return _ours(solver, instance, cell, traced, limit)
+        return _peer(solver, instance, cell, limit)
+    except CannotTake as error:
+        return Attempt("cannot_take", str(error))
+    except (BackendUnavailable, ImportError) as error:
+        return Attempt("unavailable", str(error))
+    except MemoryError:
+        return Attempt("memory_limit", "MemoryError", seconds=time.perf_counter() - began)
+    except Exception as error:
+        return Attempt("error", f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
+
+
+def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: float) -> Attempt:
+    watch = Watch()
+
+    def saw(incumbent: Incumbent) -> None:
+        watch.saw(incumbent.objective, incumbent.bound)
+
+    solution = apportion.solve(
+        instance,
+        backend=solver.backend,
+        formulation=solver.formulation,
+        time_limit=limit,
+        gap=cell.instance.gap,
+        threads=cell.threads,
+        seed=cell.seed,
+        on_incumbent=saw if traced else None,
+    )
+    phases = {name: seconds for name, seconds in solution.times.items() if name != "total"}
+    outcome = solution.outcome
+    if outcome is not None and "hand_over" in outcome.seconds:
+        phases["hand_over"] = outcome.seconds["hand_over"]
+        phases["solve"] = max(phases["solve"] - phases["hand_over"], 0.0)
+    seconds = solution.times["total"]
+    watch.trace.append((seconds, solution.objective, solution.bound))
+    return Attempt(
+        termination=solution.termination.value,
+        told="; ".join(solution.notes),
+        plan=solution.plan,
+        claimed=solution.objective,
+        bound=solution.bound,
+        verified_bound=solution.certificate.verified_bound,
+        phases=phases,
+        seconds=seconds,
+        trace=watch.trace,
+    )
+
+
+def _peer(solver: SolverSpec, instance: Any, cell: Cell, limit: float) -> Attempt:
+    assert solver.peer is not None
+    module, function = solver.peer.split(":")
+    solve = getattr(import_module(module if "." in module else f"benchmarks.peers.{module}"), function)
+    began = time.perf_counter()
+    task = Task(instance)
+    _ = task.model
+    compiled = time.perf_counter() - began
+    limits = Limits(max(limit - compiled, 0.01), cell.instance.gap, cell.threads, cell.seed)
+    answer: Answer = solve(task, limits)
+    answered = time.perf_counter()
+    plan = answer.plan if answer.plan is not None or answer.x is None else task.plan(answer.x)
+    decoded = time.perf_counter()
+    told = answer.raw_status
+    if plan is not None:
+        try:
+            apportion.check(instance, plan)
+        except ApportionError as error:
+            told, plan = f"{told}; its plan cannot be checked: {error}", None
+    ended = time.perf_counter()
+    watch = answer.watch
+    phases = {
+        "compile": compiled + watch.seconds.get("build", 0.0),
+        "solve": watch.seconds.get("solve", 0.0),
+        "decode": watch.seconds.get("read_back", 0.0) + decoded - answered,
+        "check": ended - decoded,
+    }
+    trace = [(compiled + at, objective, bound) for at, objective, bound in watch.trace]
+    return Attempt(
+        termination=answer.termination.value,
+        told=told,
+        plan=plan,
+        claimed=answer.objective,
+        bound=answer.bound,
+        phases=phases,
+        seconds=ended - began,
+        trace=trace,
+    )
+
+
+def _verdict(instance: Any, plan: Any) -> dict[str, Any]:
+    """Return what our checker says of the plan, and its objective: nobody's own figure is taken."""
+    if plan is None:
+        return {"objective": None, "check": None}
+    report = apportion.check(instance, plan)
+    broken = [str(violation) for violation in report.violations[:3]]
+    verdict = {"feasible": report.feasible, "objective": report.objective, "violations": broken}
+    return {"objective": report.objective if report.feasible else None, "check": verdict}
+
+
+def _maximizes(instance: Any) -> bool:
+    from apportion.solving.subject import kind_of_any
+
+    return bool(kind_of_any(instance).maximizes(instance))
+
+
+def _shape(instance: Any) -> dict[str, int]:
+    """Return how many jobs, options and capacities the compiled instance has."""
+    model = Task(instance).model
+    return {"jobs": model.num_jobs, "options": model.num_options, "capacities": model.num_capacities}
+
+
+def _thinned(
+    trace: list[tuple[float, float | None, float | None]],
+) -> list[tuple[float, float | None, float | None]]:
+    if len(trace) <= _LONGEST_TRACE:
+        return trace
+    step = len(trace) / _LONGEST_TRACE
+    return [trace[int(k * step)] for k in range(_LONGEST_TRACE - 1)] + [trace[-1]]

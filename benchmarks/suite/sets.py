@@ -1,0 +1,217 @@
+"""The table of instance sets: generated families over a grid of sizes, and published files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from benchmarks.suite.cell import InstanceSpec
+
+__all__ = ["FAMILIES", "GENERATED", "WARM_UP", "GeneratedSet"]
+
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "gap_filling": "idle nodes filled with malleable jobs",
+        "mckp": "multiple-choice knapsack, one capacity",
+        "mmkp": "multiple-choice knapsack, several capacities",
+        "sia": "Sia-style round: GPUs of three types",
+        "knapsack": "0-1 knapsack, several capacities",
+        "freezing": "GPUs and frozen depth together",
+        "linear_assignment": "one job per machine",
+        "generalised_assignment": "machines with capacities",
+        "unrelated_machines": "R||Cmax",
+        "gavel": "Gavel's minimum makespan in shares of time",
+        "gangs": "gangs on pools, makespan",
+    }
+)
+
+WARM_UP: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "gap_filling": ("event", {"seed": 99, "jobs": 2, "nodes": 6}),
+        "mckp": ("menus", {"seed": 99, "law": "uncorrelated", "jobs": 3, "options": 3}),
+        "mmkp": ("menus", {"seed": 99, "law": "uncorrelated", "jobs": 3, "options": 3, "capacities": 2}),
+        "sia": ("sia", {"seed": 99, "scale": 1}),
+        "knapsack": ("knapsack", {"seed": 99, "items": 5, "capacities": 2}),
+        "freezing": ("freezing", {"seed": 99, "jobs": 3}),
+        "linear_assignment": ("linear_assignment", {"seed": 99, "size": 3}),
+        "generalised_assignment": ("generalised_assignment", {"seed": 99, "jobs": 6, "machines": 2}),
+        "unrelated_machines": ("unrelated", {"seed": 99, "jobs": 4, "machines": 2}),
+        "gavel": ("gavel", {"seed": 99, "jobs": 4}),
+        "gangs": ("gangs", {"seed": 99, "jobs": 4}),
+    }
+)
+"""A tiny instance per family, solved before anything is timed: imports are not the instance's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedSet:
+    """A grid of generated instances.
+
+    Attributes
+    ----------
+    name, family, maker
+        As in `InstanceSpec`.
+    grid
+        Keyword arguments of the maker but the seed, from small to large.
+    size
+        The argument that is the size.
+    seeds
+        One instance per point of the grid and seed.
+    quick
+        How many points of the grid the quick suite runs with every solver.
+    quick_ours
+        How many it runs with our own solver and HiGHS, for the growth curve.
+    limit_s, quick_limit_s
+        Limits told to the solvers.
+    gap
+        Relative gap asked for.
+    """
+
+    name: str
+    family: str
+    maker: str
+    grid: tuple[Mapping[str, Any], ...]
+    size: str
+    seeds: tuple[int, ...] = (0, 1, 2)
+    quick: int = 1
+    quick_ours: int = 3
+    limit_s: float = 60.0
+    quick_limit_s: float = 2.0
+    gap: float = 0.0
+
+    def instances(self, points: int | None, seeds: int | None) -> Iterator[InstanceSpec]:
+        """Yield the instances of the first points of the grid and the first seeds, all by default."""
+        for arguments in self.grid[:points]:
+            told = "-".join(str(value) for key, value in arguments.items() if key != "arrays")
+            for seed in self.seeds[:seeds]:
+                yield InstanceSpec(
+                    family=self.family,
+                    set_name=self.name,
+                    name=f"{told}-s{seed}",
+                    maker=self.maker,
+                    arguments=tuple({"seed": seed, **arguments}.items()),
+                    size=int(arguments[self.size]),
+                    size_of=self.size,
+                    gap=self.gap,
+                )
+
+
+def _law(law: str) -> tuple[Mapping[str, Any], ...]:
+    sizes = (100, 1000, 10_000, 100_000)
+    return tuple({"law": law, "jobs": jobs, **({"arrays": True} if jobs > 1000 else {})} for jobs in sizes)
+
+
+GENERATED: tuple[GeneratedSet, ...] = (
+    GeneratedSet(
+        name="events",
+        family="gap_filling",
+        maker="event",
+        size="nodes",
+        grid=(
+            {"jobs": 5, "nodes": 25},
+            {"jobs": 10, "nodes": 50},
+            {"jobs": 20, "nodes": 200},
+            {"jobs": 50, "nodes": 500},
+            {"jobs": 100, "nodes": 1000},
+            {"jobs": 1000, "nodes": 4608},
+        ),
+        quick_ours=4,
+    ),
+    GeneratedSet(
+        name="menus-uncorrelated",
+        family="mckp",
+        maker="menus",
+        grid=_law("uncorrelated"),
+        size="jobs",
+        quick_ours=4,
+    ),
+    GeneratedSet(
+        name="menus-strongly",
+        family="mckp",
+        maker="menus",
+        grid=_law("strongly_correlated"),
+        size="jobs",
+        quick=0,
+    ),
+    GeneratedSet(
+        name="several-capacities",
+        family="mmkp",
+        maker="menus",
+        grid=tuple({"law": "weakly_correlated", "jobs": j, "capacities": 5} for j in (20, 100, 400)),
+        size="jobs",
+        quick_ours=1,
+    ),
+    GeneratedSet(
+        name="sia-rounds",
+        family="sia",
+        maker="sia",
+        grid=tuple({"scale": k} for k in (1, 2, 4, 8, 16)),
+        size="scale",
+        gap=1e-4,
+    ),
+    GeneratedSet(
+        name="chu-beasley",
+        family="knapsack",
+        maker="knapsack",
+        grid=tuple({"items": n, "capacities": 5} for n in (30, 100, 250)),
+        size="items",
+        quick_ours=1,
+    ),
+    GeneratedSet(
+        name="freezing-rounds",
+        family="freezing",
+        maker="freezing",
+        grid=tuple({"jobs": j} for j in (20, 50, 100, 200, 400)),
+        size="jobs",
+    ),
+    GeneratedSet(
+        name="linear-assignment",
+        family="linear_assignment",
+        maker="linear_assignment",
+        grid=tuple({"size": n} for n in (30, 60, 120, 240)),
+        size="size",
+    ),
+    GeneratedSet(
+        name="assignment-c",
+        family="generalised_assignment",
+        maker="generalised_assignment",
+        grid=({"jobs": 40, "machines": 5}, {"jobs": 100, "machines": 10}, {"jobs": 200, "machines": 20}),
+        size="jobs",
+        quick_ours=2,
+    ),
+    GeneratedSet(
+        name="assignment-d",
+        family="generalised_assignment",
+        maker="generalised_assignment",
+        grid=tuple({"jobs": j, "machines": m, "law": "d"} for j, m in ((40, 5), (100, 10))),
+        size="jobs",
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
+        name="unrelated",
+        family="unrelated_machines",
+        maker="unrelated",
+        grid=({"jobs": 30, "machines": 4}, {"jobs": 100, "machines": 8}, {"jobs": 200, "machines": 20}),
+        size="jobs",
+        quick_ours=1,
+    ),
+    GeneratedSet(
+        name="gavel-rounds",
+        family="gavel",
+        maker="gavel",
+        grid=tuple({"jobs": j} for j in (48, 192, 768)),
+        size="jobs",
+        quick_ours=2,
+    ),
+    GeneratedSet(
+        name="gangs",
+        family="gangs",
+        maker="gangs",
+        grid=tuple({"jobs": j} for j in (30, 100, 300)),
+        size="jobs",
+        quick_ours=1,
+    ),
+)
