@@ -11,7 +11,7 @@ from apportion.cli.output import emit, say
 
 __all__ = ["command"]
 
-_POLICIES = ("fifo", "srtf", "optimus", "tiresias", "sia", "icefrog")
+_POLICIES = ("fifo", "srtf", "optimus", "tiresias", "afs", "titan", "sia", "icefrog")
 
 
 @click.command("simulate")

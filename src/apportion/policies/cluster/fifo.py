@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apportion.policies.cluster.placing import free_gpus, place_on_freest, run_lengths
+from apportion.policies.cluster.placing import filled, free_gpus, place_on_freest, run_lengths
 from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["fifo", "srtf"]
@@ -52,8 +52,8 @@ def _in_order(view: ClusterView, order: Sequence[int]) -> list[tuple[int, ...]]:
 
 def _remaining_s(view: ClusterView, position: int, per_node: int) -> float:
     held = view.held[position]
-    full, rest = divmod(int(view.requested_gpus[position]), per_node)
-    placement = run_lengths(held) if held else (per_node,) * full + ((rest,) if rest else ())
+    wanted = int(view.requested_gpus[position])
+    placement = run_lengths(held) if held else filled(wanted, per_node)
     gpu_type = view.nodes.type_of(held) if held else view.nodes.types[0]
     rate = view.beliefs[position].rate(placement, gpu_type)
     return view.beliefs[position].remaining_progress / rate if rate > 0 else float("inf")

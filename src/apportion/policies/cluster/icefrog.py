@@ -2,7 +2,7 @@
 
 Gao et al., TPDS 36(6), 2025; the exact published policy is not public. Here: of every configuration the depth
 with the greatest effective progress EP = throughput x efficiency x (1 - frozen penalty) within the job's
-gates; then Sia's program over the configurations. Without a budget that couples jobs this separation is exact.
+gates; then Sia's program over the configurations. Without a budget that couples jobs this is exact.
 """
 
 from __future__ import annotations

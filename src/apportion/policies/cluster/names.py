@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from apportion.errors import InvalidOption
+from apportion.policies.cluster.afs import afs
 from apportion.policies.cluster.fifo import fifo, srtf
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.optimus import optimus
 from apportion.policies.cluster.sia import Sia
 from apportion.policies.cluster.tiresias import Tiresias
+from apportion.policies.cluster.titan import Titan
 from apportion.policies.cluster.view import ClusterPolicy
 
 __all__ = ["CLUSTER_POLICIES", "NamedPolicy", "cluster_policy"]
@@ -42,6 +44,8 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "srtf": NamedPolicy(lambda _: srtf),
         "optimus": NamedPolicy(lambda _: optimus),
         "tiresias": NamedPolicy(lambda _: Tiresias()),
+        "afs": NamedPolicy(lambda _: afs, adaptive=True),
+        "titan": NamedPolicy(lambda _: Titan(), adaptive=True),
         "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
         "icefrog": NamedPolicy(lambda _: IceFrog(), adaptive=True, freezes=True),
     }

@@ -6,7 +6,8 @@ import math
 
 from apportion.estimation.training.batch_split import split_batch
 from apportion.policies.cluster.belief import JobBelief
-from apportion.policies.cluster.placing import free_gpus, place_on_freest
+from apportion.policies.cluster.place_counts import place_counts
+from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["optimus"]
@@ -39,16 +40,7 @@ def optimus(view: ClusterView) -> ClusterPlan:
         counts[position] += 1
         left -= 1
         gains[position] = gain(position)
-    return ClusterPlan(_placed(view, counts))
-
-
-def _placed(view: ClusterView, counts: list[int]) -> list[tuple[int, ...]]:
-    nodes = [held if len(held) == count else () for held, count in zip(view.held, counts, strict=True)]
-    free = free_gpus(view.nodes.gpus, nodes)
-    moved = [position for position, held in enumerate(view.held) if len(held) != counts[position]]
-    for position in sorted(moved, key=counts.__getitem__):
-        nodes[position] = place_on_freest(free, counts[position])
-    return nodes
+    return ClusterPlan(place_counts(view, counts))
 
 
 def _max_replicas(belief: JobBelief) -> int:
@@ -68,8 +60,7 @@ def _remaining_iterations(belief: JobBelief) -> float:
 
 def _seconds(belief: JobBelief, gpus: int, per_node: int, gpu_type: str) -> float:
     """Return t(g): an optimiser step on nodes filled one after another."""
-    full, rest = divmod(gpus, per_node)
-    placement = (per_node,) * full + ((rest,) if rest else ())
+    placement = filled(gpus, per_node)
     split = split_batch(belief.application, belief.batch, gpus, always_accumulate_alone=True)
     step, sync = belief.application.step_times[gpu_type].seconds(placement, split.local)
     seconds = split.seconds(step, sync)

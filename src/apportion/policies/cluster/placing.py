@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["free_gpus", "place_on_freest", "run_lengths"]
+__all__ = ["filled", "free_gpus", "place_on_freest", "run_lengths"]
 
 
 def free_gpus(gpus: NDArray[np.int64], held: Iterable[Sequence[int]]) -> NDArray[np.int64]:
@@ -39,6 +39,18 @@ def place_on_freest(free: NDArray[np.int64], wanted: int) -> tuple[int, ...]:
         free[node] -= given
         wanted -= given
     return tuple(nodes)
+
+
+def filled(gpus: int, per_node: int) -> tuple[int, ...]:
+    """Return the placement of `gpus` GPUs on nodes that are filled one after another.
+
+    Examples
+    --------
+    >>> filled(6, 4)
+    (4, 2)
+    """
+    full, rest = divmod(gpus, per_node)
+    return (per_node,) * full + ((rest,) if rest else ())
 
 
 def run_lengths(nodes: Sequence[int]) -> tuple[int, ...]:
