@@ -13,8 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from apportion.errors import InvalidInstance, Problem
+from apportion.instances.freezing import FreezingInstance, FreezingJob
+from apportion.instances.freezing import edits as freezing_edits
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
 from apportion.instances.gap_filling.meaning import CAPACITY
+from apportion.instances.matching import MatchingInstance, MatchingJob
+from apportion.instances.matching import edits as matching_edits
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     MultipleChoiceKnapsackInstance,
@@ -26,23 +30,33 @@ __all__ = [
     "Job",
     "add_jobs",
     "capacities",
+    "change_budgets",
     "change_capacity",
+    "job_type",
     "pin",
     "remove_jobs",
     "remove_nodes",
     "unpin",
 ]
 
-Editable = GapFillingInstance | MultipleChoiceKnapsackInstance
-Job = GapFillingJob | KnapsackJob
+Editable = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
+Job = GapFillingJob | KnapsackJob | MatchingJob | FreezingJob
 
 MOST_NEW_NODES = 1_000_000
 """Most nodes `change_capacity` makes up at once."""
 
 
 def capacities(instance: Editable) -> dict[str, int]:
-    """Return how much there is of every capacity; for gap filling ``{"idle_nodes": number of nodes}``."""
+    """Return how much there is of every capacity, by the names that change it.
+
+    For gap filling ``{"idle_nodes": number of nodes}``; for a matching ``POOL``, ``POOL.count`` and
+    ``POOL.capacity``; for freezing the GPU types and ``frozen_penalty``.
+    """
     _require_editable(instance)
+    if isinstance(instance, MatchingInstance):
+        return matching_edits.capacities(instance)
+    if isinstance(instance, FreezingInstance):
+        return freezing_edits.capacities(instance)
     if isinstance(instance, GapFillingInstance):
         return {CAPACITY: len(instance.nodes)}
     return dict(instance.capacities)
@@ -58,7 +72,7 @@ def add_jobs(instance: Editable, jobs: Iterable[Job]) -> Editable:
     """
     _require_editable(instance)
     added = tuple(jobs)
-    wanted = GapFillingJob if isinstance(instance, GapFillingInstance) else KnapsackJob
+    wanted = job_type(instance)
     for job in added:
         if not isinstance(job, wanted):
             raise _refused("$.jobs", f"must be a {wanted.__name__}, not {type(job).__name__}")
@@ -84,13 +98,17 @@ def remove_jobs(instance: Editable, ids: Iterable[str]) -> Editable:
 
 
 def remove_nodes(instance: Editable, nodes: Iterable[str]) -> Editable:
-    """Return a gap-filling instance without some nodes; jobs that hold one of them lose it.
+    """Return a gap-filling instance without some nodes, or a matching without some machines.
+
+    Jobs that hold such a node lose it. Of a matching, ``v100[3]`` is one machine of a pool, ``v100`` all.
 
     Raises
     ------
     InvalidInstance
         If there is no such node, or the instance is of a kind without nodes.
     """
+    if isinstance(instance, MatchingInstance):
+        return matching_edits.remove_machines(instance, list(dict.fromkeys(nodes)))
     if not isinstance(instance, GapFillingInstance):
         raise _refused("$", "this kind of instance has no nodes; change a capacity instead")
     gone = set(nodes)
@@ -111,7 +129,8 @@ def change_capacity(instance: Editable, pool: str, delta: int) -> Editable:
     """Return the instance with more or less of one capacity.
 
     The capacity of gap filling is ``idle_nodes``: new nodes are named ``extra-1``, ``extra-2``, ...; fewer
-    means first the nodes nobody holds, from the end of the node list, then held ones from its end.
+    means first the nodes nobody holds, from the end of the node list, then held ones from its end. A pool
+    of a matching that is left without machines is gone.
 
     Raises
     ------
@@ -129,6 +148,10 @@ def change_capacity(instance: Editable, pool: str, delta: int) -> Editable:
         raise _refused(f"$.capacities.{pool}", f"is {present[pool]}, {-delta} fewer is below 0")
     if isinstance(instance, MultipleChoiceKnapsackInstance):
         return replace(instance, capacities={**instance.capacities, pool: present[pool] + delta})
+    if isinstance(instance, MatchingInstance):
+        return matching_edits.change_capacity(instance, pool, present[pool], delta)
+    if isinstance(instance, FreezingInstance):
+        return freezing_edits.change_capacity(instance, pool, present[pool], delta)
     if delta > MOST_NEW_NODES:
         raise _refused("$.nodes", f"at most {MOST_NEW_NODES} nodes can be added at once, not {delta}")
     if delta >= 0:
@@ -141,6 +164,20 @@ def change_capacity(instance: Editable, pool: str, delta: int) -> Editable:
     return remove_nodes(instance, first_to_go[:-delta])
 
 
+def change_budgets(instance: Editable, deltas: Mapping[str, float]) -> Editable:
+    """Return a layer-freezing round with accuracy budgets changed, by job, in frozen fraction times seconds.
+
+    Raises
+    ------
+    InvalidInstance
+        If there is no such job, it has no budget, less than 0 would be left, or the kind has no budgets.
+    """
+    _require_jobs(instance, deltas)
+    if not isinstance(instance, FreezingInstance):
+        raise _refused("$", "this kind of instance has no accuracy budgets")
+    return freezing_edits.change_budgets(instance, deltas)
+
+
 def pin(instance: Editable, choices: Mapping[str, int | str]) -> Editable:
     """Return the instance with jobs pinned to one option each.
 
@@ -149,7 +186,8 @@ def pin(instance: Editable, choices: Mapping[str, int | str]) -> Editable:
     instance
         The instance.
     choices
-        Job id to its option: an option id, or for gap filling a node count (as a number or in digits).
+        Job id to its option: an option id; for gap filling a node count (as a number or in digits), for a
+        matching a pool, for freezing ``2xv100`` or ``2xv100, 29 layers frozen``.
 
     Raises
     ------
@@ -157,6 +195,10 @@ def pin(instance: Editable, choices: Mapping[str, int | str]) -> Editable:
         If there is no such job, or it has no such option.
     """
     _require_jobs(instance, choices)
+    if isinstance(instance, MatchingInstance):
+        return matching_edits.pin(instance, choices)
+    if isinstance(instance, FreezingInstance):
+        return freezing_edits.pin(instance, choices)
     if isinstance(instance, GapFillingInstance):
         return replace(
             instance,
@@ -188,6 +230,10 @@ def unpin(instance: Editable, ids: Iterable[str]) -> Editable:
     """
     loose = set(ids)
     _require_jobs(instance, loose)
+    if isinstance(instance, MatchingInstance | FreezingInstance):
+        if loose:
+            raise _refused("$.jobs", f"job {_listed(sorted(loose))} is not pinned: this kind keeps no pins")
+        return instance
     field = "pinned_count" if isinstance(instance, GapFillingInstance) else "pinned"
     free = [job.id for job in instance.jobs if job.id in loose and getattr(job, field) is None]
     if free:
@@ -195,6 +241,15 @@ def unpin(instance: Editable, ids: Iterable[str]) -> Editable:
     return _with_jobs(
         instance, tuple(replace(job, **{field: None}) if job.id in loose else job for job in instance.jobs)
     )
+
+
+def job_type(instance: Editable) -> type[Job]:
+    """Return what the jobs of an instance are."""
+    if isinstance(instance, MatchingInstance):
+        return MatchingJob
+    if isinstance(instance, FreezingInstance):
+        return FreezingJob
+    return GapFillingJob if isinstance(instance, GapFillingInstance) else KnapsackJob
 
 
 def _node_count(job: GapFillingJob, wanted: int | str) -> int:

@@ -1,4 +1,4 @@
-"""Small changes to a layer-freezing round: GPUs come and go, budgets change, jobs are held to a configuration.
+"""Small changes to a layer-freezing round: other GPUs and budgets, jobs held to one configuration.
 
 Capacities are the GPU types and, where there is a cap, ``frozen_penalty`` in millionths.
 """
@@ -77,7 +77,7 @@ def change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> F
 
 
 def pin(instance: FreezingInstance, choices: Mapping[str, int | str]) -> FreezingInstance:
-    """Return the round with jobs held to ``2xv100`` (any depth), ``2xv100, 29 layers frozen``, or ``waiting``.
+    """Return the round with jobs held to ``2xv100``, ``2xv100, 29 layers frozen`` or ``waiting``.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def _budgeted(job: FreezingJob, delta: float) -> FreezingJob:
 def _held(job: FreezingJob, wanted: str) -> FreezingJob:
     if wanted in (WAITING, "-") and not job.required:
         return replace(job, menu=())
-    rows = [row for row in map(lambda row: _fitting(row, wanted), job.menu) if row is not None]
+    rows = [row for row in (_fitting(row, wanted) for row in job.menu) if row is not None]
     if not rows:
         there = [f"{row.gpus}x{row.gpu_type}" for row in job.menu] + ([] if job.required else [WAITING])
         shown = ", ".join(map(repr, there[:10])) + (", ..." if len(there) > 10 else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -19,15 +20,27 @@ __all__ = ["command"]
 @foreign_options
 @click.option("--add-job", "new_jobs", multiple=True, metavar="FILE", help="A job of that kind as JSON.")
 @click.option("--remove-job", "old_jobs", multiple=True, metavar="ID")
-@click.option("--remove-node", "old_nodes", multiple=True, metavar="NODE", help="An idle node that leaves.")
+@click.option(
+    "--remove-node",
+    "old_nodes",
+    multiple=True,
+    metavar="NODE",
+    help="An idle node that leaves, or a machine.",
+)
 @click.option(
     "--capacity",
     "changes",
     multiple=True,
     metavar="POOL=+N",
-    help="N units more, or fewer: POOL=-N. The pool of gap filling is idle_nodes.",
+    help="N units more, or fewer: POOL=-N. Pools are idle_nodes of gap filling, a matching's pools (also "
+    "POOL.count, POOL.capacity), the GPU types of freezing and frozen_penalty.",
 )
-@click.option("--pin", "pins", multiple=True, metavar="JOB=OPTION", help="An option id, or a node count.")
+@click.option(
+    "--budget", "budgets", multiple=True, metavar="JOB=+S", help="More or less accuracy budget (freezing)."
+)
+@click.option(
+    "--pin", "pins", multiple=True, metavar="JOB=OPTION", help="An option id, a node count, a pool."
+)
 @click.option("--unpin", multiple=True, metavar="JOB", help="Lift the pin of a job.")
 @click.option("--backend", default="auto", show_default=True, help="For both solves, as in solve-instance.")
 @click.option(
@@ -43,6 +56,7 @@ def command(
     old_jobs: tuple[str, ...],
     old_nodes: tuple[str, ...],
     changes: tuple[str, ...],
+    budgets: tuple[str, ...],
     pins: tuple[str, ...],
     unpin: tuple[str, ...],
     backend: str,
@@ -70,6 +84,7 @@ def command(
             capacity=_changes(changes),
             pin=_pins(pins, ids | {job.id for job in added}),
             unpin=unpin,
+            budget=_budgets(budgets),
             backend=backend,
             time_limit=time_limit,
         )
@@ -85,6 +100,20 @@ def _changes(texts: Iterable[str]) -> dict[str, int]:
     total: dict[str, int] = {}
     for pool, amount in map(_change, texts):
         total[pool] = total.get(pool, 0) + amount
+    return total
+
+
+def _budgets(texts: Iterable[str]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for text in texts:
+        job, equals, amount = text.rpartition("=")
+        try:
+            delta = float(amount)
+        except ValueError:
+            delta = math.nan
+        if not equals or not job or amount[:1] not in ("+", "-") or not math.isfinite(delta):
+            raise click.UsageError(f"--budget takes JOB=+S or JOB=-S, not {text!r}")
+        total[job] = total.get(job, 0.0) + delta
     return total
 
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from apportion.explanation.result import Difference
-from apportion.explanation.variants import compiled, kind_for
-from apportion.formulations.protocol import KnapsackFormulation
+from apportion.explanation.shares import sense_of, shares
+from apportion.explanation.variants import kind_for
+from apportion.instances.matching import MatchingInstance
 from apportion.outcome import Termination
 from apportion.solution import Solution
 
@@ -30,7 +31,8 @@ class JobChange:
     before, after
         The option it has, ``None`` for none.
     value_before, value_after
-        Its part of the objective, 0 where it is absent.
+        Its part of the objective, 0 where it is absent; of a makespan, when the job ends (of shares of time,
+        when it is done), which does not add up to it.
     gain
         By how much its part gets better (positive) or worse, in the instance's sense.
     nodes_gained, nodes_lost
@@ -79,6 +81,8 @@ class Comparison:
         What could not be shown.
     before, after
         The two solutions.
+    measure
+        What the objective is called.
     """
 
     kind: str
@@ -99,6 +103,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     before: Solution | None = field(default=None, repr=False, compare=False)
     after: Solution | None = field(default=None, repr=False, compare=False)
+    measure: str = "objective"
 
     @property
     def winners(self) -> tuple[JobChange, ...]:
@@ -142,10 +147,10 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
     edits
         What was changed, in words.
     """
-    first, second = compiled(before.instance), compiled(after.instance)
-    sign = 1.0 if second.knapsack.sense == "maximize" else -1.0
+    sense = sense_of(after.instance)
+    sign = 1.0 if sense == "maximize" else -1.0
     both = before.objective is not None and after.objective is not None
-    jobs = _changes(before, after, first, second, sign) if both else []
+    jobs = _changes(before, after, sign) if both else []
     changed = tuple(job for job in jobs if _differs(job))
     notes = [
         f"there is no plan {when}: {solution.termination.value}"
@@ -155,7 +160,7 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
     return Comparison(
         kind=kind_for(after.instance).name,
         name=str(getattr(after.instance, "name", "")),
-        sense=second.knapsack.sense,
+        sense=sense,
         edits=edits,
         termination_before=before.termination.value,
         termination_after=after.termination.value,
@@ -171,6 +176,7 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
         notes=tuple(notes),
         before=before,
         after=after,
+        measure=after.instance.objective if isinstance(after.instance, MatchingInstance) else "objective",
     )
 
 
@@ -180,21 +186,18 @@ def _gain(before: Solution, after: Solution, sign: float) -> Difference:
     return difference(after, before, sign, least=None)
 
 
-def _changes(
-    before: Solution,
-    after: Solution,
-    first: KnapsackFormulation,
-    second: KnapsackFormulation,
-    sign: float,
-) -> list[JobChange]:
-    old, new = _shares(first, before.plan), _shares(second, after.plan)
+def _changes(before: Solution, after: Solution, sign: float) -> list[JobChange]:
+    old, new = shares(before.instance, before.plan), shares(after.instance, after.plan)
+    timed = isinstance(after.instance, MatchingInstance) and after.instance.objective == "makespan"
     old_nodes, new_nodes = _nodes(before.plan), _nodes(after.plan)
     changes = []
     for job in dict.fromkeys((*old, *new)):
         option_before, value_before = old.get(job, (None, 0.0))
         option_after, value_after = new.get(job, (None, 0.0))
         held, holds = old_nodes.get(job, ()), new_nodes.get(job, ())
-        gain = sign * (value_after - value_before)
+        stays = job in new and job in old
+        # a job that comes or goes ends neither earlier nor later
+        gain = sign * (value_after - value_before) if stays or not timed else 0.0
         scale = max(abs(value_before), abs(value_after))
         changes.append(
             JobChange(
@@ -210,17 +213,6 @@ def _changes(
             )
         )
     return changes
-
-
-def _shares(structure: KnapsackFormulation, plan: Any) -> dict[str, tuple[str | None, float]]:
-    """Return the option and the value of every job in a plan."""
-    rows = structure.choice(plan)
-    assert rows is not None
-    values = structure.knapsack.values
-    return {
-        name: (None, 0.0) if row < 0 else (structure.option_name(row), float(values[row]))
-        for name, row in zip(structure.job_names(), rows.tolist(), strict=True)
-    }
 
 
 def _nodes(plan: Any) -> Mapping[str, tuple[str, ...]]:

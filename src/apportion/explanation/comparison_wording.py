@@ -15,24 +15,28 @@ _NODES = 6
 
 def told(comparison: Comparison) -> Iterator[str]:
     """Yield the lines of a comparison."""
-    words = words_of(comparison.kind, comparison.sense)
+    words = words_of(comparison.kind, comparison.sense, comparison.measure)
+    timed = comparison.measure == "makespan"
     yield f"{comparison.kind} {plain(comparison.name)}".rstrip()
     yield from (f"  what if: {plain(edit)}" for edit in comparison.edits)
     yield ""
     yield from _objective(comparison, words)
-    for title, jobs in (("gains", comparison.winners), ("loses", comparison.losers)):
+    titles = ("ends earlier", "ends later") if timed else ("gains", "loses")
+    for title, jobs in zip(titles, (comparison.winners, comparison.losers), strict=True):
         yield from _jobs(title, jobs, words)
-    yield from _jobs("same worth, other option", [job for job in comparison.jobs if job.gain == 0], words)
+    rest = "otherwise changed" if timed else "same worth, other option"
+    yield from _jobs(rest, [job for job in comparison.jobs if job.gain == 0], words)
     if comparison.change is not None and comparison.unchanged:
         yield f"{comparison.unchanged} other jobs do not change"
-    yield from _prices(comparison, words)
+    if not timed:  # a makespan weighs its pools, it does not price them
+        yield from _prices(comparison, words)
     yield from (f"note: {plain(note)}" for note in comparison.notes)
 
 
 def _objective(comparison: Comparison, words: Words) -> Iterator[str]:
     before = _or_none(comparison.objective_before, comparison.termination_before)
     after = _or_none(comparison.objective_after, comparison.termination_after)
-    yield f"objective: {before} -> {after}"
+    yield f"{comparison.measure}: {before} -> {after}"
     gain = comparison.gain
     if gain is None:
         return

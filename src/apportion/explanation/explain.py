@@ -12,12 +12,17 @@ from apportion.certify import usable
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.explanation import conflict, relaxation
 from apportion.explanation.capacities import capacity_worths
+from apportion.explanation.freezing_depth import with_depth
 from apportion.explanation.jobs import job_worth
+from apportion.explanation.makespan import explain_makespan
+from apportion.explanation.matching_menus import MatchingMenus
 from apportion.explanation.plan_view import PlanView
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, JobWorth, Relaxation
 from apportion.explanation.variants import compiled, kind_for, with_more, without
 from apportion.formulations.protocol import KnapsackFormulation
+from apportion.instances.freezing import FreezingInstance
+from apportion.instances.matching import MatchingInstance
 from apportion.outcome import Termination
 from apportion.registry import Backend
 from apportion.solution import Solution
@@ -86,10 +91,15 @@ def explain(
     """
     if option is not None and job is None:
         raise InvalidOption("option needs a job to belong to")
+    resolver = Resolver(backend, time_limit, threads, seed)
+    if isinstance(instance, MatchingInstance) and instance.objective == "makespan":
+        if solution is None:
+            solution = resolver.solve(instance, share=0.5)
+            assert solution is not None
+        return explain_makespan(instance, solution, job, option, resolver, exact_jobs)
     structure = compiled(instance)
     names = list(structure.job_names())
     index = _index(names, job)
-    resolver = Resolver(backend, time_limit, threads, seed)
     if solution is None:
         solution = resolver.solve(instance, share=0.5)
         assert solution is not None
@@ -139,6 +149,8 @@ def _prices(structure: KnapsackFormulation, solution: Solution) -> NDArray[np.fl
     """Return the certificate's multipliers, or our own where a backend has given none."""
     knapsack = structure.knapsack
     if solution.certificate.multipliers is not None:
+        if isinstance(structure, MatchingMenus):
+            return structure.prices(solution.certificate.multipliers)
         given = [solution.certificate.multipliers.get(name, 0.0) for name in knapsack.capacity_names]
         return np.array(given, dtype=np.float64)
     from apportion.solvers.exact import start
@@ -157,7 +169,7 @@ def _jobs(
     notes: list[str],
 ) -> tuple[JobWorth, ...]:
     if index is not None:
-        return (job_worth(view, index, names[index], asked, resolver),)
+        return (_worth(view, index, names[index], asked, resolver, 1.0),)
     count = min(len(names), _MOST_JOBS)
     exact = len(names) <= exact_jobs
     if count < len(names):
@@ -167,9 +179,18 @@ def _jobs(
             "what a runner-up would need is estimated from the prices; ask for one job to have it exactly"
         )
     return tuple(
-        job_worth(view, job, names[job], None, resolver if exact else None, 1.0 / (count - job))
+        _worth(view, job, names[job], None, resolver if exact else None, 1.0 / (count - job))
         for job in range(count)
     )
+
+
+def _worth(
+    view: PlanView, job: int, name: str, asked: int | None, resolver: Resolver | None, share: float
+) -> JobWorth:
+    worth = job_worth(view, job, name, asked, resolver, share)
+    if isinstance(view.instance, FreezingInstance):
+        return with_depth(worth, view, job, resolver, share)
+    return worth
 
 
 def _infeasible(
@@ -223,5 +244,6 @@ def _told(
         verified_bound=certificate.verified_bound,
         notes=tuple(notes),
         solution=solution,
+        measure=instance.objective if isinstance(instance, MatchingInstance) else "objective",
         **parts,
     )

@@ -13,7 +13,7 @@ from apportion.explanation.result import JobWorth, OptionWorth, Rival
 from apportion.explanation.submodel import held_to
 from apportion.outcome import Termination
 
-__all__ = ["job_worth"]
+__all__ = ["job_worth", "rival"]
 
 
 def job_worth(
@@ -48,8 +48,8 @@ def job_worth(
     return JobWorth(
         job=name,
         chosen=view.worth(chosen),
-        runner_up=None if runner_up is None else _rival(view, job, runner_up, resolver, share),
-        asked=None if asked is None else _rival(view, job, asked, resolver, share),
+        runner_up=None if runner_up is None else rival(view, job, runner_up, resolver, share),
+        asked=None if asked is None else rival(view, job, asked, resolver, share),
         step_up=larger,
         step_down=smaller,
         enters_at=fraction,
@@ -71,7 +71,8 @@ def _standing(view: PlanView, row: int) -> tuple[float, float, int]:
     return _value(view, row) - pays, -float(uses.sum()), -row
 
 
-def _rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: float) -> Rival:
+def rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: float) -> Rival:
+    """Return a row that a job did not get, and what it would take to get it; see `job_worth`."""
     chosen = int(view.rows[job])
     worth, own = view.worth(row), view.worth(chosen)
     estimate = None

@@ -7,9 +7,7 @@ from typing import Any
 import msgspec
 
 from apportion.errors import InvalidInstance, Problem
-from apportion.instances.edits import Editable, Job
-from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
-from apportion.instances.multiple_choice_knapsack import KnapsackJob
+from apportion.instances.edits import Editable, Job, job_type
 
 __all__ = ["job_from"]
 
@@ -31,7 +29,7 @@ def job_from(instance: Editable, told: Any, source: str) -> Job:
     InvalidInstance
         If it is no job of that kind; rules across its fields are checked when it joins an instance.
     """
-    wanted: Any = GapFillingJob if isinstance(instance, GapFillingInstance) else KnapsackJob
+    wanted: Any = job_type(instance)
     try:
         job: Job = msgspec.convert(told, type=wanted)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:

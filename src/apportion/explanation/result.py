@@ -118,6 +118,8 @@ class CapacityWorth:
         The bound of the same multipliers with one more unit, less the objective: never below `one_more`.
     one_fewer
         What is lost with one unit fewer, by re-solving; ``None`` if there is no unit, or nothing is feasible.
+    busy
+        Of a makespan: the part of the pool's machine time that is used, from 0 to 1.
     """
 
     name: str
@@ -128,6 +130,7 @@ class CapacityWorth:
     one_more: Difference | None
     one_more_at_most: float | None
     one_fewer: Difference | None
+    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,10 @@ class JobWorth:
         The same as a price, where there is one capacity.
     idle
         Whether the job uses nothing: it is left out, or its option is free.
+    remarks
+        What only its kind knows, in words: when and where it runs, why it is frozen so deep.
+    unfrozen
+        Of layer freezing, if it is frozen: the same GPUs with nothing frozen.
     """
 
     job: str
@@ -213,6 +220,8 @@ class JobWorth:
     enters_at: float | None
     enters_at_price: float | None
     idle: bool
+    remarks: tuple[str, ...] = ()
+    unfrozen: Rival | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +248,8 @@ class Explanation:
         What could not be shown, and why.
     solution
         The solution that is explained.
+    measure
+        What the objective is called.
     """
 
     kind: str
@@ -255,6 +266,7 @@ class Explanation:
     jobs: tuple[JobWorth, ...] = ()
     notes: tuple[str, ...] = ()
     solution: Solution | None = field(default=None, repr=False, compare=False)
+    measure: str = "objective"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the solution as plain dicts, lists, numbers and strings."""

@@ -10,10 +10,13 @@ import numpy as np
 from apportion import registry
 from apportion.arrays import ARRAYS, ArrayFormulation
 from apportion.errors import InvalidOption
+from apportion.explanation.matching_menus import MatchingMenus
 from apportion.explanation.submodel import held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances import edits
+from apportion.instances.freezing import FreezingInstance
 from apportion.instances.kinds import Kind, kind_of
+from apportion.instances.matching import MatchingInstance
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 __all__ = ["compiled", "kind_for", "with_more", "without"]
@@ -36,7 +39,11 @@ def compiled(instance: Any) -> KnapsackFormulation:
         bare: Any = ArrayFormulation(instance)  # its plans are arrays, not objects
         return cast(KnapsackFormulation, bare)
     kind = kind_of(instance)
-    entry = registry.formulation(kind.name, None)
+    if isinstance(instance, MatchingInstance) and instance.objective != "makespan":
+        return MatchingMenus(instance)
+    # a depth that cannot be optimal is still one that can be asked about
+    all_depths = "all_depths" if isinstance(instance, FreezingInstance) else None
+    entry = registry.formulation(kind.name, all_depths)
     if entry.produces != "knapsack":
         raise InvalidOption(f"instances of kind {kind.name} cannot be explained: they have no menus")
     structure: KnapsackFormulation = entry.compile(instance)

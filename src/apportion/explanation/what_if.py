@@ -10,6 +10,7 @@ from apportion.explanation.comparison import Comparison, compare
 from apportion.explanation.resolver import Resolver
 from apportion.instances import edits
 from apportion.instances.edits import Editable, Job
+from apportion.instances.matching import MatchingInstance
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.registry import Backend
 from apportion.solution import Solution
@@ -26,6 +27,7 @@ def what_if(
     capacity: Mapping[str, int] | None = None,
     pin: Mapping[str, int | str] | None = None,
     unpin: Iterable[str] = (),
+    budget: Mapping[str, float] | None = None,
     solution: Solution | None = None,
     backend: str | Backend = "auto",
     time_limit: float | None = 20.0,
@@ -34,7 +36,8 @@ def what_if(
 ) -> Comparison:
     """Solve an instance as it is and with some changes, and say who wins, who loses and by how much.
 
-    The changes apply in this order: lift pins, remove jobs, remove nodes, change capacities, add jobs, pin.
+    The changes apply in this order: lift pins, remove jobs and nodes, change capacities and budgets, add
+    jobs, pin.
 
     Parameters
     ----------
@@ -45,11 +48,14 @@ def what_if(
     remove_jobs, unpin
         Job ids.
     remove_nodes
-        Node names.
+        Node names; of a matching ``v100[3]`` for one machine of a pool, ``v100`` for all of it.
     capacity
-        Capacity name to units more (positive) or fewer; for gap filling ``idle_nodes``.
+        Capacity name to units more (positive) or fewer; for gap filling ``idle_nodes``, for a matching the
+        pool, for freezing a GPU type or ``frozen_penalty``.
     pin
-        Job id to the option it must get (an option id or a node count).
+        Job id to the option it must get: an option id, a node count, a pool, or ``2xv100, 29 layers frozen``.
+    budget
+        Of layer freezing: job id to frozen seconds more or fewer of its accuracy budget.
     solution
         The solution before, if it is known.
     backend, threads, seed
@@ -89,6 +95,7 @@ def what_if(
         dict(capacity or {}),
         dict(pin or {}),
         tuple(unpin),
+        dict(budget or {}),
     )
     resolver = Resolver(backend, time_limit, threads, seed)
     before = solution or resolver.solve(instance, share=0.5)
@@ -108,6 +115,7 @@ def _edited(
     capacity: dict[str, int],
     pins: dict[str, int | str],
     loose: tuple[str, ...],
+    budgets: dict[str, float],
 ) -> tuple[Any, tuple[str, ...]]:
     told = []
     if loose:
@@ -118,10 +126,14 @@ def _edited(
         told += [f"{job} is removed" for job in old_jobs]
     if old_nodes:
         instance = edits.remove_nodes(instance, old_nodes)
-        told += [f"node {node} is removed" for node in old_nodes]
+        what = "machine" if isinstance(instance, MatchingInstance) else "node"
+        told += [f"{what} {node} is removed" for node in old_nodes]
     for pool, delta in capacity.items():
         instance = edits.change_capacity(instance, pool, delta)
         told.append(f"{pool} {delta:+d}")
+    if budgets:
+        instance = edits.change_budgets(instance, budgets)
+        told += [f"accuracy budget of {job} {delta:+g} s" for job, delta in budgets.items()]
     if new_jobs:
         instance = edits.add_jobs(instance, new_jobs)
         told += [f"{job.id} is added" for job in new_jobs]

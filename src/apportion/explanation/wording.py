@@ -22,11 +22,12 @@ _NAMES = 12
 
 def told(explanation: Explanation) -> Iterator[str]:
     """Yield the lines of an explanation."""
-    words = words_of(explanation.kind, explanation.sense)
+    words = words_of(explanation.kind, explanation.sense, explanation.measure)
     title = f"{explanation.kind} {plain(explanation.name)}".rstrip()
     if explanation.feasible:
         assert explanation.objective is not None
-        yield f"{title}: {explanation.termination}, objective {amount(explanation.objective)}{words.value}"
+        objective = f"{explanation.measure} {amount(explanation.objective)}{words.value}"
+        yield f"{title}: {explanation.termination}, {objective}"
     elif explanation.feasible is False:
         yield f"{title}: no plan is feasible"
     else:
@@ -41,7 +42,7 @@ def told(explanation: Explanation) -> Iterator[str]:
             yield f"  {_relaxation(relaxation)}"
     for capacity in explanation.capacities:
         yield ""
-        yield from _capacity(capacity, words)
+        yield from (_capacity if capacity.busy is None else _pool)(capacity, words)
     single = explanation.capacities[0] if len(explanation.capacities) == 1 else None
     for job in explanation.jobs:
         yield ""
@@ -90,9 +91,27 @@ def _capacity(capacity: CapacityWorth, words: Words) -> Iterator[str]:
         yield f"  one {unit} fewer costs {words.difference(capacity.one_fewer)} (by re-solving)"
 
 
+def _pool(pool: CapacityWorth, words: Words) -> Iterator[str]:
+    machines = "1 machine" if pool.capacity == 1 else f"{pool.capacity:,d} machines"
+    idle = f", {pool.free:,d} without any job" if pool.free else ""
+    yield f"{plain(pool.name)}: {machines}{idle}, busy {100 * (pool.busy or 0.0):.1f} % of the makespan"
+    if pool.one_more is not None:
+        yield f"  one machine more ends everything {words.difference(pool.one_more)} earlier (by re-solving)"
+    if pool.one_fewer is not None:
+        yield f"  one machine fewer ends everything {words.difference(pool.one_fewer)} later (by re-solving)"
+
+
 def _job(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterator[str]:
     chosen = job.chosen
-    yield f"{plain(job.job)} gets {words.option(chosen.option)}{_at_prices(chosen, words)}"
+    timed = words.kind == "matching" and words.value
+    worth = f": {amount(chosen.value)}{words.value}" if timed else _at_prices(chosen, words)
+    yield f"{plain(job.job)} {words.has(chosen.option)}{worth}"
+    yield from (f"  {plain(remark)}" for remark in job.remarks)
+    if timed:
+        yield from _elsewhere(job, words)
+        return
+    if job.unfrozen is not None:
+        yield from _unfrozen(job.unfrozen, words)
     if job.idle:
         yield from _entry(job, single, words)
     if words.nodes and single is not None and single.price is not None:
@@ -100,6 +119,30 @@ def _job(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterator[
     for title, rival in (("runner-up", job.runner_up), ("asked about", job.asked)):
         if rival is not None:
             yield from _rival(title, rival, chosen, words)
+
+
+def _elsewhere(job: JobWorth, words: Words) -> Iterator[str]:
+    for title, rival in (("runner-up", job.runner_up), ("asked about", job.asked)):
+        if rival is None:
+            continue
+        pool = words.option(rival.worth.option)
+        if rival.worth.option == job.chosen.option:
+            yield f"  {title}: {pool} is where it runs"
+            continue
+        yield f"  {title}: {pool}, {amount(rival.worth.value)}{words.value}"
+        if rival.needed is not None and rival.needed.exact == 0:
+            yield "    an equally good plan has it there (by re-solving)"
+        elif rival.needed is not None:
+            yield f"    held there, everything ends {words.difference(rival.needed)} later (by re-solving)"
+
+
+def _unfrozen(rival: Rival, words: Words) -> Iterator[str]:
+    if rival.needed is not None and rival.needed.exact == 0:
+        yield "  unfreezing it on the same GPUs costs nothing (by re-solving)"
+    elif rival.needed is not None:
+        yield f"  unfreezing it on the same GPUs costs {words.difference(rival.needed)} (by re-solving)"
+    elif rival.estimate is not None and rival.estimate > 0:
+        yield f"  unfreezing it on the same GPUs costs {amount(rival.estimate)}, estimated at the prices"
 
 
 def _at_prices(worth: OptionWorth, words: Words) -> str:

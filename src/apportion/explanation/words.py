@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from apportion.explanation.result import Difference, OptionWorth
 
-__all__ = ["Words", "added", "amount", "plain", "words_of"]
+__all__ = ["Words", "added", "amount", "plain", "seconds", "words_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,14 @@ class Words:
         Unit of the objective, with a leading blank; empty where values have none.
     maximizes
         Whether more is better.
+    kind
+        The kind of instance.
     """
 
     nodes: bool
     value: str
     maximizes: bool
+    kind: str = ""
 
     @property
     def gains(self) -> str:
@@ -41,6 +44,8 @@ class Words:
         """Return an option in words."""
         if option is None:
             return "nothing (left out)"
+        if self.kind == "freezing":
+            return plain(option.replace(", 0 layers frozen", ", nothing frozen"))
         if self.nodes:
             return f"{option} node" if option == "1" else f"{option} nodes"
         return plain(option)
@@ -61,11 +66,25 @@ class Words:
             return f"at most {amount(gap.high)}{self.value}"
         return "an unknown amount" if gap.low is None else f"at least {amount(gap.low)}{self.value}"
 
+    def has(self, option: str | None) -> str:
+        """Return that a job has an option, in words."""
+        if option is None or self.kind not in ("matching", "freezing"):
+            return f"gets {self.option(option)}"
+        if option == "waiting":
+            return "waits"
+        return f"runs on {self.option(option)}"
 
-def words_of(kind: str, sense: str) -> Words:
+
+def words_of(kind: str, sense: str, measure: str = "objective") -> Words:
     """Return the words of a kind of instance."""
     nodes = kind == "gap_filling"
-    return Words(nodes=nodes, value=" samples" if nodes else "", maximizes=sense == "maximize")
+    value = " samples" if nodes else " s" if measure == "makespan" else ""
+    return Words(nodes=nodes, value=value, maximizes=sense == "maximize", kind=kind)
+
+
+def seconds(value: float) -> str:
+    """Return a time in words."""
+    return f"{amount(value)} s"
 
 
 def amount(value: float) -> str:

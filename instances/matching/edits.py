@@ -1,0 +1,153 @@
+"""Small changes to a matching instance: machines come and go, capacities change, jobs are held to a pool.
+
+A capacity is named ``POOL``: the room on each of its machines where costs or values are weighed under a
+capacity, else its number of machines. ``POOL.count`` and ``POOL.capacity`` say which one is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.fields import LARGEST_CAPACITY
+from apportion.instances.matching.schema import MatchingInstance, MatchingJob, MatchingMachine
+
+__all__ = ["LEFT_OUT", "capacities", "change_capacity", "pin", "remove_machines"]
+
+LEFT_OUT = "-"
+"""What leaving a job out is called."""
+
+
+def capacities(instance: MatchingInstance) -> dict[str, int]:
+    """Return how much there is of every capacity, by the names that change it."""
+    told: dict[str, int] = {}
+    for pool in instance.machines:
+        told[pool.id] = _amount(instance, pool)
+    for pool in instance.machines:
+        told.setdefault(f"{pool.id}.count", pool.count)
+        if pool.capacity is not None:
+            told.setdefault(f"{pool.id}.capacity", pool.capacity)
+    return told
+
+
+def change_capacity(instance: MatchingInstance, name: str, present: int, delta: int) -> MatchingInstance:
+    """Return the instance with a capacity changed; a pool without machines is gone.
+
+    A job that needs more machines of a pool than are left can no longer run there.
+    """
+    wanted = present + delta
+    pool, of_count = _meant(instance, name)
+    if wanted > LARGEST_CAPACITY:
+        raise _refused(f"$.machines.{pool.id}", f"at most {LARGEST_CAPACITY} can be had, not {wanted}")
+    if of_count:
+        return _with_count(instance, pool, wanted)
+    return replace(
+        instance,
+        machines=tuple(
+            replace(machine, capacity=wanted) if machine is pool else machine for machine in instance.machines
+        ),
+    )
+
+
+def remove_machines(instance: MatchingInstance, names: Iterable[str]) -> MatchingInstance:
+    """Return the instance without some machines: ``v100[3]`` is one of a pool, ``v100`` all of it.
+
+    Raises
+    ------
+    InvalidInstance
+        If there is no such machine.
+    """
+    for pool in instance.machines:
+        asked = [name for name in names if name == pool.id]
+        single = {
+            int(found[1])
+            for name in names
+            if (found := re.fullmatch(re.escape(pool.id) + r"\[(\d{1,10})\]", name)) is not None
+        }
+        if any(index >= pool.count for index in single):
+            raise _refused("$.machines", f"{pool.id!r} has {pool.count} machines, counted from 0")
+        names = [name for name in names if name not in asked and not _is_machine(name, pool)]
+        gone = pool.count if asked else len(single)
+        if gone:
+            instance = _with_count(instance, _pool(instance, pool.id), pool.count - gone)
+    left = sorted(names)
+    if left:
+        there = ", ".join(repr(pool.id) for pool in instance.machines[:10]) or "none"
+        raise _refused("$.machines", f"there is no machine {left[0]!r}; the pools are {there}")
+    return instance
+
+
+def pin(instance: MatchingInstance, choices: Mapping[str, int | str]) -> MatchingInstance:
+    """Return the instance with jobs held to one pool each (``"-"``: left out).
+
+    Raises
+    ------
+    InvalidInstance
+        If a job cannot run on its pool, or must not be left out.
+    """
+    return replace(
+        instance,
+        jobs=tuple(_held(job, choices[job.id]) if job.id in choices else job for job in instance.jobs),
+    )
+
+
+def _held(job: MatchingJob, wanted: int | str) -> MatchingJob:
+    if wanted == LEFT_OUT and not job.required and LEFT_OUT not in job.on:
+        return replace(job, on={})
+    if wanted not in job.on:
+        there = [*map(repr, job.on), *([] if job.required else [repr(LEFT_OUT)])]
+        shown = ", ".join(there[:10]) + (", ..." if len(there) > 10 else "")
+        raise _refused("$.jobs", f"job {job.id!r} cannot run on {wanted!r}; it can run on {shown or 'none'}")
+    return replace(job, on={str(wanted): job.on[str(wanted)]}, required=True)
+
+
+def _amount(instance: MatchingInstance, pool: MatchingMachine) -> int:
+    return pool.count if instance.objective == "makespan" or pool.capacity is None else pool.capacity
+
+
+def _meant(instance: MatchingInstance, name: str) -> tuple[MatchingMachine, bool]:
+    """Return the pool of a capacity's name and whether its number of machines is meant."""
+    for pool in instance.machines:
+        if pool.id == name:
+            return pool, instance.objective == "makespan" or pool.capacity is None
+    pool_name, _, what = name.rpartition(".")
+    return _pool(instance, pool_name), what == "count"
+
+
+def _pool(instance: MatchingInstance, name: str) -> MatchingMachine:
+    return next(pool for pool in instance.machines if pool.id == name)
+
+
+def _is_machine(name: str, pool: MatchingMachine) -> bool:
+    return re.fullmatch(re.escape(pool.id) + r"\[\d{1,10}\]", name) is not None
+
+
+def _with_count(instance: MatchingInstance, pool: MatchingMachine, count: int) -> MatchingInstance:
+    machines = tuple(
+        replace(machine, count=count) if machine is pool else machine
+        for machine in instance.machines
+        if machine is not pool or count
+    )
+    jobs = instance.jobs
+    if count < pool.count:
+        jobs = tuple(
+            replace(
+                job,
+                on={
+                    name: entry
+                    for name, entry in job.on.items()
+                    if name != pool.id or 0 < entry.gpus <= count
+                },
+            )
+            if pool.id in job.on
+            else job
+            for job in jobs
+        )
+    return replace(instance, machines=machines, jobs=jobs)
+
+
+def _refused(path: str, message: str) -> InvalidInstance:
+    return InvalidInstance(Problem(path, message))
