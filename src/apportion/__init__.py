@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from apportion.errors import NoPlan as NoPlan
     from apportion.explanation.explain import explain as explain
     from apportion.explanation.what_if import what_if as what_if
+    from apportion.instances import FreezingConfiguration as FreezingConfiguration
+    from apportion.instances import FreezingInstance as FreezingInstance
+    from apportion.instances import FreezingJob as FreezingJob
+    from apportion.instances import FreezingRow as FreezingRow
     from apportion.instances import GapFillingInstance as GapFillingInstance
     from apportion.instances import GapFillingJob as GapFillingJob
     from apportion.instances import KnapsackJob as KnapsackJob
     from apportion.instances import KnapsackOption as KnapsackOption
+    from apportion.instances import MatchingEntry as MatchingEntry
+    from apportion.instances import MatchingInstance as MatchingInstance
+    from apportion.instances import MatchingJob as MatchingJob
+    from apportion.instances import MatchingMachine as MatchingMachine
     from apportion.instances import MultipleChoiceKnapsackInstance as MultipleChoiceKnapsackInstance
     from apportion.instances import ScalingCurve as ScalingCurve
-    from apportion.instances.matching import MatchingInstance as MatchingInstance
     from apportion.models import LinearModelBuilder as LinearModelBuilder
     from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
     from apportion.models.assignment import Assignment as Assignment
@@ -44,6 +51,10 @@ _HOME = {
     "Assignment": "apportion.models.assignment",
     "Backend": "apportion.registry",
     "BackendUnavailable": "apportion.errors",
+    "FreezingConfiguration": "apportion.instances",
+    "FreezingInstance": "apportion.instances",
+    "FreezingJob": "apportion.instances",
+    "FreezingRow": "apportion.instances",
     "GapFillingInstance": "apportion.instances",
     "GapFillingJob": "apportion.instances",
     "Incumbent": "apportion.options",
@@ -52,7 +63,10 @@ _HOME = {
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
     "LinearModelBuilder": "apportion.models",
-    "MatchingInstance": "apportion.instances.matching",
+    "MatchingEntry": "apportion.instances",
+    "MatchingInstance": "apportion.instances",
+    "MatchingJob": "apportion.instances",
+    "MatchingMachine": "apportion.instances",
     "MultipleChoiceKnapsack": "apportion.models",
     "MultipleChoiceKnapsackInstance": "apportion.instances",
     "NoPlan": "apportion.errors",
