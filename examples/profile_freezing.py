@@ -1,24 +1,29 @@
 """Measure a PyTorch training step at several frozen depths: ``python examples/profile_freezing.py FOLDER``.
 
 Writes ``FOLDER/steps.csv`` and ``FOLDER/layers.csv`` for ``apportion fit``. The model is a small
-convolutional network; put your own into `network`. Runs on one GPU where there is one, else on the CPU.
-Needs PyTorch, which is no dependency of this package.
+convolutional network; put your own into `network`. Runs on one GPU where there is one, else on the CPU. Every
+time is the least of several, spread over the whole run, so that a busy machine disturbs few of them.
+Needs PyTorch, which is no dependency of this package: ``pip install 'apportion[torch]'``.
 """
 
 from __future__ import annotations
 
 import csv
-import statistics
 import sys
 import time
 from pathlib import Path
 
-import torch
-from torch import nn
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    raise SystemExit(
+        f"profile_freezing.py measures PyTorch, which is not here ({error}); pip install 'apportion[torch]'"
+    ) from None
 
 BATCHES = (8, 16, 32, 64)
 DEPTHS = 6
-WARM_UP, REPEATS = 2, 7
+WARM_UP, STEPS, ROUNDS = 1, 3, 5
 
 
 def network() -> nn.Sequential:
@@ -44,12 +49,12 @@ def freeze(model: nn.Module, depth: int) -> None:
 
 
 def step_seconds(model: nn.Module, batch: int, device: torch.device) -> float:
-    """Return the median time of one optimiser step."""
+    """Return the least time of a few optimiser steps."""
     optimizer = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=0.01)
     images = torch.randn(batch, 3, 32, 32, device=device)
     labels = torch.randint(0, 10, (batch,), device=device)
     measured = []
-    for _ in range(WARM_UP + REPEATS):
+    for _ in range(WARM_UP + STEPS):
         began = time.perf_counter()
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()
@@ -57,7 +62,7 @@ def step_seconds(model: nn.Module, batch: int, device: torch.device) -> float:
         if device.type == "cuda":
             torch.cuda.synchronize()
         measured.append(time.perf_counter() - began)
-    return statistics.median(measured[WARM_UP:])
+    return min(measured[WARM_UP:])
 
 
 def shares(model: nn.Module, device: torch.device) -> list[dict[str, float]]:
@@ -101,14 +106,16 @@ def main() -> None:
         layers = csv.DictWriter(file, list(table[0]))
         layers.writeheader()
         layers.writerows(table)
+    least = {(batch, depth): float("inf") for batch in BATCHES for depth in depths}
+    for _ in range(ROUNDS):
+        for batch, depth in least:
+            freeze(model, depth)
+            least[batch, depth] = min(least[batch, depth], step_seconds(model, batch, device))
     with (folder / "steps.csv").open("w", newline="") as file:
         steps = csv.writer(file)
         steps.writerow(["placement", "local_bsz", "step_time", "sync_time", "frozen_layer"])
-        for batch in BATCHES:
-            for depth in depths:
-                freeze(model, depth)
-                steps.writerow([1, batch, f"{step_seconds(model, batch, device):.6f}", 0.0, depth])
-    print(f"{len(BATCHES) * len(depths)} steps on {device} in {folder / 'steps.csv'}")
+        steps.writerows([1, batch, f"{least[batch, depth]:.6f}", 0.0, depth] for batch, depth in least)
+    print(f"{len(BATCHES) * len(depths)} kinds of step on {device} in {folder / 'steps.csv'}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_the_fit_on_the_page_has_these_errors(root: Path) -> None:
     assert shown is not None
     assert document["mape_train"] == pytest.approx(float(shown[1]), abs=0.1)
     assert document["mape_held_out"] == pytest.approx(float(shown[2]), abs=0.1)
-    assert document["work_share"] == "activation_frac_unfrozen"
+    assert document["work_share"] == "layers"
 
 
 @pytest.mark.slow
@@ -53,3 +53,11 @@ def test_the_profiler_writes_what_fit_reads(root: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, script, tmp_path], check=True, env=environment, timeout=300)
     told = call(main, "fit", tmp_path / "steps.csv", "--layers", tmp_path / "layers.csv", "--json")
     assert json.loads(told.out)["rows_train"] == 24
+
+
+def test_the_profiler_says_that_pytorch_is_missing(root: Path, tmp_path: Path) -> None:
+    script = root / "examples" / "profile_freezing.py"
+    source = f"import runpy, sys; sys.modules['torch'] = None; runpy.run_path({str(script)!r})"
+    told = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path)
+    assert told.returncode == 1
+    assert "pip install 'apportion[torch]'" in told.stderr and "Traceback" not in told.stderr

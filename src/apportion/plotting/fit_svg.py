@@ -14,7 +14,8 @@ __all__ = ["fit_svg"]
 
 _SIDE, _LEFT, _TOP, _RIGHT = 460.0, 80.0, 84.0, 190.0
 _MOST_POINTS = 2000
-_RADIUS = 3.0
+_FEW = 200
+"""Up to so many points are drawn larger and opaque; more shine through where they crowd."""
 
 
 def fit_svg(
@@ -56,12 +57,13 @@ def fit_svg(
     svg.text(_LEFT + _SIDE / 2, _TOP + _SIDE + 40, "measured, seconds per step", size=12, anchor="middle")
     svg.text(_LEFT, _TOP - 6, "predicted, seconds per step", size=12)
     drawn = np.unique(np.linspace(0, measured.size - 1, min(measured.size, _MOST_POINTS)).astype(int))
+    radius, opacity = (4.5, 0.9) if drawn.size <= _FEW else (3.0, 0.4)
     for fill, rows in ((color(0), drawn[~held_out[drawn]]), (color(6), drawn[held_out[drawn]])):
         for row in rows.tolist():
             x = _LEFT + place(float(measured[row]))
             y = _TOP + _SIDE - place(float(predicted[row]))
-            diamond = [(x - _RADIUS, y), (x, y - _RADIUS), (x + _RADIUS, y), (x, y + _RADIUS)]
-            svg.polygon(diamond, fill, 0.45)
+            diamond = [(x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)]
+            svg.polygon(diamond, fill, opacity)
     legend = [(color(0), f"fitted: {int((~held_out).sum())} rows")]
     if held_out.any():
         legend.append((color(6), f"held out: {int(held_out.sum())} rows"))
