@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib import import_module
 from pathlib import Path
 
@@ -20,10 +21,10 @@ def test_every_command_prints_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(root)
     shown = re.findall(r"```console\n\$ apportion (\S+) ([^\n]*)\n(.*?)```", page(root), re.DOTALL)
-    assert len(shown) == 3
+    assert len(shown) == 7
     for name, arguments, printed in shown:
         command = import_module(f"apportion.cli.{name.replace('-', '_')}").command
-        run(command, name, arguments.split())
+        run(command, name, shlex.split(arguments))
         assert capfd.readouterr().out == printed
 
 
