@@ -27,6 +27,8 @@ class PilotState(Enum):
     ENDING = "ending"
     """The scheduler is ending it; processes may be left."""
     ENDED = "ended"
+    LOST = "lost"
+    """Its node failed: the scheduler has given it up, processes may go on there until their lease ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,47 @@
+"""Which nodes are idle, since when, and which of them the scheduler does not give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["IdleNodes"]
+
+_AVOIDED_S = 30.0
+
+
+class IdleNodes:
+    """What is remembered of nodes between two looks at the scheduler.
+
+    Attributes
+    ----------
+    departed_after_s
+        For every node that left since this was last emptied, how long it had been idle.
+    """
+
+    def __init__(self) -> None:
+        self.departed_after_s: list[float] = []
+        self._since: dict[str, float] = {}
+        self._names: tuple[str, ...] = ()
+        self._avoided: dict[str, float] = {}
+        self._now_s = 0.0
+
+    def saw(self, ours: Iterable[str], idle: Iterable[str], now_s: float) -> None:
+        """Take in a look: nodes that are idle or held, and those that are idle."""
+        present = set(ours)
+        for node in [node for node in self._since if node not in present]:
+            self.departed_after_s.append(max(now_s - self._since.pop(node), 0.0))
+        for node in present:
+            self._since.setdefault(node, now_s)
+        self._names, self._now_s = tuple(idle), now_s
+
+    def avoid(self, node: str, now_s: float) -> None:
+        """Leave a node alone for a while: the scheduler did not give it."""
+        self._avoided[node] = now_s + _AVOIDED_S
+
+    def free(self, now_s: float) -> tuple[str, ...]:
+        """Return the idle nodes that may be taken."""
+        return tuple(node for node in self._names if self._avoided.get(node, now_s) <= now_s)
+
+    def since_s(self, node: str) -> float:
+        """Return when a node became idle, as far as it was seen."""
+        return self._since.get(node, self._now_s)

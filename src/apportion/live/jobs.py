@@ -1,0 +1,260 @@
+"""Malleable jobs as they are submitted, and the record the controller keeps of each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from apportion.errors import InvalidInstance, Problem
+
+__all__ = ["DISTRUST", "ENDED", "JOB_ID", "Job", "JobSpec", "JobState", "Point"]
+
+DISTRUST = 3
+"""After so many contradictions nothing is learnt from a job's reports any more."""
+
+JOB_ID = re.compile(r"\A[a-z0-9][a-z0-9-]{0,31}\Z")
+_VARIABLE = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
+_NODES_LIMIT = 100_000
+_BYTES_LIMIT = 128 * 1024
+
+
+class JobState(StrEnum):
+    """What a job is doing."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """Its ranks were told to stop, to be resized, restarted or cancelled."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a user submits.
+
+    Attributes
+    ----------
+    command
+        The trainer as an argument list; no shell ever sees it.
+    min_nodes, max_nodes
+        It runs on so many nodes, or not at all.
+    directory
+        Where it runs, the same path on every node.
+    checkpoint
+        Folder of its checkpoints, shared by all nodes.
+    samples
+        Total of samples to train on; ``None``: until the command ends by itself.
+    name
+        For people.
+    environment
+        Further environment variables of the trainer.
+    curve
+        Samples per second by node count, where the user knows them: `[[1, 100.0], [2, 190.0]]`.
+
+    Raises
+    ------
+    InvalidInstance
+        With every problem found and its JSON path.
+    """
+
+    command: tuple[str, ...]
+    min_nodes: int
+    max_nodes: int
+    directory: str
+    checkpoint: str
+    samples: int | None = None
+    name: str = ""
+    environment: dict[str, str] = {}
+    curve: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = [
+            *self._of_command(),
+            *self._of_counts(),
+            *self._of_paths(),
+            *self._of_environment(),
+            *self._of_curve(),
+        ]
+        if problems:
+            raise InvalidInstance(problems)
+
+    def _of_command(self) -> list[Problem]:
+        if not self.command or not self.command[0]:
+            return [Problem("$.command", "needs at least the program to run")]
+        problems = [
+            Problem(f"$.command[{index}]", "holds a NUL character")
+            for index, word in enumerate(self.command)
+            if "\0" in word
+        ]
+        if sum(map(len, self.command)) > _BYTES_LIMIT:
+            problems.append(Problem("$.command", f"is longer than {_BYTES_LIMIT} characters"))
+        return problems
+
+    def _of_counts(self) -> list[Problem]:
+        problems = []
+        if not 1 <= self.min_nodes <= _NODES_LIMIT:
+            problems.append(Problem("$.min_nodes", f"must be from 1 to {_NODES_LIMIT}, not {self.min_nodes}"))
+        if not self.min_nodes <= self.max_nodes <= _NODES_LIMIT:
+            told = f"must be from min_nodes to {_NODES_LIMIT}, not {self.max_nodes}"
+            problems.append(Problem("$.max_nodes", told))
+        if self.samples is not None and not 1 <= self.samples <= 2**53:
+            problems.append(Problem("$.samples", f"must be from 1 to 2**53, not {self.samples}"))
+        return problems
+
+    def _of_paths(self) -> list[Problem]:
+        problems = []
+        for key, path in (("directory", self.directory), ("checkpoint", self.checkpoint)):
+            if not path.startswith("/") or "\0" in path or len(path) > 4096:
+                problems.append(Problem(f"$.{key}", f"must be an absolute path, not {path[:80]!r}"))
+        if len(self.name) > 200 or not self.name.isprintable():
+            problems.append(Problem("$.name", "must be printable and of at most 200 characters"))
+        return problems
+
+    def _of_environment(self) -> list[Problem]:
+        problems = []
+        for key, value in self.environment.items():
+            if not _VARIABLE.match(key) or key.startswith("APPORTION_"):
+                told = "is no name for a variable" if not _VARIABLE.match(key) else "is set by apportion"
+                problems.append(Problem(f"$.environment[{key[:80]!r}]", told))
+            elif "\0" in value or len(value) > _BYTES_LIMIT:
+                problems.append(Problem(f"$.environment.{key}", "has a value that is too long or holds NUL"))
+        return problems
+
+    def _of_curve(self) -> list[Problem]:
+        counts = [count for count, _ in self.curve]
+        if counts != sorted(set(counts)) or any(not 1 <= count <= _NODES_LIMIT for count in counts):
+            return [Problem("$.curve", "needs node counts that rise from at least 1")]
+        if any(not 0 < rate < 1e15 for _, rate in self.curve):
+            return [Problem("$.curve", "needs rates above 0 and finite")]
+        return []
+
+
+class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A measured point of a job's scaling curve.
+
+    Attributes
+    ----------
+    rate
+        Samples per second.
+    seconds
+        Time over which it was measured.
+    """
+
+    rate: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class Job:
+    """The record of one job.
+
+    Attributes
+    ----------
+    number
+        Order of submission; what policies know it by.
+    id
+        What users know it by.
+    token
+        Secret of the running generation's reports.
+    rendezvous
+        ``HOST:PORT`` at which the running generation's ranks meet.
+    generation
+        How many times its ranks were started; a change of nodes starts the next one.
+    samples
+        Samples trained on, by the newest report; falls back to `durable` when ranks end without a
+        checkpoint.
+    durable
+        Samples in the newest checkpoint reported.
+    reporter
+        The rank whose reports are booked in this generation, the first that reported; ``None`` before.
+    claimed
+        Samples that the last generation said were in its checkpoint when it stopped; ``None`` if it did not.
+    heard_s
+        When samples last rose.
+    done_rank
+        The rank that reported the work complete in this generation.
+    curve
+        Measured points by node count.
+    error
+        Relative standard error of the fitted rate by node count, where it was measured or asked for.
+    up_s, down_s
+        Measured standstill when growing or shrinking; ``None``: not measured yet.
+    failures
+        Failures in a row without a newer checkpoint in between.
+    restarts
+        Generations ended so far, for whatever reason.
+    inconsistent
+        Reports that contradicted others and were not believed.
+    dropped
+        Reports thrown away because there were too many or they were not valid.
+    not_before_s
+        It is not started again before this time.
+    changed_s
+        When `state` was entered.
+    why
+        Why it was told to stop; empty unless it is stopping.
+    hung
+        Whether it is being stopped because it reported no progress.
+    cancel
+        Whether its user cancelled it.
+    message
+        The last thing worth telling about it.
+    """
+
+    number: int
+    id: str
+    spec: JobSpec
+    submitted_s: float
+    state: JobState = JobState.QUEUED
+    token: str = ""
+    rendezvous: str = ""
+    generation: int = 0
+    samples: int = 0
+    durable: int = 0
+    reporter: int | None = None
+    claimed: int | None = None
+    heard_s: float = 0.0
+    done_rank: int | None = None
+    curve: dict[int, Point] = field(default_factory=dict)
+    error: dict[int, float] = field(default_factory=dict)
+    up_s: float | None = None
+    down_s: float | None = None
+    failures: int = 0
+    restarts: int = 0
+    inconsistent: int = 0
+    dropped: int = 0
+    not_before_s: float = 0.0
+    changed_s: float = 0.0
+    started_s: float | None = None
+    ended_s: float | None = None
+    why: str = ""
+    hung: bool = False
+    cancel: bool = False
+    message: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether its reports are believed enough to learn its scaling from them."""
+        return self.inconsistent < DISTRUST
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will never run again."""
+        return self.state in ENDED
+
+    def enter(self, state: JobState, now_s: float, message: str | None = None) -> None:
+        """Change the state."""
+        self.state, self.changed_s = state, now_s
+        if state is not JobState.STOPPING:
+            self.why, self.hung = "", False
+        if message is not None:
+            self.message = message[:2000]
+        if self.ended:
+            self.ended_s = now_s
