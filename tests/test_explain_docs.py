@@ -21,7 +21,7 @@ def test_every_command_prints_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(root)
     shown = re.findall(r"```console\n\$ apportion (\S+) ([^\n]*)\n(.*?)```", page(root), re.DOTALL)
-    assert len(shown) == 7
+    assert len(shown) == 6
     for name, arguments, printed in shown:
         command = import_module(f"apportion.cli.{name.replace('-', '_')}").command
         run(command, name, shlex.split(arguments))

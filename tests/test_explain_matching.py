@@ -156,7 +156,7 @@ def test_why_a_job_is_not_on_its_quickest_machine() -> None:
     assert "a is its quickest: 4 s, here it takes 2 times as long" in text
     assert "behind that it would end at 12 s, 4 s after everything else" in text
     assert "an equally good plan has it there (by re-solving)" in text
-    assert "one machine more ends everything 4 s earlier (by re-solving)" in text
+    assert "one machine fewer ends everything 4 s later (by re-solving)" in text
     assert "no other pool can run it" in text
 
 
