@@ -11,7 +11,18 @@ from apportion.cli.output import emit, say
 
 __all__ = ["command"]
 
-_POLICIES = ("fifo", "srtf", "optimus", "tiresias", "afs", "titan", "sia", "icefrog")
+_POLICIES = (
+    "fifo",
+    "srtf",
+    "optimus",
+    "tiresias",
+    "gavel-max-min",
+    "gavel-makespan",
+    "afs",
+    "titan",
+    "sia",
+    "icefrog",
+)
 
 
 @click.command("simulate")

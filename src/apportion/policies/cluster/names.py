@@ -9,6 +9,7 @@ from types import MappingProxyType
 from apportion.errors import InvalidOption
 from apportion.policies.cluster.afs import afs
 from apportion.policies.cluster.fifo import fifo, srtf
+from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.optimus import optimus
 from apportion.policies.cluster.sia import Sia
@@ -44,6 +45,8 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "srtf": NamedPolicy(lambda _: srtf),
         "optimus": NamedPolicy(lambda _: optimus),
         "tiresias": NamedPolicy(lambda _: Tiresias()),
+        "gavel-max-min": NamedPolicy(lambda _: Gavel("max_min")),
+        "gavel-makespan": NamedPolicy(lambda _: Gavel("makespan")),
         "afs": NamedPolicy(lambda _: afs, adaptive=True),
         "titan": NamedPolicy(lambda _: Titan(), adaptive=True),
         "sia": NamedPolicy(lambda _: Sia(), adaptive=True),

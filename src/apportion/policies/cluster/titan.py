@@ -26,20 +26,23 @@ class Titan:
     Attributes
     ----------
     power
-        Positive.
+        Not 0; with a negative one the sum is minimised, and nobody waits who could run. Which one the paper's
+        results have is not known.
     """
 
-    power: float = 1.0
+    power: float = -1.0
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
         menu = _counts(view.nodes)
         rates = believed_rates(view, menu, range(view.num_jobs))
         remaining = np.array([belief.remaining_progress for belief in view.beliefs])
-        fair = remaining / self._fair_rates(view)
+        # a job that ends within the round would otherwise be worth less than nothing
+        fair = np.maximum(remaining / self._fair_rates(view), view.round_s)
         with np.errstate(divide="ignore"):
             seconds = np.maximum(remaining[:, None] / rates, view.round_s)
-        values = (fair[:, None] / seconds) ** self.power - _NOTHING**self.power
+        worth = (fair[:, None] / seconds) ** self.power - _NOTHING**self.power
+        values = worth if self.power > 0 else -worth
         self._keep_shortest(view, seconds, values)
         chosen = choose(view.nodes, menu, values, preferred=current_configuration(view, menu))
         gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
