@@ -52,6 +52,13 @@ def test_the_model_file_and_the_drawing_are_written(measurements: Path, tmp_path
     assert ElementTree.fromstring(drawing.read_text()).tag.endswith("svg")
 
 
+def test_the_drawing_is_a_page_or_refused_by_its_name(measurements: Path, tmp_path: Path) -> None:
+    assert call(main, "fit", measurements, "--plot", tmp_path / "fit.html").code == 0
+    assert (tmp_path / "fit.html").read_text().startswith("<!doctype html>")
+    told = call(main, "fit", measurements, "--plot", tmp_path / "fit.png")
+    assert told.code == 2 and "FILE.svg or FILE.html" in told.err
+
+
 def test_layer_shares_come_from_their_file(measurements: Path, tmp_path: Path) -> None:
     layers = tmp_path / "layers.csv"
     rows = [f"{k},{1 - k / 10},{1.5 - k},{1 - k / 20}" for k in range(10)]

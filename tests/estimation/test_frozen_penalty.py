@@ -68,7 +68,7 @@ def test_no_gradient_teaches_nothing_wherever_it_is_frozen() -> None:
         frozen_penalty([float("nan")], [1.0])
 
 
-# per cent of progress retained at f = .1 ... .9, CIFAR-10 with batch 128: share and psi, computed from the same
+# per cent of progress retained at f = .1 ... .9, CIFAR-10 with batch 128: share and psi, computed from these
 # statistics by another road and written down before this package
 TABLE = {
     ("ResNet18", 0.25): ("89 83 76 68 60 44 33 21 10", "84 76 69 61 53 42 33 32 29"),

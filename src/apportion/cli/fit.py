@@ -28,7 +28,7 @@ __all__ = ["command"]
     help="How synchronisation grows with the GPUs: ring all-reduce, or Pollux's straight line.",
 )
 @click.option("-o", "--out", metavar="FILE", help="Write the fitted model here, as JSON.")
-@click.option("--plot", metavar="FILE.svg", help="Draw predicted against measured times.")
+@click.option("--plot", metavar="FILE.svg|.html", help="Draw predicted against measured times.")
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 def command(
     measurements: str,
@@ -43,9 +43,12 @@ def command(
     from apportion.cli.output import emit
     from apportion.estimation.fitting import fit
     from apportion.estimation.measured_steps import read_layers, read_steps
+    from apportion.plotting import check_name
 
     check_target(out)
     check_target(plot)
+    if plot is not None:
+        check_name(plot)
     measured = read_steps(_text_of(measurements))
     fitted = fit(measured, None if layers is None else read_layers(_text_of(layers)), hold_out, law)
     told = fitted.as_json()
@@ -81,6 +84,7 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
     from apportion.estimation.fitting import held_out_rows
     from apportion.files import write_whole
     from apportion.plotting.fit_svg import fit_svg
+    from apportion.plotting.page import page
 
     rows = np.ones(measured.seconds.size, dtype=np.bool_)
     held = ~rows if hold_out is None else held_out_rows(measured, hold_out)
@@ -89,7 +93,10 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
     except InvalidOption as error:
         raise InvalidOption(f"cannot draw: {error}") from None
     told = _errors(fitted)
-    write_whole(path, fit_svg(fitted.steps.seconds, predicted, held, told).encode())
+    drawn = fit_svg(fitted.steps.seconds, predicted, held, told)
+    if not path.lower().endswith(".svg"):
+        drawn = page(drawn, "Goodness of fit")
+    write_whole(path, drawn.encode())
 
 
 def _errors(fitted: FittedModel) -> str:
