@@ -20,6 +20,7 @@ _POLICIES = (
     "gavel-makespan",
     "afs",
     "titan",
+    "pollux",
     "sia",
     "icefrog",
 )

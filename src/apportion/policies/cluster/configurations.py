@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.view import ClusterView, Nodes
 
-__all__ = ["Configurations", "believed_rates", "configurations", "current_configuration"]
+__all__ = ["Configurations", "believed_rates", "configurations", "count_menu", "current_configuration"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +52,15 @@ def configurations(nodes: Nodes) -> Configurations:
         types += [gpu_type] * len(found)
     gpus = np.array([sum(placement) for placement in placements], dtype=np.int64)
     return Configurations(np.array(types, dtype=np.int64), gpus, tuple(placements))
+
+
+def count_menu(nodes: Nodes) -> Configurations:
+    """Return 1, 2, 3, ... GPUs of a node and whole nodes, of the first type only."""
+    size = int(nodes.gpus.max())
+    own = nodes.of_type(0)
+    gpus = [*range(1, size), *(size * count for count in range(1, own.size + 1))]
+    placements = tuple(filled(count, size) for count in gpus)
+    return Configurations(np.zeros(len(gpus), dtype=np.int64), np.array(gpus, dtype=np.int64), placements)
 
 
 def believed_rates(view: ClusterView, menu: Configurations, positions: Sequence[int]) -> NDArray[np.float64]:

@@ -93,7 +93,8 @@ class Gavel:
         """Return float64 [jobs, types]: the fractions."""
         speeds = _speeds(view)
         scale = view.requested_gpus.astype(np.float64)
-        gpus = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
+        counted = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
+        gpus = counted.astype(np.float64)
         if self._objective == "makespan":
             norm = np.array([belief.remaining_progress for belief in view.beliefs])
         else:
@@ -141,5 +142,5 @@ def _program(
     outcome = highs.solve(program.build(), _OPTIONS)
     if outcome.point is None:
         raise ApportionError(f"Gavel's program has no solution: {outcome.termination}")
-    fractions = outcome.point[: speeds.size].reshape(speeds.shape)
+    fractions = np.asarray(outcome.point, dtype=np.float64)[: speeds.size].reshape(speeds.shape)
     return fractions, float((fractions * speeds / norm[:, None]).sum(axis=1).min())

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.cluster.configurations import Configurations, believed_rates, current_configuration
+from apportion.policies.cluster.configurations import (
+    believed_rates,
+    count_menu,
+    current_configuration,
+)
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterPlan, ClusterView, Nodes
+from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["Titan"]
@@ -34,7 +38,7 @@ class Titan:
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
-        menu = _counts(view.nodes)
+        menu = count_menu(view.nodes)
         rates = believed_rates(view, menu, range(view.num_jobs))
         remaining = np.array([belief.remaining_progress for belief in view.beliefs])
         # a job that ends within the round would otherwise be worth less than nothing
@@ -64,12 +68,3 @@ class Titan:
         if view.num_jobs > view.nodes.total_gpus:
             best = np.nanmin(np.where(np.isnan(seconds), np.inf, seconds), axis=1)
             values[np.argsort(best, kind="stable")[view.nodes.total_gpus :]] = np.nan
-
-
-def _counts(nodes: Nodes) -> Configurations:
-    """Return 1, 2, 3, ... GPUs of a node and whole nodes of the first type."""
-    size = int(nodes.gpus.max())
-    own = nodes.of_type(0)
-    gpus = [*range(1, size), *(size * count for count in range(1, own.size + 1))]
-    placements = tuple(filled(count, size) for count in gpus)
-    return Configurations(np.zeros(len(gpus), dtype=np.int64), np.array(gpus, dtype=np.int64), placements)
