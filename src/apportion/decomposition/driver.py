@@ -1,0 +1,354 @@
+"""Solve a knapsack that is larger than one machine: the driver moves the price, the workers answer for shards.
+
+1.  A sample of the jobs gives a price, and a box around it that sampling error leaves likely. Larger samples
+    (each `growth` times the last) narrow the box, up to a pass over all jobs.
+2.  In that pass most jobs are settled: their best option is the same everywhere in the box. The few open
+    ones come back, and the driver finds the exact price among them, without another pass.
+3.  The open jobs share exactly what the settled ones leave, by the solver for knapsacks of ordinary size.
+4.  A last pass writes the plan, checks it against the menus and proves the bound in closed form.
+
+Where the price lies outside the box, or too many jobs are open to be returned, the pass is repeated from
+the best point known: it is a trust region, in which the dual function is not approximated but exact.
+Every task is a function of its shard and its question alone, so one that is lost is asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.decomposition.answering import Question, answer
+from apportion.decomposition.core import Candidate, candidate
+from apportion.decomposition.finishing import Finished, finish_shard
+from apportion.decomposition.level import Level
+from apportion.decomposition.manifest import write_manifest
+from apportion.decomposition.result import Pass, ShardedSolution, outward_bound, summed_value
+from apportion.decomposition.sharding import ShardedKnapsack
+from apportion.errors import ApportionError, InvalidInstance, InvalidOption, Problem
+from apportion.executors import in_order
+from apportion.judge import relative_gap
+from apportion.outcome import Termination
+
+__all__ = ["solve_sharded"]
+
+_SPREAD = 1e-6
+"""How far single jobs' prices are spread, relative to the price."""
+
+
+def solve_sharded(
+    problem: ShardedKnapsack,
+    executor: Executor | None = None,
+    *,
+    gap: float = 1e-6,
+    folder: str | None = None,
+    sample: int | None = None,
+    growth: int | None = None,
+    keep: int = 1 << 18,
+    passes: int = 12,
+    seed: int = 0,
+    on_pass: Callable[[Pass], None] | None = None,
+) -> ShardedSolution:
+    """Decide every job of a sharded knapsack, and prove how good that is.
+
+    Parameters
+    ----------
+    problem
+        The shards and the capacities.
+    executor
+        Where the shards are answered for (see `apportion.executors.open_executor`); ``None``: here.
+    gap
+        Relative gap wanted between the plan and the proven bound.
+    folder
+        Where the workers write the plan, one ``.npy`` of positions per shard, and the driver
+        ``plan.json`` when all are there; ``None`` keeps the plan in memory.
+    sample
+        Jobs of the first sample; 65,536 for one capacity, 8,192 for several by default.
+    growth
+        How many times larger every further sample is, at least 2; 32 or 16 by default.
+    keep
+        Open jobs that may come back to the driver, at least 1.
+    passes
+        Passes over all jobs, the last one aside, at least 1.
+    seed
+        Of the solver of the open jobs.
+    on_pass
+        Called with every `Pass`.
+
+    Returns
+    -------
+    ShardedSolution
+        A plan is in it only if it passed the check.
+
+    Raises
+    ------
+    InvalidInstance
+        If a shard's source does not return menus, or a required job has no option.
+    InvalidOption
+        If an argument is out of its range.
+    ApportionError
+        If a shard's menus change between two passes.
+    """
+    several = len(problem.capacities) > 1  # several prices take longer to find, so in smaller steps
+    sample = sample if sample is not None else 1 << 13 if several else 1 << 16
+    growth = growth if growth is not None else 16 if several else 32
+    if min(sample, keep, passes) < 1 or growth < 2 or not gap >= 0.0:
+        raise InvalidOption("need sample, keep and passes of at least 1, growth of at least 2, gap >= 0")
+    return _Drive(problem, executor, gap, folder, keep, seed, on_pass).run(sample, growth, passes)
+
+
+class _Drive:
+    """The state of one call."""
+
+    def __init__(
+        self,
+        problem: ShardedKnapsack,
+        executor: Executor | None,
+        gap: float,
+        folder: str | None,
+        keep: int,
+        seed: int,
+        on_pass: Callable[[Pass], None] | None,
+    ) -> None:
+        self._problem, self._executor, self._gap, self._folder = problem, executor, gap, folder
+        self._sign = 1.0 if problem.maximizes else -1.0
+        self._keep = max(1, keep // max(len(problem.shards), 1))
+        self._seed, self._on_pass = seed, on_pass
+        self._began = time.perf_counter()
+        self._passes: list[Pass] = []
+        self._seconds = {"price": 0.0, "plan": 0.0, "finish": 0.0}
+        nothing = np.zeros(len(problem.capacities))
+        self._price, self._low, self._high, self._reference = nothing, nothing, nothing, nothing
+        self._best: Candidate | None = None
+
+    def run(self, sample: int, growth: int, passes: int) -> ShardedSolution:
+        self._first_sample(sample)
+        jobs = sample * growth
+        while jobs * growth <= self._problem.num_jobs * 4:
+            self._sampled(jobs)
+            jobs *= growth
+        for _ in range(passes):
+            question, level = self._whole()
+            if any(least > c for least, c in zip(level.least_use, self._problem.capacities, strict=True)):
+                return self._without_plan(Termination.INFEASIBLE)
+            inside = self._move(level, question)
+            better = self._offer(level, question)
+            if self._best is not None and level.complete and inside:
+                one = len(self._problem.capacities) == 1  # price and plan are the best there are
+                if one or self._close(level) or not better:
+                    break
+        if self._best is None:
+            level = self._lifted(level)
+            if self._best is None:
+                return self._without_plan(self._why_nothing(level))
+        return self._finished()
+
+    def _question(self, boxed: bool, every: int = 1, run: int | None = None) -> Question:
+        return Question(
+            self._price,
+            self._low,
+            self._high,
+            self._reference,
+            boxed,
+            self._keep,
+            every,
+            run,
+            self._sign,
+        )
+
+    def _ask(self, question: Question) -> Level:
+        began = time.perf_counter()
+        problem = self._problem
+        asked = ((shard, question) for shard in problem.shards)
+        answers = [_required(row) for row in in_order(self._executor, answer, asked)]
+        level = Level(answers, problem.capacities, problem.num_jobs, self._sign)
+        took = time.perf_counter() - began
+        self._seconds["price"] += took
+        opened = sum(int(a.kept.number.size) * a.stride for a in answers)
+        told = Pass(level.jobs, opened, int(level.open.number.size), tuple(question.price.tolist()), took)
+        self._passes.append(told)
+        if self._on_pass is not None:
+            self._on_pass(told)
+        return level
+
+    def _first_sample(self, sample: int) -> None:
+        problem = self._problem
+        ranges = sum(-(-shard.num_jobs // shard.step) for shard in problem.shards)
+        every = max(1, ranges // 64)
+        run = max(1, sample * every // max(ranges, 1))
+        level = self._ask(self._question(False, every, run))
+        began = time.perf_counter()
+        price = level.best_price(self._reference, None)
+        if price is None:  # too little room for the sample: begin where nothing is worth its price
+            price = _dearest(level)
+        spread = max(level.score - level.least_value, 0.0) / max(float(sum(problem.capacities)), 1.0)
+        share = max(problem.num_jobs / max(level.jobs, 1), 1.0)
+        self._reference = _SPREAD * np.maximum(price, 1e-3 * spread * share / price.size)
+        again = level.best_price(self._reference, price)
+        self._price = price if again is None else again
+        self._low, self._high = level.box(self._price, self._reference, problem.num_jobs)
+        self._seconds["price"] += time.perf_counter() - began
+
+    def _sampled(self, jobs: int) -> None:
+        every = self._problem.num_jobs // jobs
+        if every < 2:
+            return
+        question = self._question(True, every)
+        level = self._ask(question)
+        if level.jobs:
+            self._move(level, question)
+
+    def _whole(self) -> tuple[Question, Level]:
+        question = self._question(True)
+        return question, self._ask(question)
+
+    def _move(self, level: Level, question: Question) -> bool:
+        """Move price and box to where the open jobs say; return whether that is inside the box asked about."""
+        began = time.perf_counter()
+        found = level.best_price(self._reference, question.price)
+        low, high = question.low, question.high
+        if found is None:  # the settled jobs leave too little: every price must rise
+            found = high + (high - low) + self._reference
+        outside = (found > high) | ((found < low) & (low > 0.0))
+        if outside.any():
+            # Nothing is known beyond the box: go to its side, and look further in that direction.
+            self._price = np.clip(found, low, high)
+            reach = 8.0 * np.maximum(high - low, self._reference)
+            self._low = np.maximum(self._price - np.where(found < low, reach, (high - low) / 2), 0.0)
+            self._high = self._price + np.where(found > high, reach, (high - low) / 2)
+        else:
+            self._price = found
+            self._low, self._high = level.box(found, self._reference, self._problem.num_jobs)
+        self._seconds["price"] += time.perf_counter() - began
+        return not bool(outside.any())
+
+    def _offer(self, level: Level, question: Question) -> bool:
+        """Keep the plan that the answers allow if it is the best so far; return whether it is."""
+        began = time.perf_counter()
+        made = candidate(level, question, self._price, self._problem.capacities, self._gap, self._seed)
+        better = made is not None and (self._best is None or made.value > self._best.value)
+        if better:
+            self._best = made
+        self._seconds["plan"] += time.perf_counter() - began
+        return better
+
+    def _close(self, level: Level) -> bool:
+        assert self._best is not None
+        bound = level.bound(self._price, self._problem.capacities)
+        return relative_gap(self._best.value, bound) <= self._gap
+
+    def _lifted(self, level: Level) -> Level:
+        """Raise all prices until the plan of some pass fits, as long as a plan is not ruled out."""
+        width = np.maximum(self._high - self._low, self._reference)
+        for _ in range(40):
+            if self._why_nothing(level) is Termination.INFEASIBLE:
+                break
+            self._low = self._price
+            self._price = self._price + width
+            self._high = self._price + width
+            question, level = self._whole()
+            self._offer(level, question)
+            if self._best is not None:
+                break
+            width = 4.0 * width
+        return level
+
+    def _why_nothing(self, level: Level) -> Termination:
+        """Infeasible if the bound is below what any choice is worth, beyond all rounding."""
+        price = np.array(self._passes[-1].price)
+        bound = float(price @ np.array(self._problem.capacities, dtype=np.float64)) + level.score
+        slack = 1e-9 * (abs(bound) + abs(level.least_value) + float(self._reference.sum()) * level.jobs)
+        return Termination.INFEASIBLE if bound < level.least_value - slack else Termination.NODE_LIMIT
+
+    def _finished(self) -> ShardedSolution:
+        began = time.perf_counter()
+        problem, best = self._problem, self._best
+        assert best is not None
+        tried = (self._price, best.question.price)
+        asked = (
+            (shard, best.question, numbers, positions, tried, self._folder)
+            for shard, numbers, positions in zip(problem.shards, best.numbers, best.positions, strict=True)
+        )
+        parts = [_required(row) for row in in_order(self._executor, finish_shard, asked)]
+        _demand_sound(problem, parts, best.used)
+        objective = summed_value(parts)
+        bounds = [
+            outward_bound(problem, prices, [part.bounds[index] for part in parts])
+            for index, prices in enumerate(tried)
+        ]
+        tightest = int(np.argmin(self._sign * np.array(bounds)))
+        bound, multipliers = bounds[tightest], tried[tightest]
+        reached = relative_gap(objective, bound)
+        termination = Termination.GAP_REACHED if reached <= self._gap else Termination.NODE_LIMIT
+        self._seconds["finish"] = time.perf_counter() - began
+        solution = self._solution(
+            Termination.OPTIMAL if reached <= 1e-9 else termination, objective, bound, multipliers, parts
+        )
+        if self._folder is not None:
+            write_manifest(solution, self._folder)
+        return solution
+
+    def _without_plan(self, termination: Termination) -> ShardedSolution:
+        return self._solution(termination, None, None, self._price, [])
+
+    def _solution(
+        self,
+        termination: Termination,
+        objective: float | None,
+        bound: float | None,
+        multipliers: NDArray[np.float64],
+        parts: list[Finished],
+    ) -> ShardedSolution:
+        names = self._problem.capacity_names
+        used = [sum(part.used[k] for part in parts) for k in range(len(names))]
+        return ShardedSolution(
+            self._problem,
+            termination,
+            objective,
+            bound,
+            dict(zip(names, multipliers.tolist(), strict=True)),
+            dict(zip(names, used, strict=True)) if parts else {},
+            tuple(parts),
+            self._folder if parts else None,
+            tuple(self._passes),
+            {**self._seconds, "total": time.perf_counter() - self._began},
+        )
+
+
+def _required(row: Any) -> Any:
+    if isinstance(row.error, ValueError) and not isinstance(row.error, ApportionError):
+        raise InvalidInstance(Problem(f"$.shards[{row.index}]", str(row.error))) from row.error
+    return row.require()
+
+
+def _dearest(level: Level) -> NDArray[np.float64]:
+    """Return prices at which what separates a menu's values buys one unit."""
+    found = level.open
+    size = level.room.size
+    if not found.number.size:
+        return np.zeros(size)
+    starts = np.cumsum(found.counts) - found.counts
+    span = np.maximum.reduceat(found.value, starts) - np.minimum.reduceat(found.value, starts)
+    return np.full(size, float(span.max()))
+
+
+def _demand_sound(problem: ShardedKnapsack, parts: list[Finished], expected: tuple[int, ...]) -> None:
+    """Refuse a plan that breaks a rule, or that differs from what the passes before made of it."""
+    broken = [told for part in parts for told in part.violations]
+    used = tuple(sum(part.used[k] for part in parts) for k in range(len(expected)))
+    if used != expected:
+        broken.append(f"the plan uses {used}, the passes before said {expected}")
+    broken += [
+        f"uses {u} of {c} of {name}"
+        for u, c, name in zip(used, problem.capacities, problem.capacity_names, strict=True)
+        if u > c
+    ]
+    if broken:
+        told = "; ".join(broken[:3])
+        raise ApportionError(
+            f"the plan did not pass its check: {told} (do the menus change between two readings?)"
+        )
