@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from apportion.errors import InvalidInstance as InvalidInstance
     from apportion.errors import InvalidOption as InvalidOption
     from apportion.errors import NoPlan as NoPlan
+    from apportion.estimation.model_signature import ModelSignature as ModelSignature
+    from apportion.estimation.reference_speeds import ReferenceSpeeds as ReferenceSpeeds
     from apportion.explanation.explain import explain as explain
     from apportion.explanation.what_if import what_if as what_if
+    from apportion.formulations.matching.model_similarity import TrainingJob as TrainingJob
+    from apportion.formulations.matching.model_similarity import model_similarity as model_similarity
     from apportion.instances import FreezingConfiguration as FreezingConfiguration
     from apportion.instances import FreezingInstance as FreezingInstance
     from apportion.instances import FreezingJob as FreezingJob
@@ -67,15 +71,19 @@ _HOME = {
     "MatchingInstance": "apportion.instances",
     "MatchingJob": "apportion.instances",
     "MatchingMachine": "apportion.instances",
+    "ModelSignature": "apportion.estimation.model_signature",
     "MultipleChoiceKnapsack": "apportion.models",
     "MultipleChoiceKnapsackInstance": "apportion.instances",
     "NoPlan": "apportion.errors",
+    "ReferenceSpeeds": "apportion.estimation.reference_speeds",
     "Report": "apportion.report",
     "ScalingCurve": "apportion.instances",
     "Solution": "apportion.solution",
     "Termination": "apportion.outcome",
+    "TrainingJob": "apportion.formulations.matching.model_similarity",
     "check": "apportion.api",
     "explain": "apportion.explanation.explain",
+    "model_similarity": "apportion.formulations.matching.model_similarity",
     "read": "apportion.reading",
     "solve": "apportion.api",
     "solve_many": "apportion.batch",
