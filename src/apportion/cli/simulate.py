@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apportion.cli.output import emit, say
+from apportion.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from apportion.policies.cluster.names import NamedPolicy
 
 __all__ = ["command"]
 
@@ -29,9 +33,9 @@ _POLICIES = (
 @click.command("simulate")
 @click.option(
     "--profiles",
-    required=True,
     metavar="DIR",
-    help="Measured applications, a sub-folder each: placements.csv, scalability.csv, validation-BATCH.csv.",
+    help="Measured applications, a sub-folder each: placements.csv, scalability.csv, validation-BATCH.csv. "
+    "Without it the workload is a log of durations: timestamp, duration, num_gpus (.csv or .csv.gz).",
 )
 @click.option(
     "--workload",
@@ -81,42 +85,58 @@ def command(**given: Any) -> None:
 
     import msgspec
 
-    from apportion.estimation.training import HOMOGENEOUS, read_applications
     from apportion.policies.cluster.names import cluster_policy
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
     from apportion.simulation.cluster.run import run_cluster
-    from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
-    from apportion.simulation.cluster.workload import read_workload
 
-    profiles = read_applications(given["profiles"])
-    jobs = read_workload(given["workload"], profiles)
-    if given["machines"]:
-        nodes = parse_nodes(given["machines"])
-    else:
-        nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
-    scenario = Scenario.of(jobs, profiles, nodes)
     named = cluster_policy(given["policy_name"])
-    believed = given["theta"] if given["believed_theta"] is None else given["believed_theta"]
+    nodes, nature, submitted_s, gpus, beliefs = _inputs(given, named)
     begun = time.perf_counter()
     run = run_cluster(
         named.make(given["seed"]),
         nodes,
-        scenario.nature(named.adaptive, named.freezes, given["theta"]),
-        scenario.submitted_s,
-        scenario.requested_gpus,
-        scenario.oracle(named.adaptive, named.freezes, believed),
+        nature,
+        submitted_s,
+        gpus,
+        beliefs,
         round_s=given["round_s"],
         restart_s=given["restart_s"],
         interference=given["interference"],
     )
     summary = summarise_cluster(run, given["policy_name"], time.perf_counter() - begun)
     if given["as_json"]:
-        told = msgspec.to_builtins(summary)
         versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
         versions["python"] = platform.python_version()
+        told = msgspec.to_builtins(summary)
         emit(msgspec.json.encode({**told, "seed": given["seed"], "versions": versions}))
         return
     say("\n".join(f"{name:22} {_shown(value)}" for name, value in msgspec.to_builtins(summary).items()))
+
+
+def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
+    """Return machines, truth, submissions, requested GPUs and beliefs."""
+    from apportion.estimation.training import HOMOGENEOUS, read_applications
+    from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
+
+    if given["machines"]:
+        nodes = parse_nodes(given["machines"])
+    else:
+        nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
+    if given["profiles"] is None:
+        from apportion.simulation.cluster.durations import FixedDurations, read_durations, unknown_progress
+
+        log = read_durations(given["workload"])
+        if int(log.gpus.max()) > nodes.total_gpus:
+            raise InvalidOption(f"a job asks for {log.gpus.max()} GPUs, the cluster has {nodes.total_gpus}")
+        return nodes, FixedDurations(log), log.submitted_s, log.gpus, unknown_progress
+    from apportion.simulation.cluster.workload import read_workload
+
+    profiles = read_applications(given["profiles"])
+    scenario = Scenario.of(read_workload(given["workload"], profiles), profiles, nodes)
+    believed = given["theta"] if given["believed_theta"] is None else given["believed_theta"]
+    nature = scenario.nature(named.adaptive, named.freezes, given["theta"])
+    beliefs = scenario.oracle(named.adaptive, named.freezes, believed)
+    return nodes, nature, scenario.submitted_s, scenario.requested_gpus, beliefs
 
 
 def _shown(value: Any) -> str:
