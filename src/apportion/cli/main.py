@@ -20,17 +20,22 @@ _COMMANDS = MappingProxyType(
         name: f"apportion.cli.{name.replace('-', '_')}"
         for name in (
             "backends",
+            "cancel",
             "check",
             "convert",
+            "drain",
             "explain",
             "export",
             "fit",
+            "harvest",
             "predict",
+            "queue",
             "replay",
             "report",
             "schema",
             "simulate",
             "snapshot",
+            "submit",
             "validate",
             "what-if",
         )

@@ -2,8 +2,8 @@
 
 Everything that is to be done is on disk before it is done (`apportion.live.store`), and follows from what is
 on disk and what is seen: a step that was cut off leaves nothing that the next one, of whatever process, does
-not find. Nothing but the scheduler's answer says that a pilot is gone, and nothing but its agent's word or the
-pilot's end says that a rank is.
+not find. Nothing but the scheduler's answer says that a pilot is gone, and nothing but its agent's word or
+the pilot's end says that a rank is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What users ask of a controller: files in a private folder, each renamed into place whole.
 
 A controller is the only writer of its state; ``submit``, ``cancel`` and ``drain`` leave a request that it
-takes up at its next step, or when it is started. A request is removed only after what it asks is on record, and
-taking it up twice is harmless: a job's id is chosen by whoever submits it.
+takes up at its next step, or when it is started. A request is removed only after what it asks is on record,
+and taking it up twice is harmless: a job's id is chosen by whoever submits it.
 """
 
 from __future__ import annotations

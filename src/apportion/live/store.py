@@ -23,7 +23,7 @@ from apportion.live.errors import InUse, StateUnwritable
 from apportion.live.jobs import Job
 from apportion.live.state import Pilot, Rank, State
 
-__all__ = ["Lock", "Store", "private_folder", "read_state"]
+__all__ = ["Lock", "Store", "default_folder", "in_use", "private_folder", "read_state"]
 
 SCHEMA = 1
 _KEPT_PILOTS_S = 3600.0
@@ -39,6 +39,26 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     next_pilot: int
     port: int | None
     draining: bool
+
+
+def default_folder() -> Path:
+    """Return the state folder used where none is named: ``APPORTION_STATE``, else under the user's own."""
+    named = os.environ.get("APPORTION_STATE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "apportion" / "live"
+
+
+def in_use(folder: Path) -> bool:
+    """Return whether a controller works on a state folder now."""
+    if not (folder / "lock").is_file():
+        return False
+    try:
+        Lock(folder).close()
+    except InUse:
+        return True
+    return False
 
 
 def private_folder(path: str | os.PathLike[str]) -> Path:

@@ -1,0 +1,134 @@
+"""``apportion harvest``: run malleable jobs on the idle nodes of a Slurm cluster."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apportion.cli.output import OutputClosed, say
+
+if TYPE_CHECKING:
+    from apportion.live.controller import Controller, Stepped
+    from apportion.live.harvest import Settings
+
+__all__ = ["command"]
+
+_POLICIES = ("malletrain", "freetrain", "adaptive", "equal-share", "greedy", "static")
+
+
+@click.command("harvest")
+@click.option("--partition", required=True, help="Slurm's preemptible partition for pilots.")
+@click.option(
+    "--state", "folder", metavar="DIR", help="State folder, on a local disk; default: the user's own."
+)
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST[:PORT]",
+    help="Where agents report: an address of this machine that the nodes reach, and no other.",
+)
+@click.option("--policy", type=click.Choice(_POLICIES), default="malletrain", show_default=True)
+@click.option("--horizon", "horizon_s", type=float, default=120.0, show_default=True, help="T_fwd, seconds.")
+@click.option("--interval", "interval_s", type=float, default=2.0, show_default=True, help="Between looks.")
+@click.option("--max-nodes", type=int, help="Most nodes held at a time.")
+@click.option("--trainers", type=int, default=10, show_default=True, help="Most jobs at a time.")
+@click.option("--grace", "grace_s", type=float, default=30.0, show_default=True, help="To save a checkpoint.")
+@click.option("--hang", "hang_s", type=float, default=600.0, show_default=True, help="No progress; 0: never.")
+@click.option("--lease", "lease_s", type=float, default=120.0, show_default=True, help="Agents left alone.")
+@click.option("--linger", "linger_s", type=float, default=10.0, show_default=True, help="Of unused nodes.")
+@click.option("--warm-up", "warm_up_s", type=float, default=5.0, show_default=True, help="Not measured.")
+@click.option("--measure", "measure_s", type=float, default=20.0, show_default=True, help="Of one rate.")
+@click.option("--python", default=sys.executable, help="The interpreter on the nodes; default: this one.")
+@click.option("--sbatch", "options", multiple=True, metavar="--NAME=VALUE", help="For pilots; repeatable.")
+@click.option(
+    "--slurm-output", "output", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True
+)
+@click.option("--dry-run", is_flag=True, help="Decide and explain once; take, start and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="JSON Lines even on a terminal.")
+def command(dry_run: bool, as_json: bool, **given: Any) -> int:
+    """Hold idle nodes by pilot jobs and run the queue on them, until drained; ctrl-C drains.
+
+    A live view on a terminal, JSON Lines otherwise. Exit code 1 if another controller uses the state folder,
+    7 where Slurm's commands are missing or Slurm does not answer.
+    """
+    from apportion.live.harvest import harvest
+
+    settings = _settings(given)
+    if dry_run:
+        return _rehearsed(settings, as_json)
+    if as_json or not sys.stdout.isatty():
+        harvest(settings, on_step=_JsonLines())
+        return 0
+    from apportion.live.view import LiveView
+
+    with LiveView() as view:
+        harvest(settings, on_step=view)
+    return 0
+
+
+class _JsonLines:
+    """Writes every event, and trouble whenever it changes."""
+
+    def __init__(self) -> None:
+        self._trouble: str | None = None
+
+    def __call__(self, controller: Controller, stepped: Stepped) -> None:
+        import time
+
+        import msgspec
+
+        events = list(stepped.events)
+        if stepped.trouble != self._trouble:
+            self._trouble = stepped.trouble
+            told = "over" if stepped.trouble is None else stepped.trouble
+            events.append({"time_s": round(time.time(), 3), "event": "trouble", "message": told})
+        for event in events:
+            try:
+                say(msgspec.json.encode(event).decode())
+            except OutputClosed:
+                return  # whoever read the journal is gone: that is no reason to leave the nodes
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    from pathlib import Path
+
+    from apportion.live.harvest import Settings
+    from apportion.live.settings import Limits
+    from apportion.live.store import default_folder
+
+    host, port = _address(given.pop("address"))
+    limits = {key: given.pop(key) for key in [*given] if key in Limits.__dataclass_fields__}
+    folder = Path(given.pop("folder") or default_folder())
+    return Settings(folder=folder, host=host, port=port, limits=Limits(**limits), **given)
+
+
+def _address(text: str) -> tuple[str, int | None]:
+    host, colon, port = text.rpartition(":")
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1], None
+    if not colon or (":" in host and not host.startswith("[")):
+        return text, None
+    if not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise click.UsageError(f"--address takes HOST or HOST:PORT, not {text!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _rehearsed(settings: Settings, as_json: bool) -> int:
+    import msgspec
+
+    from apportion.live.harvest import rehearse
+
+    decision = rehearse(settings)
+    told = decision.explain()
+    free = [node for node, pilot in zip(decision.nodes, decision.pilots, strict=True) if pilot is None]
+    if as_json or not sys.stdout.isatty():
+        say(msgspec.json.encode({"event": "dry_run", "idle": free, "jobs": told}).decode())
+        return 0
+    say(f"{len(free)} idle nodes; nothing is taken, this only tells what would be done")
+    for job in told:
+        nodes = " ".join(map(str, job["nodes"]))  # type: ignore[call-overload]
+        say(f"{job['job']}: {job['held']} -> {job['gets']} nodes ({job['why']}) {nodes}".rstrip())
+    return 0

@@ -1,0 +1,67 @@
+"""``apportion queue``: the jobs of a live cluster and what is known of them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from apportion.cli.output import say
+
+__all__ = ["command"]
+
+
+@click.command("queue")
+@click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
+@click.option("--all", "everything", is_flag=True, help="Jobs that have ended too.")
+@click.option("--json", "as_json", is_flag=True, help="One object on standard output, all jobs and fields.")
+def command(folder: str | None, everything: bool, as_json: bool) -> int:
+    """Show the queue, with jobs a controller has not taken up yet. A controller may run."""
+    import msgspec
+
+    from apportion.live.listing import listing, with_requests
+    from apportion.live.requests import waiting
+    from apportion.live.state import State
+    from apportion.live.store import default_folder, in_use, read_state
+
+    where = Path(folder or default_folder()).expanduser().absolute()
+    state = read_state(where) or State(instance="")
+    with_requests(state, [item.request for item in waiting(where)[0]], time.time())
+    jobs = listing(state)
+    running = in_use(where)
+    if as_json:
+        held = sorted(pilot.node for pilot in state.pilots.values() if pilot.live)
+        told = {"state": str(where), "controller": running, "nodes_held": held, "jobs": jobs}
+        say(msgspec.json.encode(told).decode())
+        return 0
+    shown = [job for job in jobs if everything or job["ended_s"] is None]
+    for line in _table(shown):
+        say(line)
+    over = len(jobs) - len(shown)
+    hidden = f"; {over} ended (--all shows them)" if over else ""
+    say(f"{len(shown)} jobs{hidden}; a controller {'runs' if running else 'does not run'}")
+    return 0
+
+
+def _table(jobs: list[dict[str, Any]]) -> list[str]:
+    if not jobs:
+        return []
+    rows = [("JOB", "STATE", "NODES", "MIN-MAX", "SAMPLES", "GOAL", "NAME")]
+    rows += [
+        (
+            job["id"],
+            "cancelling" if job["cancelling"] else job["state"],
+            str(len(job["nodes"])),
+            f"{job['min_nodes']}-{job['max_nodes']}",
+            str(job["samples"]),
+            "-" if job["goal"] is None else str(job["goal"]),
+            job["name"] or job["command"][0].rpartition("/")[2],
+        )
+        for job in jobs
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

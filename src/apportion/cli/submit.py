@@ -1,0 +1,93 @@
+"""``apportion submit``: put a malleable job into the queue of a live cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from apportion.cli.output import say
+
+__all__ = ["command"]
+
+
+@click.command("submit", context_settings={"allow_interspersed_args": False})
+@click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
+@click.option("--min", "min_nodes", type=int, default=1, show_default=True, help="Fewest nodes it runs on.")
+@click.option("--max", "max_nodes", type=int, required=True, help="Most nodes it can use.")
+@click.option("--samples", type=int, help="Total of samples to train on; default: until the command ends.")
+@click.option("--name", default="", help="For people.")
+@click.option("--directory", metavar="DIR", help="Where it runs, on every node; default: here.")
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    help="Folder of its checkpoints, shared by all nodes; default: apportion-checkpoints/JOB where it runs.",
+)
+@click.option("--env", "variables", metavar="NAME=VALUE", multiple=True, help="For the trainer; repeatable.")
+@click.option("--curve", metavar="N:RATE,...", help="Samples per second by node count, where they are known.")
+@click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    folder: str | None,
+    min_nodes: int,
+    max_nodes: int,
+    samples: int | None,
+    name: str,
+    directory: str | None,
+    checkpoint: str | None,
+    variables: tuple[str, ...],
+    curve: str | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Queue COMMAND, an argument list that no shell sees, as a job on 0 or MIN to MAX idle nodes.
+
+    Prints the job's id. Exit code 2 for a wrong option, 3 for a job that is not valid.
+    """
+    import msgspec
+
+    from apportion.live.jobs import JobSpec
+    from apportion.live.requests import Submit, leave, new_id
+    from apportion.live.store import default_folder, in_use, private_folder
+
+    id = new_id()
+    where = Path(directory or ".").absolute()
+    saved = Path(checkpoint).absolute() if checkpoint else where / "apportion-checkpoints" / id
+    spec = JobSpec(
+        command=words,
+        min_nodes=min_nodes,
+        max_nodes=max_nodes,
+        directory=str(where),
+        checkpoint=str(saved),
+        samples=samples,
+        name=name,
+        environment=_variables(variables),
+        curve=_curve(curve),
+    )
+    state = private_folder(folder or default_folder())
+    leave(state, Submit(id, time.time(), spec))
+    if as_json:
+        say(msgspec.json.encode({"id": id, "state": str(state), "controller": in_use(state)}).decode())
+    else:
+        say(id)
+        if not in_use(state):
+            click.echo(f"queued in {state}; no controller runs there yet: apportion harvest", err=True)
+    return 0
+
+
+def _variables(given: tuple[str, ...]) -> dict[str, str]:
+    wrong = [word for word in given if "=" not in word]
+    if wrong:
+        raise click.UsageError(f"--env takes NAME=VALUE, not {wrong[0]!r}")
+    return dict(word.split("=", 1) for word in given)
+
+
+def _curve(given: str | None) -> tuple[tuple[int, float], ...]:
+    if given is None:
+        return ()
+    try:
+        pairs = [pair.split(":") for pair in given.split(",")]
+        return tuple((int(count), float(rate)) for count, rate in pairs)
+    except ValueError:
+        raise click.UsageError(f"--curve takes NODES:RATE,NODES:RATE,..., not {given!r}") from None

@@ -1,0 +1,217 @@
+"""What ``sinfo`` and ``squeue`` print, read: JSON of any release that has it, or columns of text.
+
+Slurm 22.05 writes ``nodes`` with one state word and a list of flags, and jobs with one state word; later
+releases (``data_parser``) write ``sinfo``, groups of nodes alike, states as lists, and numbers as objects.
+Nothing but the fields used here is looked at, so that what a release adds does no harm; a state that no list
+names is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from apportion.live.cluster import PilotSeen, PilotState
+from apportion.live.errors import ClusterUnreachable
+
+__all__ = ["NotUnderstood", "expand", "idle_of_json", "idle_of_text", "pilots_of_json", "pilots_of_text"]
+
+_HARMLESS = frozenset({"IDLE", "DYNAMIC_NORM", "CLOUD"})
+_STATES = {
+    **dict.fromkeys(
+        (
+            "PENDING",
+            "CONFIGURING",
+            "REQUEUED",
+            "REQUEUE_FED",
+            "REQUEUE_HOLD",
+            "SPECIAL_EXIT",
+            "RESV_DEL_HOLD",
+        ),
+        PilotState.PENDING,
+    ),
+    **dict.fromkeys(("RUNNING", "SUSPENDED", "RESIZING"), PilotState.RUNNING),
+    **dict.fromkeys(("COMPLETING", "SIGNALING", "STAGE_OUT", "STOPPED"), PilotState.ENDING),
+    **dict.fromkeys(
+        (
+            *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED"),
+            *("OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT"),
+        ),
+        PilotState.ENDED,
+    ),
+    "NODE_FAIL": PilotState.LOST,
+}
+_FLAGS = frozenset({"POWER_UP_NODE", "EXPEDITING", "UPDATE_DB"})
+_PREFIX = "apportion-"
+_PIECE = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
+_BRACKET = re.compile(r"\[([^\]]*)\]")
+
+
+class NotUnderstood(Exception):
+    """What a command printed is not of a layout known here."""
+
+
+def idle_of_text(text: str) -> tuple[str, ...]:
+    """Return the idle nodes of lines ``NODE|STATE``; a flag behind a state (``idle*``) makes it not idle."""
+    pairs = [line.strip().split("|") for line in text.splitlines() if line.strip()]
+    if any(len(pair) != 2 for pair in pairs):
+        raise NotUnderstood("sinfo printed lines that are not NODE|STATE")
+    return _ordered(node for node, state in pairs if state.lower() == "idle")
+
+
+def idle_of_json(raw: bytes, partition: str) -> tuple[str, ...]:
+    """Return the idle nodes of a partition."""
+    told = _object(raw, "sinfo")
+    if isinstance(told.get("nodes"), list):
+        return _ordered(
+            str(node["name"])
+            for node in _objects(told["nodes"], "nodes")
+            if partition in _words(node.get("partitions"))
+            and _idle([*_words(node.get("state")), *_words(node.get("state_flags"))])
+        )
+    if isinstance(told.get("sinfo"), list):
+        found: list[str] = []
+        for group in _objects(told["sinfo"], "sinfo"):
+            state = group.get("node")
+            if _name(group.get("partition")) != partition or not isinstance(state, dict):
+                continue
+            nodes = group.get("nodes")
+            if _idle(_words(state.get("state"))) and isinstance(nodes, dict):
+                found.extend(name for piece in _words(nodes.get("nodes")) for name in expand(piece))
+        return _ordered(found)
+    raise NotUnderstood("sinfo --json printed neither nodes nor sinfo")
+
+
+def pilots_of_text(text: str, instance: str) -> tuple[PilotSeen, ...]:
+    """Return the pilots of lines ``ID|STATE|NODES|WANTED NODES|NAME``."""
+    found = []
+    for line in text.splitlines():
+        columns = line.strip().split("|", 4)
+        if columns == [""]:
+            continue
+        if len(columns) != 5:
+            raise NotUnderstood("squeue printed lines that are not ID|STATE|NODES|WANTED|NAME")
+        handle, state, nodes, wanted, name = columns
+        found.append(_pilot(handle, [state], nodes or wanted, name, instance))
+    return tuple(pilot for pilot in found if pilot is not None)
+
+
+def pilots_of_json(raw: bytes, instance: str) -> tuple[PilotSeen, ...]:
+    """Return the pilots of an instance."""
+    told = _object(raw, "squeue")
+    if not isinstance(told.get("jobs"), list):
+        raise NotUnderstood("squeue --json printed no jobs")
+    found = []
+    for job in _objects(told["jobs"], "jobs"):
+        name = job.get("name")
+        if not isinstance(name, str) or not name.startswith(_PREFIX):
+            continue
+        nodes = [*_words(job.get("nodes")), *_words(job.get("required_nodes"))]
+        state = _words(job.get("job_state"))
+        found.append(_pilot(str(_number(job.get("job_id"))), state, (nodes or [""])[0], name, instance))
+    return tuple(pilot for pilot in found if pilot is not None)
+
+
+def expand(nodes: str) -> list[str]:
+    """Return the names of a list such as ``n[1-3,07],m2``.
+
+    Examples
+    --------
+    >>> expand("n[08-10],m")
+    ['n08', 'n09', 'n10', 'm']
+    """
+    names = []
+    for piece in _PIECE.findall(nodes):
+        open_names = [piece.strip()]
+        while any("[" in name for name in open_names):
+            open_names = [filled for name in open_names for filled in _fill(name)]
+        names.extend(open_names)
+    return names
+
+
+def _fill(name: str) -> list[str]:
+    bracket = _BRACKET.search(name)
+    if bracket is None:
+        return [name]
+    filled: list[str] = []
+    for part in bracket.group(1).split(","):
+        first, dash, last = part.partition("-")
+        try:
+            numbers = range(int(first), int(last or first) + 1) if dash else [int(first)]
+        except ValueError:
+            raise NotUnderstood(f"{name!r} is no list of nodes") from None
+        if len(numbers) > 100_000:
+            raise NotUnderstood(f"{name!r} names too many nodes")
+        before, after = name[: bracket.start()], name[bracket.end() :]
+        filled.extend(f"{before}{number:0{len(first)}d}{after}" for number in numbers)
+    return filled
+
+
+def _pilot(handle: str, state: list[str], nodes: str, name: str, instance: str) -> PilotSeen | None:
+    pilot = name.removeprefix(_PREFIX)
+    if pilot == name or pilot.rpartition("-")[0] != instance:
+        return None
+    words = [word.upper() for word in state if word.upper() not in _FLAGS]
+    unknown = [word for word in words if word not in _STATES]
+    if unknown or not words:
+        raise ClusterUnreachable(f"Slurm says that job {handle} is {', '.join(unknown) or 'in no state'}")
+    seen = [_STATES[word] for word in words]
+    state_seen = PilotState.ENDING if PilotState.ENDING in seen else seen[0]
+    names = expand(nodes) if nodes and nodes not in ("(null)", "None assigned") else []
+    return PilotSeen(pilot, handle, names[0] if names else None, state_seen)
+
+
+def _idle(words: list[str]) -> bool:
+    states = {word.upper() for word in words}
+    return "IDLE" in states and states <= _HARMLESS
+
+
+def _ordered(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names without repetitions, n2 before n10."""
+    return tuple(
+        sorted(
+            set(names),
+            key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)],
+        )
+    )
+
+
+def _object(raw: bytes, command: str) -> dict[str, Any]:
+    try:
+        told = msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        raise NotUnderstood(f"{command} --json printed no JSON: {error}") from None
+    if not isinstance(told, dict):
+        raise NotUnderstood(f"{command} --json printed no object")
+    return told
+
+
+def _objects(items: list[Any], what: str) -> list[dict[str, Any]]:
+    if not all(isinstance(item, dict) for item in items):
+        raise NotUnderstood(f"{what} holds something that is no object")
+    return items
+
+
+def _words(value: Any) -> list[str]:
+    """Return one word, or a list of words, as a list."""
+    if isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return value
+    return []
+
+
+def _name(value: Any) -> str | None:
+    named = value.get("name") if isinstance(value, dict) else value
+    return named if isinstance(named, str) else None
+
+
+def _number(value: Any) -> int:
+    """Return a number, or that of ``{"set": true, "number": 5}``."""
+    plain = value.get("number") if isinstance(value, dict) else value
+    if isinstance(plain, bool) or not isinstance(plain, int):
+        raise NotUnderstood(f"a job's id is {value!r}")
+    return plain
