@@ -1,8 +1,8 @@
 """What every peer is given and what it gives back.
 
 A peer is a module with ``solve(task, limits) -> Answer``. It gets the menus or the assignment as arrays,
-after the reductions of our own formulations (node counts instead of nodes, one depth per place): that is generous
-to it, and keeps the work the same. Only the literal models start from the instance itself.
+after the reductions of our own formulations (node counts instead of nodes, one depth per place): that is
+generous to it, and keeps the work the same. Only the literal models start from the instance itself.
 """
 
 from __future__ import annotations

@@ -142,6 +142,7 @@ GENERATED: tuple[GeneratedSet, ...] = (
         grid=tuple({"law": "weakly_correlated", "jobs": j, "capacities": 5} for j in (20, 100, 400)),
         size="jobs",
         quick_ours=1,
+        quick_limit_s=1.0,
     ),
     GeneratedSet(
         name="sia-rounds",

@@ -1,0 +1,181 @@
+"""``python -m benchmarks``: run the suite, report on it, compare two runs, gate on quality, list it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["main"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_NEW = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Measure apportion beside what people use today, and say so honestly."""
+
+
+def _selected(command: Any) -> Any:
+    """Add the options that select cells."""
+    for option in (
+        click.option("--quick", is_flag=True, help="The pilot: under three minutes on two cores."),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="PATTERN",
+            help="Family, set, set/instance or solver; repeatable.",
+        ),
+        click.option(
+            "--data",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Folder of published instances.",
+        ),
+        click.option("--limit", "limit_s", type=click.FloatRange(min=0.01), help="Seconds per call."),
+        click.option("--seeds", type=click.IntRange(min=1), help="Instances per point of a grid."),
+        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True),
+        click.option(
+            "--memory", "memory_mib", type=click.IntRange(min=256), help="MiB of address space a cell."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command("list")
+@_selected
+def list_cells(**selection: Any) -> None:
+    """Say what would be run, and nothing more."""
+    cells, missing = _cells(selection)
+    for cell in cells:
+        click.echo(cell.key)
+    click.echo(_told(cells, missing), err=True)
+
+
+@main.command()
+@_selected
+@click.option("--out", type=_NEW, default=Path("benchmarks.jsonl"), show_default=True, help="Rows, appended.")
+@click.option("--resume", is_flag=True, help="Go on with a file; cells that it has are skipped.")
+@click.option(
+    "--executor", default="process", show_default=True, help="process, dask (embedded) or dask://HOST:PORT."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Cells at a time; 1, with --quick up to 2.")
+@click.option("--check", is_flag=True, help="Gate the file afterwards.")
+def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool, **selection: Any) -> None:
+    """Run cells and append their rows to a file of JSON Lines."""
+    from benchmarks.suite.driver import run as run_cells
+    from benchmarks.suite.executing import CannotExecute, opened
+    from benchmarks.suite.rows import BadRows
+
+    cells, missing = _cells(selection)
+    click.echo(_told(cells, missing), err=True)
+    at_once = workers or (min(2, os.cpu_count() or 1) if selection["quick"] else 1)
+    about = {
+        "quick": selection["quick"],
+        "only": list(selection["only"]),
+        "workers": at_once,
+        "executor": executor.split("://")[0],
+        "missing_data": missing,
+    }
+    try:
+        with opened(executor, at_once) as pool:
+            run_cells(cells, out, pool, resume=resume, about=about, on_row=_progress)
+    except (BadRows, CannotExecute) as error:
+        raise click.UsageError(str(error)) from error
+    if check:
+        _gate(out, complete=False)
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@click.option("--out", type=_NEW, help="The page.")
+@click.option("--markdown", "as_markdown", type=_NEW, help="The tables as Markdown.")
+def report(file: Path, out: Path | None, as_markdown: Path | None) -> None:
+    """Write what a file of rows says as one HTML page, as Markdown, or both."""
+    from apportion.files import write_whole
+    from benchmarks.reporting.markdown import markdown
+    from benchmarks.reporting.page import page
+    from benchmarks.reporting.report import TITLE
+    from benchmarks.reporting.report import report as told
+
+    if out is None and as_markdown is None:
+        raise click.UsageError("name --out, --markdown or both")
+    lead, sections = told(_rows(file))
+    if out is not None:
+        write_whole(out, page(TITLE, lead, sections).encode())
+    if as_markdown is not None:
+        write_whole(as_markdown, markdown(TITLE, lead, sections).encode())
+
+
+@main.command()
+@click.argument("before", type=_FILE)
+@click.argument("after", type=_FILE)
+def compare(before: Path, after: Path) -> None:
+    """Compare two runs of the same cells; fails only if quality of our solvers got worse."""
+    from benchmarks.reporting.drift import drift_of
+    from benchmarks.reporting.drift_text import told
+
+    drift = drift_of(_rows(before), _rows(after))
+    click.echo(told(drift))
+    if drift.regressions:
+        raise SystemExit(1)
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@click.option("--complete", is_flag=True, help="Every family and solver of the registry must have a row.")
+def gate(file: Path, complete: bool) -> None:
+    """Fail (exit code 1) if quality is not what it must be; wall time decides nothing."""
+    _gate(file, complete)
+
+
+def _gate(file: Path, complete: bool) -> None:
+    from benchmarks.reporting.gate import failures, remarks
+
+    rows = _rows(file)
+    for remark in remarks(rows):
+        click.echo(f"a peer: {remark}")
+    wrong = failures(rows, complete)
+    for line in wrong:
+        click.echo(f"FAILS: {line}")
+    count = sum(row.get("kind") == "cell" for row in rows)
+    click.echo(f"{count} cells, {len(wrong)} failures")
+    if wrong:
+        raise SystemExit(1)
+
+
+def _cells(selection: dict[str, Any]) -> tuple[list[Any], list[str]]:
+    from benchmarks.suite.registry import Selection, UnknownPattern, cells_of, missing_data
+
+    chosen = Selection(**{**selection, "only": tuple(selection["only"])})
+    try:
+        return cells_of(chosen), missing_data(chosen)
+    except UnknownPattern as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _told(cells: list[Any], missing: list[str]) -> str:
+    told = f"{len(cells)} cells"
+    return told + (f"; without files, so not run: {', '.join(missing)}" if missing else "")
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    from benchmarks.suite.rows import BadRows, read_rows
+
+    try:
+        return read_rows(file)
+    except BadRows as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _progress(row: dict[str, Any], done: int, count: int) -> None:
+    seconds = row.get("seconds")
+    took = "" if seconds is None else f", {seconds:.4g} s"
+    click.echo(f"{done}/{count} {row['key']}: {row['termination']}{took}", err=True)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")
