@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from apportion.instances import (
     FreezingConfiguration,
@@ -244,4 +245,36 @@ def freezing_instances(
         gpus_per_node=dict.fromkeys(gpus, 2) if draw(st.booleans()) else {},
         penalty_cap_millionths=draw(st.none() | st.integers(0, 2 * 10**6)) if caps else None,
         name="drawn",
+    )
+
+
+@st.composite
+def freezing_on_nodes(draw: st.DrawFn, max_jobs: int = 5) -> FreezingInstance:
+    """Small layer-freezing rounds on nodes of 3 to 5 GPUs and a smaller one, with counts of any size."""
+    size = draw(st.integers(3, 5))
+    total = draw(st.integers(2, 3 * size))
+    count = -(-total // size)
+    names = tuple(f"n{i}" for i in range(count)) if draw(st.booleans()) else tuple(map(str, range(count)))
+    jobs = []
+    for index in range(draw(st.integers(1, max_jobs))):
+        counts = draw(st.lists(st.sampled_from([*range(1, size + 1), 2 * size]), max_size=3, unique=True))
+        menu = tuple(
+            FreezingRow("g", gpus, (0,), (draw(st.integers(1, 12)) * gpus / 4,), ()) for gpus in counts
+        )
+        current = None
+        if counts and draw(st.booleans()):
+            gpus = draw(st.sampled_from(counts))
+            held = draw(st.permutations(names))[: max(1, gpus // size)]
+            current = FreezingConfiguration("g", gpus, 0, tuple(held))
+        required = draw(st.integers(0, 5)) == 0
+        jobs.append(FreezingJob(f"j{index}", 4, menu, current=current, required=required, age_s=60.0))
+    return FreezingInstance(
+        schema_version="1",
+        gpus={"g": total},
+        round_s=60.0,
+        jobs=tuple(jobs),
+        power=draw(st.sampled_from([-0.5, 1.0])),
+        queue_penalty=draw(st.sampled_from([0.0, 1.1])),
+        gpus_per_node={"g": size},
+        nodes={"g": names} if names[0] == "n0" else UNSET,
     )

@@ -214,13 +214,13 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                     FormulationEntry(
                         "by_configuration",
                         "knapsack",
-                        "apportion.formulations.freezing.by_configuration:FreezingByConfiguration",
+                        "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
                         description="GPUs per job, its best depth on them; all depths under a penalty cap",
                     ),
                     FormulationEntry(
                         "all_depths",
                         "knapsack",
-                        "apportion.formulations.freezing.by_configuration:FreezingByConfiguration",
+                        "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
                         (("separate_depth", False),),
                         description="GPUs and depth per job, no depth dropped",
                     ),

@@ -14,6 +14,7 @@ from apportion.errors import ApportionError
 from apportion.formulations.protocol import LinearFormulation
 from apportion.options import Incumbent
 from apportion.outcome import Outcome, Termination
+from apportion.solving.placement import chosen_on_nodes, plan_of
 from apportion.solving.run import Run
 from apportion.solving.subject import compiled
 from apportion.structure import point_type, start
@@ -23,32 +24,37 @@ __all__ = ["attempt"]
 
 def attempt(run: Run, chosen: registry.Backend, instance: Any, entry: registry.FormulationEntry) -> Outcome:
     """Run the backend, decode and check what it returns; whatever it does, the incumbent survives."""
-    model = run.model
-    if chosen.accepts == entry.produces != "linear":
-        outcome = _guarded(run, chosen, model, run.incumbent)
+    if entry.produces != "linear":
+        outcome, choice = chosen_on_nodes(run, lambda: _answer(run, chosen))
         run.lap("solve")
-        _accept_choice(run, outcome.point)
+        _accept_choice(run, choice)
         return outcome
     _begin(run)
-    if entry.produces == "linear":
-        linear: LinearFormulation = compiled(instance, run.kind, entry.name)
-        run.restricted = not linear.exact
-        known = None if run.incumbent is None else run.structure.plan(run.incumbent)
-        start = None if known is None else linear.point(known)
-        run.lap("start")
-        outcome = _guarded(run, chosen, linear.model, start)
-        run.lap("solve")
-        if _well_formed(run, outcome.point, linear.model.num_columns):
-            _accept_plan(run, linear.plan(np.asarray(outcome.point, dtype=np.float64)))
-        return outcome
+    linear: LinearFormulation = compiled(instance, run.kind, entry.name)
+    run.restricted = not linear.exact
+    known = None if run.incumbent is None else run.structure.plan(run.incumbent)
+    start = None if known is None else linear.point(known)
+    run.lap("start")
+    outcome = _guarded(run, chosen, linear.model, start)
+    run.lap("solve")
+    if _well_formed(run, outcome.point, linear.model.num_columns):
+        _accept_plan(run, linear.plan(np.asarray(outcome.point, dtype=np.float64)))
+    return outcome
+
+
+def _answer(run: Run, chosen: registry.Backend) -> tuple[Outcome, NDArray[Any] | None]:
+    """Ask a backend about the structured model, as it is or lowered, and return the point for it."""
+    if chosen.accepts != "linear":
+        outcome = _guarded(run, chosen, run.model, run.incumbent)
+        return outcome, outcome.point
+    _begin(run)
     lowered = run.structure.lowered()
     start = None if run.incumbent is None else lowered.point(run.incumbent)
     run.lap("start")
     outcome = _guarded(run, chosen, lowered.model, start)
-    run.lap("solve")
-    if _well_formed(run, outcome.point, lowered.model.num_columns):
-        _accept_choice(run, lowered.choice(np.asarray(outcome.point, dtype=np.float64)))
-    return outcome
+    if not _well_formed(run, outcome.point, lowered.model.num_columns):
+        return outcome, None
+    return outcome, lowered.choice(np.asarray(outcome.point, dtype=np.float64))
 
 
 def _begin(run: Run) -> None:
@@ -132,7 +138,9 @@ def _accept_choice(run: Run, point: Any) -> None:
         return
     report = run.model.check(point)
     if report.feasible:
-        _accept_plan(run, run.structure.plan(np.asarray(point, dtype=point_type(run.model))))
+        plan = plan_of(run, np.asarray(point, dtype=point_type(run.model)))
+        if plan is not None:
+            _accept_plan(run, plan)
     else:
         run.report = report
         run.notes.append(f"the backend's point fails the check: {report.violations[0]}")

@@ -12,6 +12,7 @@ from apportion.certify import certified_bound, usable
 from apportion.judge import judge
 from apportion.outcome import Outcome, Termination
 from apportion.solution import Certificate, Solution
+from apportion.solving.placement import plan_of
 from apportion.solving.run import Run
 from apportion.structure import magnitude
 
@@ -71,9 +72,9 @@ def _prefer_incumbent(run: Run, maximizes: bool) -> None:
     own = run.model.objective(run.incumbent)
     if found is not None and (own <= found if maximizes else own >= found):
         return
-    plan = run.structure.plan(run.incumbent)
-    report = run.kind.check(run.instance, plan)
-    if report.feasible:
+    plan = plan_of(run, run.incumbent)
+    report = None if plan is None else run.kind.check(run.instance, plan)
+    if report is not None and report.feasible:
         run.plan, run.report = plan, report
 
 

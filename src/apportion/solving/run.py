@@ -32,6 +32,7 @@ class Run:
     incumbent: NDArray[Any] | None = None
     multipliers: NDArray[np.float64] | None = None
     plan: Any = None
+    placed: tuple[NDArray[Any], Any] | None = None
     report: Report | None = None
     restricted: bool = False
     times: dict[str, float] = field(default_factory=dict)
