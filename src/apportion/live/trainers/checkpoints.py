@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import secrets
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
@@ -54,13 +56,17 @@ def durable_samples(folder: Path) -> int | None:
 
 
 def restore(folder: Path, read: Callable[[IO[bytes]], State]) -> State | None:
-    """Read the newest checkpoint that can be read; ``None`` if there is none."""
+    """Read the newest checkpoint that can be read; ``None`` if there is none.
+
+    One that cannot be read is put aside under another name: it holds nothing that is safe.
+    """
     for path in _newest_first(folder):
         try:
             with path.open("rb") as file:
                 return read(file)
-        except (OSError, ValueError, KeyError, EOFError, RuntimeError):
-            continue
+        except (ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError):
+            with contextlib.suppress(OSError):
+                path.rename(folder / f"broken-{path.name}")
     return None
 
 
