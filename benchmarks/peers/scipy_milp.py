@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from apportion.outcome import Termination
@@ -41,7 +43,7 @@ def milp_of(model: object, limits: Limits, watch: Watch) -> Answer:
         LinearConstraint(coupling, -np.inf, form.limits),
     ]
     watch.lap("build")
-    options = {"time_limit": watch.left(limits.seconds), "mip_rel_gap": limits.gap}
+    options: Any = {"time_limit": watch.left(limits.seconds), "mip_rel_gap": limits.gap}
     result = milp(
         cost, integrality=integer, bounds=Bounds(0.0, upper), constraints=constraints, options=options
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from benchmarks.reporting.blocks import Axis, Chart, Curve, Section, Table
 from benchmarks.reporting.measures import Growth, gap_curve, growth, primal_integral
 from benchmarks.reporting.records import Group
+from benchmarks.reporting.standing import common, drawn
 from benchmarks.reporting.wording import gap_text, log_ticks, ratio_text, seconds_text
 
 __all__ = ["cells_section", "gaps_section", "growth_section"]
@@ -18,11 +19,12 @@ _PHASES = ("read", "compile", "start", "hand_over", "solve", "decode", "check")
 def gaps_section(groups: Sequence[Group], solvers: Sequence[str], styles: dict[str, int]) -> Section:
     """Return the primal gap over time and the primal integrals, per family."""
     families = list(dict.fromkeys(group.family for group in groups))
+    shared_by = {family: common(groups, family) for family in families}
     integrals = {
         (solver, family): [
             primal_integral(group.records[solver], group)
-            for group in groups
-            if group.family == family and solver in group.records and group.records[solver].ran
+            for group in shared_by[family][1]
+            if solver in shared_by[family][0]
         ]
         for solver in solvers
         for family in families
@@ -34,10 +36,10 @@ def gaps_section(groups: Sequence[Group], solvers: Sequence[str], styles: dict[s
     ]
     table = Table(
         "Mean primal integral, per cent of the limit",
-        ("solver", *families),
+        ("solver", *(family.replace("_", " ") for family in families)),
         rows,
         "0: the best known plan from the first moment; 100: no plan until the limit, or none that passed the "
-        "check. Over all instances a solver ran: compare within a column only where instances are the same.",
+        "check. Per family over the instances that every solver of its column ran.",
     )
     charts = [
         chart for family in families if (chart := _gap_chart(groups, family, solvers, styles)) is not None
@@ -51,7 +53,7 @@ def gaps_section(groups: Sequence[Group], solvers: Sequence[str], styles: dict[s
 
 
 def _percent(values: Sequence[float]) -> str:
-    return "" if not values else f"{100 * sum(values) / len(values):.2g}"
+    return "" if not values else f"{100 * sum(values) / len(values):.3g}"
 
 
 def _gap_chart(
@@ -70,7 +72,8 @@ def _gap_chart(
     for name in names:
         traces = [gap_curve(group.records[name], group) for group in own]
         mean = [(t, sum(_value(trace, t) for trace in traces) / len(traces)) for t in times]
-        curves.append(Curve(name, _corners(mean), styles[name], stepped=True))
+        if name in drawn(names):
+            curves.append(Curve(name, _corners(mean), styles[name], stepped=True))
         shown = (0.001, 0.01, 0.1, 1.0, limit)
         rows.append((name, *(gap_text(sum(_value(tr, t) for tr in traces) / len(traces)) for t in shown)))
     return Chart(

@@ -84,7 +84,9 @@ def drift_of(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, A
     first, second = _cells(before), _cells(after)
     shared = [key for key in first if key in second]
     gaps_before, gaps_after = _gaps(before, after)
-    cells, regressions, changes = [], [], []
+    cells: list[CellDrift] = []
+    regressions: list[str] = []
+    changes: list[str] = []
     for key in shared:
         timed = _timed(key, first[key], second[key], rng)
         if timed is not None:
@@ -190,7 +192,8 @@ def _quality(
     before: Mapping[str, Any], after: Mapping[str, Any], gap_before: float | None, gap_after: float | None
 ) -> tuple[list[str], list[str]]:
     """Return what got worse and what got better, in words."""
-    worse, better = [], []
+    worse: list[str] = []
+    better: list[str] = []
     old, new = str(before["termination"]), str(after["termination"])
     if old in NOT_RUN or new in NOT_RUN:
         if old not in NOT_RUN:

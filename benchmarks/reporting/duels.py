@@ -10,7 +10,7 @@ from typing import Literal
 from benchmarks.reporting.records import Group, Record
 from benchmarks.suite.solvers import OURS
 
-__all__ = ["SAME_TIME", "Duel", "Score", "duels", "scores"]
+__all__ = ["SAME_TIME", "Duel", "Reason", "Score", "duels", "scores"]
 
 SAME_TIME = 1.25
 """Times within this factor are a tie: machines are shared."""

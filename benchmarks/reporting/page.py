@@ -24,7 +24,8 @@ body{margin:0 auto;max-width:66rem;padding:1.2rem 1rem 3rem;background:var(--pap
 h1{font-size:1.6rem;margin:.2rem 0}
 h2{font-size:1.25rem;margin:2.4rem 0 .3rem;border-top:1px solid var(--rule);
  padding-top:1.1rem}h3{font-size:1rem;margin:1.4rem 0 .3rem}
-p{margin:.4rem 0;max-width:46rem}.lead{color:var(--soft)}.note{font-size:.85rem;color:var(--soft)}
+p{margin:.4rem 0;max-width:46rem}p.axis{max-width:none}
+.lead{color:var(--soft)}.note{font-size:.85rem;color:var(--soft)}
 a{color:var(--link)}
 nav ul{display:flex;flex-wrap:wrap;gap:.1rem 1.1rem;padding:0;list-style:none;margin:.8rem 0}
 .skip{position:absolute;left:-100rem}.skip:focus{position:static}
@@ -33,10 +34,11 @@ nav ul{display:flex;flex-wrap:wrap;gap:.1rem 1.1rem;padding:0;list-style:none;ma
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.28rem .6rem;font-size:.9rem;border-bottom:1px solid var(--rule);text-align:right;
  white-space:nowrap;vertical-align:top}
-thead th{color:var(--soft);font-weight:600}
+thead th{color:var(--soft);font-weight:600;white-space:normal;vertical-align:bottom}
+th:first-child{position:sticky;left:0;background:var(--paper);white-space:nowrap}
 tbody tr:hover{background:var(--shade)}
 th:first-child,.words{text-align:left}tbody th{font-weight:600}
-.words{white-space:normal;min-width:13rem}
+.long{white-space:normal;min-width:13rem}
 figure{margin:1.6rem 0}figcaption{font-weight:600}
 summary{cursor:pointer;color:var(--link);padding:.25rem 0;width:fit-content}
 @media print{details>*{display:block}}
@@ -107,4 +109,7 @@ def _grid(table: Table) -> str:
 
 
 def _words(table: Table, column: int) -> str:
-    return ' class="words"' if column in table.text_columns else ""
+    if column not in table.text_columns:
+        return ""
+    long = max((len(row[column]) for row in table.rows), default=0) > 40
+    return ' class="words long"' if long else ' class="words"'

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.reporting.blocks import Axis, Chart, Curve, Section, Table
-from benchmarks.reporting.duels import SAME_TIME, Score, scores
+from benchmarks.reporting.duels import SAME_TIME, Reason, Score, scores
 from benchmarks.reporting.measures import performance_profile, shifted_geometric_mean
 from benchmarks.reporting.records import NOT_RUN, Group
 from benchmarks.reporting.wording import gap_text, log_ticks, ratio_text, seconds_text
 from benchmarks.suite.solvers import OURS
 
-__all__ = ["failures_section", "means_section", "profiles_section", "standing_section"]
+__all__ = ["common", "drawn", "failures_section", "means_section", "profiles_section", "standing_section"]
+
+_REASONS: tuple[Reason, ...] = ("plan", "quality", "proof", "time")
 
 
 def standing_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section:
@@ -24,15 +26,12 @@ def standing_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section
         "Against each solver, the one we lose most to first",
         (
             "solver",
-            "instances",
+            "duels",
             "lost",
-            "by plan",
-            "by quality",
-            "by proof",
-            "by time",
             "tied",
             "won",
             "time ratio",
+            *(f"lost by {reason}" for reason in _REASONS),
         ),
         [_score_row(score) for score in fought],
         "A duel is decided by the first that differs: who has a plan that passed our checker; the better "
@@ -62,6 +61,7 @@ def standing_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section
         "No duel was lost."
         if not lost
         else "Gap: relative distance to the best value known for the instance.",
+        text_columns=frozenset({1, 2, 8, 9}),
     )
     absent = Table(
         "Not run",
@@ -78,15 +78,14 @@ def standing_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section
 
 
 def _score_row(score: Score) -> tuple[str, ...]:
-    by = tuple(str(score.count("lost", reason)) for reason in ("plan", "quality", "proof", "time"))
     return (
         score.other,
         str(len(score.duels)),
         str(score.count("lost")),
-        *by,
         str(score.count("tied")),
         str(score.count("won")),
         ratio_text(score.mean_ratio),
+        *(str(score.count("lost", reason)) for reason in _REASONS),
     )
 
 
@@ -97,10 +96,11 @@ def failures_section(groups: Sequence[Group]) -> Section:
         for record in group.records.values():
             check = record.row.get("check")
             refused = check is not None and not check["feasible"]
-            if record.failed or refused:
-                told = "; ".join(check["violations"]) if refused else str(record.row.get("told", ""))
-                what = "plan refused" if refused else str(record.row["termination"])
-                rows.append((record.label, record.solver, what, told))
+            if check is not None and refused:
+                rows.append((record.label, record.solver, "plan refused", "; ".join(check["violations"])))
+            elif record.failed:
+                told = str(record.row.get("told", ""))
+                rows.append((record.label, record.solver, str(record.row["termination"]), told))
     table = Table(
         "",
         ("instance", "solver", "what", "in its own words"),
@@ -117,11 +117,11 @@ def means_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section:
     for shift, said in ((0.01, "10 ms"), (1.0, "1 s")):
         rows = []
         families = list(dict.fromkeys(group.family for group in groups))
-        common = {family: _common(groups, family) for family in families}
+        shared_by = {family: common(groups, family) for family in families}
         for solver in solvers:
             cells = [solver]
             for family in families:
-                names, shared = common[family]
+                names, shared = shared_by[family]
                 if solver not in names or not shared:
                     cells.append("")
                     continue
@@ -134,17 +134,17 @@ def means_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section:
                         min(record.seconds or group.limit_s, group.limit_s) if good else group.limit_s
                     )
                 mean = seconds_text(shifted_geometric_mean(costs, shift))
-                cells.append(f"{mean} ({missed} missed)" if missed else mean)
+                cells.append(f"{mean} ({missed})" if missed else mean)
             if any(cells[1:]):
                 rows.append(tuple(cells))
-        counts = [str(len(common[family][1])) for family in families]
+        counts = [str(len(shared_by[family][1])) for family in families]
         blocks.append(
             Table(
                 f"Shift {said}",
-                ("solver", *families),
+                ("solver", *(family.replace("_", " ") for family in families)),
                 [("instances", *counts), *rows],
-                "An instance counts at the limit, and as missed, where the plan is not as good as the best "
-                "known (beyond the gap asked for, at least 1e-6). Per family over the instances that every "
+                "In brackets: missed instances, which count at the limit: the plan is not as good as the "
+                "best known (beyond the gap asked for, at least 1e-6). Per family over the instances that every "
                 "solver of its column ran.",
             )
         )
@@ -200,9 +200,14 @@ def _profile(
         description=f"Step curves of {len(names)} solvers; {leader} is fastest most often.",
         x=Axis("times the fastest", True, 1.0, high, [(t, text) for t, text in log_ticks(1.0, high)]),
         y=Axis("share of instances", False, 0.0, 1.0, [(k / 4, f"{25 * k} %") for k in range(5)]),
-        curves=[Curve(name, profile[name], styles[name], stepped=True) for name in names],
+        curves=[Curve(name, profile[name], styles[name], stepped=True) for name in drawn(names)],
         figures=figures,
     )
+
+
+def drawn(names: Sequence[str]) -> list[str]:
+    """Return the solvers that charts draw: ours and the peers; our other backends stand in the tables."""
+    return [name for name in names if not name.startswith(f"{OURS}:")]
 
 
 def _at(corners: Sequence[tuple[float, float]], factor: float) -> float:
@@ -220,7 +225,7 @@ def _shared(groups: Sequence[Group], solvers: Sequence[str]) -> tuple[list[str],
     return names, [group for group in contested if all(_ran(group, name) for name in names)]
 
 
-def _common(groups: Sequence[Group], family: str) -> tuple[list[str], list[Group]]:
+def common(groups: Sequence[Group], family: str) -> tuple[list[str], list[Group]]:
     """Return the solvers of a family and the instances that all of them ran."""
     own = [group for group in groups if group.family == family]
     names = list(dict.fromkeys(r.solver for group in own for r in group.records.values() if r.ran))
