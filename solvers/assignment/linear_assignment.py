@@ -57,7 +57,7 @@ def _cost(model: Assignment) -> NDArray[np.float64]:
 def _dense(
     model: Assignment, column_machine: NDArray[np.int64], optional: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    from scipy.optimize import linear_sum_assignment
+    from apportion.solvers.assignment.hungarian import matching
 
     matrix = np.full((model.num_jobs, model.num_machines), np.inf)
     matrix[model.job_of_option(), model.machine] = _cost(model)
@@ -69,7 +69,7 @@ def _dense(
         out[optional, np.arange(optional.size)] = 0.0
         wide = np.concatenate((wide, out), axis=1)
     try:
-        job, column = linear_sum_assignment(wide)
+        job, column = matching(wide)
     except ValueError:
         return None
     return _chosen(model, job, np.append(column_machine, np.full(optional.size, -1))[column])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.models.linear import LinearModel
 from apportion.solvers.assignment.quietly import new_highs
+from apportion.solvers.assignment.restricted import restricted, spread
 
 __all__ = ["Branched", "branch_and_bound"]
 
@@ -86,33 +87,22 @@ def branch_and_bound(
     for name, value in settings.items():
         if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise RuntimeError(f"HiGHS refuses the option {name} = {value!r}")
-    upper = model.upper
-    if ceiling is not None:
-        upper = upper.copy()
-        upper[-1] = ceiling
-    place = np.full(model.num_columns, -1, dtype=np.int64)
-    place[keep] = np.arange(keep.size)
-    kept = place[model.indices] >= 0
-    row = np.repeat(np.arange(model.num_rows), np.diff(model.indptr))
+    part = restricted(model, keep, ceiling)
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = int(keep.size), model.num_rows
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = model.cost[keep], model.lower[keep], upper[keep]
-    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.num_col_, lp.num_row_ = part.num_columns, part.num_rows
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = part.cost, part.lower, part.upper
+    lp.row_lower_, lp.row_upper_ = part.row_lower, part.row_upper
     lp.integrality_ = [
         highspy.HighsVarType.kInteger if integer else highspy.HighsVarType.kContinuous
-        for integer in model.integer[keep].tolist()
+        for integer in part.integer.tolist()
     ]
-    lp.sense_ = highspy.ObjSense.kMaximize if model.sense == "maximize" else highspy.ObjSense.kMinimize
-    lp.offset_ = model.offset
+    lp.sense_ = highspy.ObjSense.kMaximize if part.sense == "maximize" else highspy.ObjSense.kMinimize
+    lp.offset_ = part.offset
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.concatenate(
-        ([0], np.cumsum(np.bincount(row[kept], minlength=model.num_rows)))
-    ).astype(np.int32)
-    lp.a_matrix_.index_ = place[model.indices[kept]].astype(np.int32)
-    lp.a_matrix_.value_ = model.data[kept]
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = part.indptr, part.indices, part.data
     if highs.passModel(lp) == highspy.HighsStatus.kError:
         return Branched("limit", None, None, 0, "passModel failed")
-    if start is not None and (start[place < 0] == 0).all():
+    if start is not None and np.count_nonzero(start) == np.count_nonzero(start[keep]):
         known = highspy.HighsSolution()
         known.col_value = start[keep].tolist()
         highs.setSolution(known)
@@ -125,8 +115,7 @@ def branch_and_bound(
     bound = float(info.mip_dual_bound)
     point = None
     if info.primal_solution_status == 2:  # kSolutionStatusFeasible
-        point = np.zeros(model.num_columns)
-        point[keep] = np.array(highs.getSolution().col_value)
+        point = spread(np.array(highs.getSolution().col_value), keep, model.num_columns)
     optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
     return Branched(
         "optimal" if optimal and point is not None else "limit",

@@ -65,9 +65,9 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
         found.append(start)
     if model.limited.any() or (model.counts > 1).any():
         return _aggregated(model, lowered, options, clock, found, prices)
-    choice, proven = _searched(model, lowered, options, clock, found, prices)
-    done = clock.closed(model.objective(choice)) or proven
-    return _told(model, choice, clock, prices, Termination.OPTIMAL if done else _limit(options))
+    choice, ended = _searched(model, lowered, options, clock, found, prices)
+    ended = Termination.OPTIMAL if clock.closed(model.objective(choice)) else ended
+    return _told(model, choice, clock, prices, ended)
 
 
 def bound_of(model: Assignment, prices: NDArray[np.float64]) -> float:
@@ -89,7 +89,7 @@ def _searched(
     clock: Clock,
     found: list[NDArray[np.int64]],
     prices: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], bool]:
+) -> tuple[NDArray[np.int64], Termination]:
     search = ScheduleSearch(model, options.seed)
 
     def over() -> bool:
@@ -108,9 +108,12 @@ def _searched(
     best = search.choice()
     clock.tell(model.objective(best))
     if over():
-        return best, False
+        return best, _limit(options)
     portfolio = Portfolio(model, lowered, search, options, clock, prices)
-    return portfolio.run(best)
+    best, proven = portfolio.run(best)
+    if portfolio.interrupted:
+        return best, Termination.INTERRUPTED
+    return best, Termination.OPTIMAL if proven else _limit(options)
 
 
 def _aggregated(

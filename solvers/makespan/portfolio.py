@@ -1,6 +1,12 @@
-"""By turns on one incumbent: small exact sub-problems around the busiest machine, and branch and bound."""
+"""By turns on one incumbent: sub-problems around the busiest machine, CP-SAT, HiGHS and SCIP.
+
+Every turn starts from the best schedule anybody found, over the entries it leaves open, and every bound
+counts. Time goes where it has paid (`Shares`).
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +17,34 @@ from apportion.options import SolveOptions
 from apportion.solvers.assignment.clock import Clock
 from apportion.solvers.assignment.mip import branch_and_bound
 from apportion.solvers.makespan.local_search import ScheduleSearch
+from apportion.solvers.makespan.shares import Shares
 from apportion.solvers.makespan.subproblem import rebalanced
+from apportion.solvers.makespan.turns import Loading, Turn, available, take_turn
 
 __all__ = ["Portfolio"]
 
 _SMALL = 400
 """Open entries that are branched on at once."""
 _PATIENCE = 5
-"""Sub-problems without improvement before branch and bound takes its turn."""
-_SLICE = 0.35
-"""Share of the time left that one turn of branch and bound gets."""
+"""Sub-problems without improvement that end a turn of theirs."""
+_SUBPROBLEMS = "sub-problems"
+_WEIGHTS = {_SUBPROBLEMS: 1.2, "cp-sat": 1.0, "highs": 0.9, "scip": 0.2}
+"""Shares of time to begin with: what each was worth on generated instances of Fanjul-Peyro's families."""
+_FIRST = {_SUBPROBLEMS: 0.12, "cp-sat": 0.15, "highs": 0.15, "scip": 0.08}
+"""First turns, as shares of the time left; of sub-problems, how long one may go without improvement."""
+_WIDTHS: dict[str, tuple[int | None, ...]] = {
+    "cp-sat": (None, 2, 3),
+    "highs": (2, 4, None),
+    "scip": (2, None),
+}
+"""Entries per job, those of least reduced cost, that an engine's turns are limited to (``None``: all open).
+
+Two per job hold a near-optimal schedule nearly always, and are searched in a fraction of the time (the
+size-reduction heuristic of Fanjul-Peyro and Ruiz, Computers & Operations Research 38, 2011); only all of
+them give a bound.
+"""
+_WORTHWHILE = 1.0
+"""Seconds below which no engine is started in a child process."""
 
 
 class Portfolio:
@@ -57,6 +81,7 @@ class Portfolio:
         least = np.minimum.reduceat(weighted, model.offsets[:-1])
         self.extra = weighted - least[model.job_of_option()]
         self.base = float(least.sum())
+        self.interrupted = False
 
     def open_entries(self, incumbent: float) -> NDArray[np.bool_]:
         """Return the entries that a schedule ending before the incumbent may use."""
@@ -66,33 +91,116 @@ class Portfolio:
             (self.extra <= target - self.base + slack) & (self.model.values <= target + slack), dtype=np.bool_
         )
 
+    def narrowed(self, allowed: NDArray[np.bool_], width: int | None) -> NDArray[np.bool_]:
+        """Return about `width` open entries per job, by reduced cost, or all."""
+        if width is None or int(allowed.sum()) <= width * self.model.num_jobs:
+            return allowed
+        most = np.partition(self.extra[allowed], width * self.model.num_jobs - 1)
+        return np.asarray(allowed & (self.extra <= most[width * self.model.num_jobs - 1]), dtype=np.bool_)
+
     def run(self, best: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
         """Return the best schedule and whether it is proven."""
-        rounds = 40 if self.options.time_limit is None else 1_000_000
-        rounds = rounds if self.options.work_limit is None else max(int(self.options.work_limit), 1)
         small = int(self.open_entries(self.search.makespan()).sum()) <= _SMALL
-        if small and self._branch(None):
-            return self.search.choice(), True
-        patience = turn = 0
-        for _ in range(rounds):
-            if self._over():
-                break
-            before = self.search.makespan()
-            if self._rebalance(patience):
-                patience = 0 if self.search.makespan() < before else patience
-                self.clock.tell(self.search.makespan())
-            else:
-                patience += 1
-            if patience >= _PATIENCE and not self._over():
-                left = self.clock.left
-                if self._branch(None if left is None else max(1.0, _SLICE * left), turn):
-                    return self.search.choice(), True
-                turn += 1
-                patience = 2
+        proven = small and self._branch()
+        if not proven and not self._over():
+            proven = self._by_turns()
         choice = self.search.choice()
         if self.model.objective(choice) > self.model.objective(best):
             choice = best
-        return choice, False
+        return choice, proven
+
+    def _by_turns(self) -> bool:
+        """Return whether the incumbent is proven before the time, or the work without a clock, is over."""
+        left = self.clock.left
+        engines = [_SUBPROBLEMS, *(available() if left is None or left > _WORTHWHILE else ())]
+        loading = Loading(engines[1:]) if left is not None and len(engines) > 1 else None
+        shares = Shares(
+            {name: weight for name, weight in _WEIGHTS.items() if name in engines},
+            {name: share * (left or 10.0) for name, share in _FIRST.items()},
+        )
+        timed = self.options.time_limit is not None
+        had = dict.fromkeys(engines, 0)
+        turns = 1_000_000 if timed else 12
+        turns = turns if self.options.work_limit is None else max(int(self.options.work_limit), 1)
+        for turn in range(turns):
+            if self._over():
+                break
+            name = shares.next()
+            before, bound, began = self.search.makespan(), self.clock.bound or 0.0, self.clock.elapsed
+            length = self._length(shares.length(name))
+            if name == _SUBPROBLEMS:
+                self._subproblems(length)
+            else:
+                if loading is not None:
+                    loading.wait(length)
+                    length = self._length(length)
+                widths = _WIDTHS[name]
+                turned = self._engine(name, length, turn, widths[had[name] % len(widths)])
+                had[name] += 1
+                if turned.exhausted:
+                    return True
+                if turned.interrupted:
+                    self.interrupted = True
+                    break
+                if turned.refused:
+                    shares.drop(name)
+                    continue
+            gained = self.search.makespan() < before or (self.clock.bound or 0.0) > bound
+            shares.book(name, self.clock.elapsed - began if timed else 1.0, gained)
+        return False
+
+    def _length(self, seconds: float) -> float:
+        """Return the seconds of a turn: all that is left if the rest would be too little for another."""
+        left = self.clock.left
+        return seconds if left is None or left > 1.4 * seconds else left
+
+    def _subproblems(self, seconds: float) -> None:
+        """Re-optimise a few machines at a time until that has not helped for some seconds, or some tries."""
+        until = self.clock.elapsed + seconds
+        patience = 0
+        for _ in range(1_000_000 if self.clock.left is not None else 20):
+            if self._over() or (self.clock.left is not None and self.clock.elapsed >= until):
+                return
+            before = self.search.makespan()
+            if self._rebalance(patience):
+                if self.search.makespan() < before:
+                    patience, until = 0, self.clock.elapsed + seconds
+                self.clock.tell(self.search.makespan())
+            else:
+                patience += 1
+            if patience >= _PATIENCE:
+                return
+
+    def _engine(self, name: str, seconds: float, turn: int, width: int | None) -> Turn:
+        """Let an engine begin with the incumbent; take its schedule and its bound."""
+        top = self.search.makespan()
+        allowed = self.open_entries(top)
+        narrow = self.narrowed(allowed, width)
+        turned = take_turn(
+            name,
+            self.lowered,
+            narrow,
+            self.search.choice(),
+            replace(self.options, seed=self.options.seed + turn),
+            None if self.clock.left is None else self.clock.share(seconds),
+            self.clock.tell,
+            least=self.clock.bound or 0.0,
+        )
+        if turned.choice is not None and self.model.objective(turned.choice) < top:
+            self.search.take(turned.choice)
+            self.clock.tell(self.search.makespan())
+        if narrow.sum() < allowed.sum():
+            return replace(turned, bound=None, exhausted=False)
+        if turned.bound is not None:
+            self._bounded(turned.bound, top)
+        return turned
+
+    def _bounded(self, bound: float, top: float) -> None:
+        """Take a bound that holds for whatever ends before `top`."""
+        proven = min(bound, top)
+        if self.whole:
+            proven = float(np.ceil(proven - 1e-6))
+        self.clock.bound = max(self.clock.bound or 0.0, proven)
 
     def _rebalance(self, patience: int) -> bool:
         """Re-optimise the busiest machine with a few others; return whether anything improved."""
@@ -116,38 +224,25 @@ class Portfolio:
     def _over(self) -> bool:
         return self.clock.over or self.clock.closed(self.search.makespan())
 
-    def _branch(self, seconds: float | None, turn: int = 0) -> bool:
-        """Branch and bound over all open entries; return whether nothing better than the incumbent is left.
-
-        By turns it improves on the incumbent, or looks for any schedule that ends earlier.
-        """
+    def _branch(self) -> bool:
+        """Branch and bound over few open entries, here; return whether the incumbent is proven."""
         top = self.search.makespan()
-        hunting = self.whole and turn % 2 == 1
-        begin = None if hunting else self.lowered.point(self.search.choice())
-        allowed = np.append(self.open_entries(top), True)
-        if begin is not None:
-            allowed |= begin > 0
+        begin = self.lowered.point(self.search.choice())
         branched = branch_and_bound(
             self.lowered.model,
-            self.clock.left if seconds is None else self.clock.share(seconds),
+            self.clock.left,
             begin,
-            allowed,
+            np.append(self.open_entries(top), True) | (begin > 0),
             self.options.gap,
-            self.options.seed + turn,
+            self.options.seed,
             2_000 if self.clock.left is None else None,
-            ceiling=top - 1 if hunting else top,
+            ceiling=top,
         )
         if branched.bound is not None:
-            proven = min(branched.bound, top)
-            if self.whole:
-                proven = float(np.ceil(proven - 1e-6))
-            self.clock.bound = max(self.clock.bound or 0.0, proven)
+            self._bounded(branched.bound, top)
         if branched.point is not None:
             choice = self.lowered.choice(branched.point)
             if self.model.check(choice).feasible and self.model.objective(choice) < top:
                 self.search.take(choice)
                 self.clock.tell(self.search.makespan())
-        if branched.status == "infeasible" and hunting:
-            self.clock.bound = top
-            return True
         return branched.status == "optimal" and self.options.gap == 0
