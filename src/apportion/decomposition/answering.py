@@ -37,6 +37,8 @@ class Question:
         Look at each `every`-th range of jobs, of it at the first `run` (``None``: all).
     sign
         1 to maximise, -1 to minimise.
+    limits
+        Whether to sum up the least values and uses too.
     """
 
     price: NDArray[np.float64]
@@ -48,6 +50,7 @@ class Question:
     every: int
     run: int | None
     sign: float
+    limits: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +122,8 @@ class Answer:
     open_value, open_use
         The same of the open jobs alone.
     least_value, least_use
-        Sums of the smallest value and of the smallest uses of each job: no choice is below them.
+        Sums of the smallest value and of the smallest uses of each job: no choice is below them. 0 unless
+        asked for.
     stride
         One of so many open jobs was kept.
     kept
@@ -176,7 +180,7 @@ def answer(shard: Shard, question: Question) -> Answer:
     ------
     InvalidInstance
         If the source of the menus returns something else than menus.
-    ValueError
+    NoOption
         If a required job has no option.
     """
     size = question.price.size
@@ -202,14 +206,11 @@ def _add(told: Answer, collector: _Collector, block: Block, question: Question) 
     told.value += float(value.sum())
     _increase(told.use, use)
     told.squares += np.square(use.astype(np.float64)).sum(axis=0)
-    present = block.value > -np.inf
-    if present.all():
-        told.least_value += float(block.value.min(axis=1).sum())
-        _increase(told.least_use, block.use.min(axis=1))
-    else:
-        told.least_value += float(np.where(present, block.value, np.inf).min(axis=1).sum())
+    if question.limits:
+        absent = np.isneginf(block.value)
+        told.least_value += float(np.where(absent, np.inf, block.value).min(axis=1).sum())
         large = np.iinfo(np.int64).max
-        _increase(told.least_use, np.where(present[:, :, None], block.use, large).min(axis=1))
+        _increase(told.least_use, np.where(absent[:, :, None], large, block.use).min(axis=1))
     if question.boxed:
         # Sure to find all: an option's best score in the box against the worst of the job's best option.
         floor = value - _cost(use, question.high + question.reference * xi)
@@ -224,7 +225,7 @@ def _add(told: Answer, collector: _Collector, block: Block, question: Question) 
             gain += np.where(more[:, :, k] > 0, more[:, :, k] * down, more[:, :, k] * -up)
         candidate = gain > 0.0
     else:
-        jobs, candidate = rows, present.copy()
+        jobs, candidate = rows, block.value > -np.inf
     candidate[np.arange(jobs.size), best[jobs]] = True
     still = np.count_nonzero(candidate, axis=1) > 1
     jobs, candidate = jobs[still], candidate[still]

@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-__all__ = ["Block", "blocks", "spread"]
+__all__ = ["Block", "NoOption", "blocks", "spread"]
+
+
+class NoOption(ValueError):
+    """A job that must get an option has none: nothing is feasible."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,13 +94,13 @@ def blocks(model: MultipleChoiceKnapsack, first: int, sign: float) -> list[Block
 
     Raises
     ------
-    ValueError
+    NoOption
         If a required job has no option.
     """
     counts = np.diff(model.offsets)
     if bool((model.required & (counts == 0)).any()):
         job = first + int(np.argmax(model.required & (counts == 0)))
-        raise ValueError(f"job {job} is required and has no option")
+        raise NoOption(f"job {job} is required and has no option")
     value = model.values if sign > 0 else -model.values
     if not counts.size:
         return []

@@ -1,4 +1,4 @@
-"""A plan from a price: everybody settled takes the best option, and the open jobs share what is left, exactly."""
+"""A plan from a price: settled jobs take their best option, and the open jobs share what is left, exactly."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from apportion.decomposition.answering import Question
 from apportion.decomposition.level import Level
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
+from apportion.outcome import Termination
 
 __all__ = ["Candidate", "candidate"]
-
-_CORE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +46,7 @@ def candidate(
     price: NDArray[np.float64],
     capacities: Sequence[int],
     gap: float,
+    time_limit: float | None,
     seed: int,
 ) -> Candidate | None:
     """Return a feasible plan in which all but the open jobs take their best option, or ``None``.
@@ -63,14 +63,15 @@ def candidate(
         Of the whole instance.
     gap
         The relative gap wanted of the whole plan; the open jobs take their share of a tenth of it, or half.
-    seed
-        Of the solver.
+    time_limit, seed
+        Of the solver of the open jobs.
     """
     from apportion.solvers import exact
 
     found = level.open
     room = [capacity - used for capacity, used in zip(capacities, level.fixed_use, strict=True)]
     if min(room) < 0:
+        level.infeasible = True
         return None
     chosen = np.zeros(0, dtype=np.int64)
     if found.number.size:
@@ -83,9 +84,10 @@ def candidate(
         best = float(found.value[found.best].sum())
         share = 0.1 if len(room) == 1 else 0.5
         wanted = share * gap * max(abs(level.fixed_value + best), 1e-9) / max(abs(best), 1e-9)
-        options = SolveOptions(gap=min(wanted, 1e-2), time_limit=_CORE_SECONDS, seed=seed)
+        options = SolveOptions(gap=min(wanted, 1e-2), time_limit=time_limit, seed=seed)
         start, _ = level.best_rows(price, question.reference)
         outcome = exact.solve(model, options, start)
+        level.infeasible = outcome.termination is Termination.INFEASIBLE
         if outcome.point is None or not model.check(outcome.point).feasible:
             return None
         chosen = outcome.point.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Solve a knapsack that is larger than one machine: the driver moves the price, the workers answer for shards.
+"""Solve a knapsack larger than one machine: the driver moves the price, the workers answer for shards.
 
 1.  A sample of the jobs gives a price, and a box around it that sampling error leaves likely. Larger samples
     (each `growth` times the last) narrow the box, up to a pass over all jobs.
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.decomposition.answering import Question, answer
+from apportion.decomposition.blocks import NoOption
 from apportion.decomposition.core import Candidate, candidate
 from apportion.decomposition.finishing import Finished, finish_shard
 from apportion.decomposition.level import Level
@@ -49,6 +50,8 @@ def solve_sharded(
     sample: int | None = None,
     growth: int | None = None,
     keep: int = 1 << 18,
+    core: int = 2000,
+    core_time_limit: float | None = 3.0,
     passes: int = 12,
     seed: int = 0,
     on_pass: Callable[[Pass], None] | None = None,
@@ -72,6 +75,10 @@ def solve_sharded(
         How many times larger every further sample is, at least 2; 32 or 16 by default.
     keep
         Open jobs that may come back to the driver, at least 1.
+    core
+        Open jobs to aim at at least; as many jobs or fewer are all open, and no price is needed.
+    core_time_limit
+        Seconds for the open jobs after each pass; ``None``: no clock decides anything.
     passes
         Passes over all jobs, the last one aside, at least 1.
     seed
@@ -87,7 +94,7 @@ def solve_sharded(
     Raises
     ------
     InvalidInstance
-        If a shard's source does not return menus, or a required job has no option.
+        If a shard's source does not return menus.
     InvalidOption
         If an argument is out of its range.
     ApportionError
@@ -98,7 +105,9 @@ def solve_sharded(
     growth = growth if growth is not None else 16 if several else 32
     if min(sample, keep, passes) < 1 or growth < 2 or not gap >= 0.0:
         raise InvalidOption("need sample, keep and passes of at least 1, growth of at least 2, gap >= 0")
-    return _Drive(problem, executor, gap, folder, keep, seed, on_pass).run(sample, growth, passes)
+    return _Drive(problem, executor, gap, folder, keep, core, core_time_limit, seed, on_pass).run(
+        sample, growth, passes
+    )
 
 
 class _Drive:
@@ -111,12 +120,16 @@ class _Drive:
         gap: float,
         folder: str | None,
         keep: int,
+        core: int,
+        core_time_limit: float | None,
         seed: int,
         on_pass: Callable[[Pass], None] | None,
     ) -> None:
         self._problem, self._executor, self._gap, self._folder = problem, executor, gap, folder
         self._sign = 1.0 if problem.maximizes else -1.0
         self._keep = max(1, keep // max(len(problem.shards), 1))
+        self._core = min(core, problem.num_jobs)
+        self._core_time_limit = core_time_limit
         self._seed, self._on_pass = seed, on_pass
         self._began = time.perf_counter()
         self._passes: list[Pass] = []
@@ -124,8 +137,16 @@ class _Drive:
         nothing = np.zeros(len(problem.capacities))
         self._price, self._low, self._high, self._reference = nothing, nothing, nothing, nothing
         self._best: Candidate | None = None
+        self._least_value: float | None = None
+        self._least_use: list[int] = []
 
     def run(self, sample: int, growth: int, passes: int) -> ShardedSolution:
+        try:
+            return self._solved(sample, growth, passes)
+        except NoOption:
+            return self._without_plan(Termination.INFEASIBLE)
+
+    def _solved(self, sample: int, growth: int, passes: int) -> ShardedSolution:
         self._first_sample(sample)
         jobs = sample * growth
         while jobs * growth <= self._problem.num_jobs * 4:
@@ -133,10 +154,12 @@ class _Drive:
             jobs *= growth
         for _ in range(passes):
             question, level = self._whole()
-            if any(least > c for least, c in zip(level.least_use, self._problem.capacities, strict=True)):
+            if any(least > c for least, c in zip(self._least_use, self._problem.capacities, strict=True)):
                 return self._without_plan(Termination.INFEASIBLE)
             inside = self._move(level, question)
             better = self._offer(level, question)
+            if level.infeasible and level.complete and not question.boxed:
+                return self._without_plan(Termination.INFEASIBLE)
             if self._best is not None and level.complete and inside:
                 one = len(self._problem.capacities) == 1  # price and plan are the best there are
                 if one or self._close(level) or not better:
@@ -147,7 +170,9 @@ class _Drive:
                 return self._without_plan(self._why_nothing(level))
         return self._finished()
 
-    def _question(self, boxed: bool, every: int = 1, run: int | None = None) -> Question:
+    def _question(
+        self, boxed: bool, every: int = 1, run: int | None = None, limits: bool = False
+    ) -> Question:
         return Question(
             self._price,
             self._low,
@@ -158,6 +183,7 @@ class _Drive:
             every,
             run,
             self._sign,
+            limits,
         )
 
     def _ask(self, question: Question) -> Level:
@@ -180,7 +206,7 @@ class _Drive:
         ranges = sum(-(-shard.num_jobs // shard.step) for shard in problem.shards)
         every = max(1, ranges // 64)
         run = max(1, sample * every // max(ranges, 1))
-        level = self._ask(self._question(False, every, run))
+        level = self._ask(self._question(False, every, run, limits=True))
         began = time.perf_counter()
         price = level.best_price(self._reference, None)
         if price is None:  # too little room for the sample: begin where nothing is worth its price
@@ -190,7 +216,7 @@ class _Drive:
         self._reference = _SPREAD * np.maximum(price, 1e-3 * spread * share / price.size)
         again = level.best_price(self._reference, price)
         self._price = price if again is None else again
-        self._low, self._high = level.box(self._price, self._reference, problem.num_jobs)
+        self._low, self._high = level.box(self._price, self._reference, problem.num_jobs, self._core)
         self._seconds["price"] += time.perf_counter() - began
 
     def _sampled(self, jobs: int) -> None:
@@ -203,14 +229,22 @@ class _Drive:
             self._move(level, question)
 
     def _whole(self) -> tuple[Question, Level]:
-        question = self._question(True)
-        return question, self._ask(question)
+        first = self._least_value is None
+        question = self._question(self._core < self._problem.num_jobs, limits=first)
+        level = self._ask(question)
+        if first:
+            self._least_value, self._least_use = level.least_value, level.least_use
+        return question, level
 
     def _move(self, level: Level, question: Question) -> bool:
-        """Move price and box to where the open jobs say; return whether that is inside the box asked about."""
+        """Move price and box to where the open jobs say; return whether that is inside the box asked."""
         began = time.perf_counter()
         found = level.best_price(self._reference, question.price)
         low, high = question.low, question.high
+        if not question.boxed:
+            self._price = question.price if found is None else found
+            self._seconds["price"] += time.perf_counter() - began
+            return True
         if found is None:  # the settled jobs leave too little: every price must rise
             found = high + (high - low) + self._reference
         outside = (found > high) | ((found < low) & (low > 0.0))
@@ -222,14 +256,22 @@ class _Drive:
             self._high = self._price + np.where(found > high, reach, (high - low) / 2)
         else:
             self._price = found
-            self._low, self._high = level.box(found, self._reference, self._problem.num_jobs)
+            self._low, self._high = level.box(found, self._reference, self._problem.num_jobs, self._core)
         self._seconds["price"] += time.perf_counter() - began
         return not bool(outside.any())
 
     def _offer(self, level: Level, question: Question) -> bool:
         """Keep the plan that the answers allow if it is the best so far; return whether it is."""
         began = time.perf_counter()
-        made = candidate(level, question, self._price, self._problem.capacities, self._gap, self._seed)
+        made = candidate(
+            level,
+            question,
+            self._price,
+            self._problem.capacities,
+            self._gap,
+            self._core_time_limit,
+            self._seed,
+        )
         better = made is not None and (self._best is None or made.value > self._best.value)
         if better:
             self._best = made
@@ -259,16 +301,18 @@ class _Drive:
 
     def _why_nothing(self, level: Level) -> Termination:
         """Infeasible if the bound is below what any choice is worth, beyond all rounding."""
-        price = np.array(self._passes[-1].price)
+        # No job's own price is above price + reference, so this is at least the bound that proves there.
+        price = np.array(self._passes[-1].price) + self._reference
         bound = float(price @ np.array(self._problem.capacities, dtype=np.float64)) + level.score
-        slack = 1e-9 * (abs(bound) + abs(level.least_value) + float(self._reference.sum()) * level.jobs)
-        return Termination.INFEASIBLE if bound < level.least_value - slack else Termination.NODE_LIMIT
+        least = self._least_value if self._least_value is not None else -np.inf
+        slack = 1e-9 * (abs(bound) + abs(least) + float(price @ level.used))
+        return Termination.INFEASIBLE if bound < least - slack else Termination.NODE_LIMIT
 
     def _finished(self) -> ShardedSolution:
         began = time.perf_counter()
         problem, best = self._problem, self._best
         assert best is not None
-        tried = (self._price, best.question.price)
+        tried = (self._price,)
         asked = (
             (shard, best.question, numbers, positions, tried, self._folder)
             for shard, numbers, positions in zip(problem.shards, best.numbers, best.positions, strict=True)
@@ -320,8 +364,9 @@ class _Drive:
 
 
 def _required(row: Any) -> Any:
-    if isinstance(row.error, ValueError) and not isinstance(row.error, ApportionError):
-        raise InvalidInstance(Problem(f"$.shards[{row.index}]", str(row.error))) from row.error
+    if isinstance(row.error, InvalidInstance):
+        told = [Problem(f"$.shards[{row.index}]{p.path[1:]}", p.message) for p in row.error.problems]
+        raise InvalidInstance(told) from row.error
     return row.require()
 
 

@@ -79,24 +79,28 @@ def finish_shard(
     folder
         Where to write the part, or ``None`` to return it.
     """
-    plan = np.empty(shard.num_jobs, dtype=np.int64)
+    plan = np.zeros(shard.num_jobs, dtype=np.int8)
+    check = _Check(shard, multipliers, question.sign)
     for first, last in shard.ranges():
         part = read(shard, first, last, question.price.size)
-        here = plan[first - shard.first : last - shard.first]
+        here = np.empty(last - first, dtype=np.int64)
         for block in blocks(part, first, question.sign):
             xi = spread(block.number, question.price.size)
             columns = block.scores(question.price, xi, question.reference).argmax(axis=1)
             here[slice(None) if block.jobs is None else block.jobs] = block.positions(columns)
-    plan[numbers - shard.first] = positions
-    small = plan.astype(np.min_scalar_type(-max(int(plan.max(initial=0)), 1)))
+        apart = (numbers >= first) & (numbers < last)
+        here[numbers[apart] - first] = positions[apart]
+        plan = plan.astype(np.promote_types(plan.dtype, np.min_scalar_type(-1 - int(here.max()))), copy=False)
+        plan[first - shard.first : last - shard.first] = here
+        check.add(part, first, plan[first - shard.first : last - shard.first])
     name = digest = None
     if folder is not None:
         data = BytesIO()
-        np.save(data, small, allow_pickle=False)
+        np.save(data, plan, allow_pickle=False)
         name = f"jobs-{shard.first:012d}-{shard.last:012d}.npy"
         digest = hashlib.sha256(data.getvalue()).hexdigest()
         write_whole(Path(folder) / name, data.getvalue())
-    return check_shard(shard, small, multipliers, question.sign, name, digest)
+    return check.finished(plan, name, digest)
 
 
 def check_shard(
@@ -117,7 +121,7 @@ def check_shard(
     positions
         Integers [jobs]: the chosen positions in the menus, -1 for left out.
     multipliers
-        Vectors of multipliers for which to compute the bound.
+        At least one vector of multipliers for which to compute the bound.
     sign
         1 to maximise, -1 to minimise.
     file, sha256
@@ -126,43 +130,59 @@ def check_shard(
         For so many jobs, the first ones, the bound is computed in rational arithmetic too; if the float64
         one is not within its rounding of that, it is a violation.
     """
-    size = len(multipliers[0]) if multipliers else 1
-    used = [0] * size
-    values: list[Summed] = []
-    bounds: list[list[Summed]] = [[] for _ in multipliers]
-    violations: list[str] = []
+    check = _Check(shard, multipliers, sign, exact_jobs)
     if positions.shape != (shard.num_jobs,) or positions.dtype.kind != "i":
-        violations.append(f"jobs {shard.first} to {shard.last - 1}: the plan has {positions.shape} positions")
-        return Finished(
-            shard.first, shard.last, tuple(used), (0.0, 0.0), (), tuple(violations), None, file, sha256
-        )
+        told = f"must be whole numbers [{shard.num_jobs}], is {positions.dtype} {list(positions.shape)}"
+        check.violations.append(told)
+        return check.finished(None, file, sha256)
     for first, last in shard.ranges():
-        part = read(shard, first, last, size)
-        here = positions[first - shard.first : last - shard.first].astype(np.int64)
+        part = read(shard, first, last, multipliers[0].size)
+        check.add(part, first, positions[first - shard.first : last - shard.first])
+    return check.finished(positions, file, sha256)
+
+
+class _Check:
+    """Sums up, range by range, what a plan uses and is worth, and what the multipliers prove."""
+
+    def __init__(
+        self, shard: Shard, multipliers: tuple[NDArray[np.float64], ...], sign: float, exact_jobs: int = 0
+    ) -> None:
+        self._shard, self._multipliers, self._sign, self._exact_jobs = shard, multipliers, sign, exact_jobs
+        self._used = [0] * multipliers[0].size
+        self._values: list[Summed] = []
+        self._bounds: list[list[Summed]] = [[] for _ in multipliers]
+        self.violations: list[str] = []
+
+    def add(self, part: MultipleChoiceKnapsack, first: int, positions: NDArray[np.signedinteger]) -> None:
+        here = positions.astype(np.int64)
         taken = here >= 0
         wrong = (here >= np.diff(part.offsets)) | (here < -1) | (part.required & ~taken)
-        for job in np.flatnonzero(wrong)[: 20 - len(violations)].tolist():
+        for job in np.flatnonzero(wrong)[: 20 - len(self.violations)].tolist():
             told = "left out" if here[job] == -1 else f"given option {here[job]}, which it has not"
-            violations.append(f"job {first + job} is {told}")
+            self.violations.append(f"job {first + job} is {told}")
         rows = (part.offsets[:-1] + here)[taken & ~wrong]
-        values.append(chosen_value(part, rows))
+        self._values.append(chosen_value(part, rows))
         for k, amount in enumerate(part.uses[rows].sum(axis=0, dtype=np.int64).tolist()):
-            used[k] += amount
-        for prices, sums in zip(multipliers, bounds, strict=True):
-            sums.append(share_of_bound(part, prices, sign))
-            if (count := min(shard.first + exact_jobs, last) - first) > 0:
-                violations += _compared(shard, first, first + count, prices, sign)
-    return Finished(
-        shard.first,
-        shard.last,
-        tuple(used),
-        _total(values),
-        tuple(_total(sums) for sums in bounds),
-        tuple(violations),
-        positions if file is None else None,
-        file,
-        sha256,
-    )
+            self._used[k] += amount
+        for prices, sums in zip(self._multipliers, self._bounds, strict=True):
+            sums.append(share_of_bound(part, prices, self._sign))
+            if (count := min(self._shard.first + self._exact_jobs - first, part.num_jobs)) > 0:
+                self.violations += _compared(self._shard, first, first + count, prices, self._sign)
+
+    def finished(
+        self, positions: NDArray[np.signedinteger] | None, file: str | None, sha256: str | None
+    ) -> Finished:
+        return Finished(
+            self._shard.first,
+            self._shard.last,
+            tuple(self._used),
+            _total(self._values),
+            tuple(_total(sums) for sums in self._bounds),
+            tuple(self.violations),
+            positions if file is None else None,
+            file,
+            sha256,
+        )
 
 
 def _compared(shard: Shard, first: int, last: int, prices: NDArray[np.float64], sign: float) -> list[str]:

@@ -25,7 +25,6 @@ _SIGMAS = 3.0
 """How many standard deviations of the sampled uses the box of prices reaches."""
 _BOX_JOBS = 1 << 12
 """Open jobs from which the box is estimated."""
-_OPEN_JOBS = 2000
 
 
 class Level:
@@ -52,6 +51,10 @@ class Level:
         The open jobs kept.
     fixed_use, fixed_value
         Sums over all other jobs at their best option.
+    infeasible
+        Whether the open jobs were found not to fit into what the others leave.
+    used
+        float64 [capacities]: what the best options of all jobs use.
     """
 
     def __init__(
@@ -78,6 +81,8 @@ class Level:
         share = [capacity * self.jobs // max(num_jobs, 1) for capacity in capacities]
         self.room = np.array([s - u for s, u in zip(share, settled, strict=True)], dtype=np.float64)
         self.settled_value = sum(one.value - one.open_value for one in answers)
+        self.infeasible = False
+        self.used = np.array(use, dtype=np.float64)
         self.deviation = self._deviation(use, num_jobs)
 
     def _deviation(self, use: list[int], num_jobs: int) -> NDArray[np.float64]:
@@ -128,12 +133,12 @@ class Level:
         return _several_prices(value * weight, use, offsets, job, room, near, gap)
 
     def box(
-        self, price: NDArray[np.float64], reference: NDArray[np.float64], num_jobs: int
+        self, price: NDArray[np.float64], reference: NDArray[np.float64], num_jobs: int, core: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lowest and the highest prices that sampling leaves likely, and a bit around them.
 
-        Wide enough that about `_OPEN_JOBS` of the whole instance's jobs are open: too few of them cannot
-        use just what the others leave.
+        Wide enough that about `core` of all `num_jobs` are open: too few cannot use just what the others
+        leave.
         """
         below, above = np.zeros(price.size), np.zeros(price.size)
         few = self._thinned(_BOX_JOBS)
@@ -151,7 +156,7 @@ class Level:
         down, up = np.sqrt(below) + exact, np.sqrt(above) + exact
         scale = num_jobs / max(self.jobs, 1)
         for _ in range(40):
-            if few.opened(price, down, up, reference) * scale >= min(_OPEN_JOBS, 0.5 * num_jobs):
+            if few.opened(price, down, up, reference) * scale >= min(core, 0.5 * num_jobs):
                 break
             down, up = 2.0 * down, 2.0 * up
         return np.maximum(price - down, 0.0), price + up

@@ -108,10 +108,7 @@ def outward_bound(
     paid = [float(price) * float(c) for price, c in zip(multipliers, problem.capacities, strict=True)]
     total = math.fsum([*paid, *(share for share, _ in shares)])
     margin = math.fsum(rounding for _, rounding in shares) + 4 * 2.0**-52 * (math.fsum(paid) + abs(total))
-    if margin == 0.0:
-        outward = total
-    else:
-        outward = math.nextafter(total + margin, math.inf)
+    outward = total if margin == 0.0 else math.nextafter(total + margin, math.inf)
     return outward if problem.maximizes else -outward
 
 

@@ -70,7 +70,7 @@ class Shard:
         return self.last - self.first
 
     def ranges(self, every: int = 1, run: int | None = None) -> Iterator[tuple[int, int]]:
-        """Yield job ranges of at most `step`: each `every`-th of the instance, of each the first `run` jobs."""
+        """Yield ranges of at most `step` jobs: each `every`-th of the instance, its first `run` jobs."""
         for start in range(self.first, self.last, self.step):
             if (start // self.step) % every == 0:
                 stop = min(start + self.step, self.last)
@@ -109,6 +109,8 @@ class ShardedKnapsack:
         for index, (shard, start) in enumerate(zip(self.shards, ends, strict=False)):
             if shard.first != start or shard.last < shard.first or shard.step < 1:
                 problems.append(Problem(f"$.shards[{index}]", f"must begin at job {start}, step at least 1"))
+        if not self.shards:
+            problems.append(Problem("$.shards", "must be at least one, of no jobs if need be"))
         if not self.capacities or min(self.capacities) < 0:
             problems.append(Problem("$.capacities", "must be at least one number, each at least 0"))
         if self.sense not in ("maximize", "minimize"):
@@ -156,7 +158,7 @@ class ShardedKnapsack:
     @property
     def num_jobs(self) -> int:
         """How many jobs all shards hold together."""
-        return self.shards[-1].last if self.shards else 0
+        return self.shards[-1].last
 
     @property
     def maximizes(self) -> bool:

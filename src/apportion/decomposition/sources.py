@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,8 @@ class StoredMenus:
             np.array(self._map("required")[low:high]),
         )
 
-    def _map(self, name: str) -> NDArray[np.generic]:
-        mapped: NDArray[np.generic] = np.load(Path(self.folder) / f"{name}.npy", mmap_mode="r")
+    def _map(self, name: str) -> NDArray[Any]:
+        mapped: NDArray[Any] = np.load(Path(self.folder) / f"{name}.npy", mmap_mode="r")
         return mapped
 
 
