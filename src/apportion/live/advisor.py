@@ -35,11 +35,9 @@ class _Window:
     generation: int
     count: int
     first_elapsed_s: float
-    first_samples: int
     from_s: float | None = None
     from_samples: int = 0
     last_s: float = 0.0
-    moved: bool = False
 
 
 @dataclass(slots=True)
@@ -88,14 +86,13 @@ class LiveAdvisor:
         window = self._windows.get(job.number)
         fresh = window is None or (window.generation, window.count) != (line.generation, count)
         if window is None or fresh or not agrees or line.elapsed_s < window.last_s:
-            window = _Window(line.generation, count, line.elapsed_s, line.samples)
+            window = _Window(line.generation, count, line.elapsed_s)
             self._windows[job.number] = window
         window.last_s = line.elapsed_s
-        if not window.moved and line.samples > window.first_samples:
-            window.moved = True
+        if fresh:
             self._stall(job, count, now_s)
         if window.from_s is None:
-            if line.elapsed_s >= window.first_elapsed_s + self.warm_up_s and window.moved:
+            if line.elapsed_s >= window.first_elapsed_s + self.warm_up_s:
                 window.from_s, window.from_samples = line.elapsed_s, line.samples
             return
         seconds, made = line.elapsed_s - window.from_s, line.samples - window.from_samples
@@ -112,7 +109,7 @@ class LiveAdvisor:
     def stopping(self, job: Job, count: int, now_s: float) -> None:
         """Note when a job that makes progress on `count` nodes is told to stop in order to be resized."""
         window = self._windows.get(job.number)
-        if window is not None and window.moved:
+        if window is not None and window.generation == job.generation:
             self._stops[job.number] = _Stop(now_s, count)
 
     def interrupted(self, job: Job) -> None:

@@ -172,8 +172,10 @@ class Job:
         checkpoint.
     durable
         Samples in the newest checkpoint reported.
+    said
+        Samples and durable samples by the newest report of every rank that reported in this generation.
     reporter
-        The rank whose reports are booked in this generation, the first that reported; ``None`` before.
+        The rank whose reports the speed is measured by: the first whose samples rose; ``None`` before.
     claimed
         Samples that the last generation said were in its checkpoint when it stopped; ``None`` if it did not.
     heard_s
@@ -218,6 +220,7 @@ class Job:
     generation: int = 0
     samples: int = 0
     durable: int = 0
+    said: dict[int, tuple[int, int]] = field(default_factory=dict)
     reporter: int | None = None
     claimed: int | None = None
     heard_s: float = 0.0
