@@ -30,3 +30,44 @@ def test_every_objective_has_a_drawing() -> None:
         assert "drawn" in words
         assert f"{solution.objective:,.6g}" in words
         assert all(f"j{j}" in words for j in range(4))
+
+
+def drawn(asked: MatchingInstance, bound: float | None = None) -> tuple[str, ElementTree.Element]:
+    text = drawing(asked, apportion.solve(asked).require(), "plan.svg", bound=bound)
+    return text, ElementTree.fromstring(text)
+
+
+def test_the_bound_is_the_solutions() -> None:
+    asked = instance("makespan")
+    solution = apportion.solve(asked)
+    assert solution.bound is not None
+    text, _ = drawn(asked, solution.bound)
+    assert f"at least {solution.bound:,.6g} s" in text
+    assert "orange: its bound" in text
+    assert "at least 1.5 s" in drawn(asked, 1.5)[0]
+
+
+def test_a_gang_is_a_bar_on_each_of_its_machines_and_pools_stay_together() -> None:
+    pools = (MatchingMachine("v100", count=4), MatchingMachine("k80", count=2))
+    jobs = tuple(
+        MatchingJob(f"gang{j}", {pool.id: MatchingEntry(time_s=3.0 + j, gpus=2) for pool in pools})
+        for j in range(3)
+    )
+    asked = MatchingInstance("1", "makespan", pools, jobs, name="gangs")
+    _, root = drawn(asked)
+    words = [node.text for node in root.iter() if node.tag.endswith("}text")]
+    assert all(words.count(f"gang{j}") == 2 for j in range(3))
+    rows = [word for word in words if word and word.endswith("]")]
+    assert rows == ["v100[0]", "v100[1]", "v100[2]", "v100[3]", "k80[0]", "k80[1]"]
+
+
+def test_many_machines_are_counted() -> None:
+    jobs = tuple(MatchingJob(f"j{j}", {"a": MatchingEntry(time_s=1.0)}) for j in range(70))
+    asked = MatchingInstance("1", "makespan", (MatchingMachine("a", count=70),), jobs)
+    text, _ = drawn(asked)
+    assert "and 10 more machines" in text
+
+
+def test_nothing_to_draw() -> None:
+    asked = MatchingInstance("1", "makespan", (MatchingMachine("a"),), ())
+    assert "0 jobs" in drawn(asked)[0]

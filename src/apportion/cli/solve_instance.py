@@ -168,7 +168,7 @@ def _plot(solution: Solution, plot: str) -> None:
     from apportion.plotting import drawing
 
     prices = solution.certificate.multipliers
-    write_whole(plot, drawing(solution.instance, solution.plan, plot, prices).encode())
+    write_whole(plot, drawing(solution.instance, solution.plan, plot, prices, solution.bound).encode())
 
 
 def _exit_code(solution: Solution) -> int:

@@ -17,7 +17,13 @@ def check_name(file_name: str) -> None:
         raise InvalidOption(f"a drawing is written to FILE.svg or FILE.html, not {file_name!r}")
 
 
-def drawing(instance: Any, plan: Any, file_name: str, multipliers: Mapping[str, float] | None = None) -> str:
+def drawing(
+    instance: Any,
+    plan: Any,
+    file_name: str,
+    multipliers: Mapping[str, float] | None = None,
+    bound: float | None = None,
+) -> str:
     """Return the drawing of a feasible plan as SVG, or as an HTML page around it, as the file's name asks.
 
     Parameters
@@ -30,6 +36,8 @@ def drawing(instance: Any, plan: Any, file_name: str, multipliers: Mapping[str, 
         The file it is meant for; only its suffix matters.
     multipliers
         The certificate's prices by capacity, drawn where a drawing has a place for them.
+    bound
+        The solution's bound, drawn where a drawing has a place for it.
 
     Raises
     ------
@@ -55,7 +63,7 @@ def drawing(instance: Any, plan: Any, file_name: str, multipliers: Mapping[str, 
     elif isinstance(instance, MatchingInstance):
         from apportion.plotting.gantt_svg import gantt_svg
 
-        svg = gantt_svg(instance, plan)
+        svg = gantt_svg(instance, plan, bound)
     elif isinstance(instance, FreezingInstance):
         from apportion.plotting.freezing_svg import freezing_svg
 
