@@ -115,6 +115,7 @@ class _Run:
         self._mark("repair")
         best.step = grid(model.values)
         if best.proven:
+            self._settle_on_grid()
             return Ending("proven")
         if best.close:
             return Ending("gap")
@@ -127,7 +128,14 @@ class _Run:
         self._mark("search")
         if ending.reason == "proven" and not ending.infeasible and not best.proven:
             best.bound, self._source = best.objective, "branch_and_bound"
+        elif best.proven:
+            self._settle_on_grid()
         return ending
+
+    def _settle_on_grid(self) -> None:
+        """State the bound of the values' common step: no objective lies between it and the incumbent."""
+        if self._best.step > 0:
+            self._best.bound, self._source = self._best.objective, "branch_and_bound"
 
     def _repair(
         self,

@@ -234,3 +234,14 @@ def test_no_capacity_and_no_job() -> None:
     )
     outcome = solve(free, SolveOptions(), None)
     assert (outcome.termination, outcome.objective) == (Termination.OPTIMAL, 3.0)
+
+
+def test_what_the_grid_of_values_proves_is_stated_as_the_bound() -> None:
+    """Proven because every objective is a multiple of 1.5, yet the multipliers' -2.625 was stated."""
+    model = MultipleChoiceKnapsack.from_arrays(
+        [-1.5, -1.5, 0.0, -1.5, 0.0], [[0, 0], [0, 0], [4, 0], [0, 0], [4, 0]], [0, 1, 3, 5], [5, 0]
+    )
+    outcome = solve(model, SolveOptions(), None)
+    assert outcome.termination is Termination.OPTIMAL
+    assert outcome.objective == outcome.bound == -3.0
+    assert outcome.bound_source == "branch_and_bound"
