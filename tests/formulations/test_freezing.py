@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -10,16 +11,17 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import apportion
 from apportion.formulations.freezing.by_configuration import FreezingByConfiguration
 from apportion.instances import FreezingInstance, FreezingJob, FreezingRow
 from apportion.instances.freezing.generator import generate
-from apportion.instances.freezing.meaning import check
+from apportion.instances.freezing.meaning import check, exact_bound
 from apportion.models import MultipleChoiceKnapsack
 from apportion.outcome import Termination
 from tests.oracles import enumerate_knapsack
-from tests.strategies import freezing_instances
+from tests.strategies import freezing_instances, freezing_on_nodes
 from tests.test_api import assert_certified, close
 
 
@@ -175,3 +177,121 @@ def test_a_generated_round_is_solved_and_certified(cap: float | None) -> None:
     assert solution.objective is not None and highs.objective is not None
     assert solution.objective <= highs.objective * (1 + 1e-4)
     assert_certified(solution)
+
+
+@given(st.one_of(freezing_instances(), freezing_on_nodes(max_jobs=4)), st.integers(0, 99))
+@settings(max_examples=150)
+def test_the_order_of_jobs_rows_and_types_changes_no_byte(instance: FreezingInstance, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def mixed(listed: Any) -> tuple[Any, ...]:
+        return tuple(listed[place] for place in rng.permutation(len(listed)))
+
+    jobs = tuple(msgspec.structs.replace(job, menu=mixed(job.menu)) for job in instance.jobs)
+    gpus = dict(mixed(list(instance.gpus.items())))
+    other = msgspec.structs.replace(instance, jobs=mixed(jobs), gpus=gpus)
+    answers = []
+    for one in (instance, other):
+        solution = apportion.solve(one, deterministic=True)
+        told = [solution.plan, solution.objective, solution.certificate.multipliers, solution.bound]
+        answers.append(msgspec.json.encode(told, order="sorted"))
+    assert answers[0] == answers[1]
+
+
+@given(freezing_instances(max_jobs=4))
+@settings(max_examples=100)
+def test_no_plan_exceeds_a_budget_a_gate_or_the_cap(instance: FreezingInstance) -> None:
+    solution = apportion.solve(instance)
+    if solution.plan is None:
+        return
+    spent = 0
+    for job in instance.jobs:
+        told = solution.plan["configuration"].get(job.id)
+        if told is None:
+            continue
+        seconds = Fraction(told["depth"], job.layers) * Fraction(instance.round_s)
+        assert job.budget_frozen_s is None or seconds <= Fraction(job.budget_frozen_s)
+        assert job.max_depth is None or told["depth"] <= job.max_depth
+        place = (told["gpu_type"], told["gpus"])
+        row = next(row for row in job.menu if (row.gpu_type, row.gpus) == place)
+        if row.penalty_millionths:
+            spent += row.penalty_millionths[row.depths.index(told["depth"])]
+    assert instance.penalty_cap_millionths is None or spent <= instance.penalty_cap_millionths
+
+
+@given(freezing_instances(max_jobs=3))
+@settings(max_examples=100)
+def test_where_no_depth_gains_progress_none_is_frozen(instance: FreezingInstance) -> None:
+    """Progress that strictly falls with depth: a running job keeps its depth only to save the rebuild."""
+    jobs = []
+    for job in instance.jobs:
+        menu = tuple(
+            msgspec.structs.replace(
+                row,
+                depths=tuple(range(len(row.depths))),
+                effective_progress=tuple(8.0 * row.gpus / (1.0 + place) for place in range(len(row.depths))),
+            )
+            for row in job.menu
+        )
+        fresh = {"layers": 9, "current": None, "budget_frozen_s": None, "max_depth": None, "weight": 1.0}
+        jobs.append(msgspec.structs.replace(job, menu=menu, **fresh))
+    solution = apportion.solve(msgspec.structs.replace(instance, jobs=tuple(jobs)))
+    if solution.plan is not None and instance.penalty_cap_millionths is None:
+        assert all(told["depth"] == 0 for told in solution.plan["configuration"].values())
+
+
+@given(freezing_instances(max_jobs=3))
+@settings(max_examples=60)
+def test_a_cap_by_its_multiplier_never_beats_the_capped_optimum(instance: FreezingInstance) -> None:
+    """Section 5.4 (ii): with a price per millionth depth separates again, and bounds the capped problem."""
+    free = msgspec.structs.replace(instance, penalty_cap_millionths=None)
+    capped = msgspec.structs.replace(instance, penalty_cap_millionths=400_000)
+    exact, without = apportion.solve(capped), apportion.solve(free)
+    if exact.objective is None:
+        return
+    assert without.objective is not None
+    sign = 1.0 if instance.power > 0 else -1.0
+    slack = 1e-9 * max(1.0, abs(exact.objective))
+    assert sign * (without.objective - exact.objective) >= -slack
+    names = dict.fromkeys(instance.gpus, 0.0)
+    for price in (0.0, 1e-7, 1e-6, 1e-5):
+        bound = exact_bound(capped, {**names, "frozen_penalty": price})
+        assert bound is not None
+        assert sign * (float(bound) - exact.objective) >= -slack
+    verified = exact.certificate.verified_bound
+    if verified is not None:
+        assert sign * (verified - exact.objective) >= -slack
+
+
+@given(freezing_instances(max_jobs=3))
+@settings(max_examples=60)
+def test_nothing_but_depth_zero_is_pollux(instance: FreezingInstance) -> None:
+    """Menus cut to depth 0: effective progress is goodput, and every way to solve the round says the same."""
+    jobs = []
+    for job in instance.jobs:
+        menu = tuple(
+            FreezingRow(row.gpu_type, row.gpus, (0,), row.effective_progress[:1])
+            for row in job.menu
+            if row.depths
+        )
+        jobs.append(msgspec.structs.replace(job, menu=menu))
+    goodput = msgspec.structs.replace(instance, jobs=tuple(jobs), penalty_cap_millionths=None)
+    with_cap = msgspec.structs.replace(goodput, penalty_cap_millionths=0)
+    ours, capped = apportion.solve(goodput), apportion.solve(with_cap)
+    assert ours.objective == capped.objective or close(ours.objective or 0.0, capped.objective or 0.0)
+    best = _best(goodput)
+    assert (best is None) == (ours.objective is None)
+    assert best is None or ours.objective is None or close(best, ours.objective)
+
+
+@given(freezing_instances(max_jobs=2))
+@settings(max_examples=8)
+def test_exact_milp_and_enumeration_are_one(instance: FreezingInstance) -> None:
+    best, found = _best(instance), []
+    for backend in ("exact", "highs", "cp-sat"):
+        for formulation in ("by_configuration", "all_depths"):
+            found.append(apportion.solve(instance, backend=backend, formulation=formulation).objective)
+    if best is None:
+        assert found == [None] * 6
+    else:
+        assert all(objective is not None and close(objective, best) for objective in found)
