@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,11 @@ def _routine() -> _Routine:
 
 def _alone() -> _Routine | None:
     """Load the extension by its file, where SciPy keeps it today; ``None`` where it is not."""
-    import scipy
-
-    folder = Path(scipy.__file__).parent / "optimize"
-    found = [path for end in EXTENSION_SUFFIXES if (path := folder / f"_lsap{end}").exists()]
+    package = find_spec("scipy")  # its own import would cost another 30 ms
+    folders = (
+        [] if package is None else [Path(at) / "optimize" for at in package.submodule_search_locations or ()]
+    )
+    found = [path for at in folders for end in EXTENSION_SUFFIXES if (path := at / f"_lsap{end}").exists()]
     if not found:
         return None
     spec = spec_from_file_location("_lsap", found[0])

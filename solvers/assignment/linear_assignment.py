@@ -20,19 +20,32 @@ _DENSE = 0.2
 
 def is_transportation(model: Assignment) -> bool:
     """Return whether every machine's uses are alike and the slots make a matrix that can be held."""
+    if int(_slots(model).sum()) * model.num_jobs > _LARGEST_MATRIX:
+        return False
+    if _one_use(model) is not None:
+        return True
+    alike = model.uses == _largest_use(model)[model.machine]
+    return bool((alike | ~model.limited[model.machine]).all())
+
+
+def _one_use(model: Assignment) -> int | None:
+    """Return the use of every entry if all are alike."""
+    first = int(model.uses[0]) if model.num_options else 0
+    return first if bool((model.uses == first).all()) else None
+
+
+def _largest_use(model: Assignment) -> NDArray[np.int64]:
+    if (one := _one_use(model)) is not None:
+        return np.full(model.num_machines, one, dtype=np.int64)
     largest = np.zeros(model.num_machines, dtype=np.int64)
     np.maximum.at(largest, model.machine, model.uses)
-    alike = model.uses == largest[model.machine]
-    return bool((alike | ~model.limited[model.machine]).all()) and _slots(model).sum() * model.num_jobs <= (
-        _LARGEST_MATRIX
-    )
+    return largest
 
 
 def _slots(model: Assignment) -> NDArray[np.int64]:
     """Return int64 [machines]: how many jobs fit, at most all that can run there."""
     able = np.bincount(model.machine, minlength=model.num_machines)
-    use = np.zeros(model.num_machines, dtype=np.int64)
-    np.maximum.at(use, model.machine, model.uses)
+    use = _largest_use(model)
     fits = np.where(model.limited & (use > 0), model.capacities // np.maximum(use, 1), able)
     return np.asarray(np.minimum(fits, able), dtype=np.int64)
 
@@ -50,6 +63,23 @@ def solve_slots(model: Assignment) -> NDArray[np.int64] | None:
     return _dense(model, column_machine, optional)
 
 
+def _complete(model: Assignment) -> bool:
+    """Return whether every job names every machine, in order: the entries then are a matrix as they stand."""
+    if model.num_options != model.num_jobs * model.num_machines:
+        return False
+    on = model.machine.reshape(model.num_jobs, model.num_machines)
+    return bool((on == np.arange(model.num_machines)).all())
+
+
+def _matrix(model: Assignment) -> NDArray[np.float64]:
+    """Return the cost of every pair, infinite where there is no entry."""
+    if _complete(model):
+        return _cost(model).reshape(model.num_jobs, model.num_machines)
+    matrix = np.full((model.num_jobs, model.num_machines), np.inf)
+    matrix[model.job_of_option(), model.machine] = _cost(model)
+    return matrix
+
+
 def _cost(model: Assignment) -> NDArray[np.float64]:
     return -model.values if model.goal == "value" else model.values
 
@@ -59,8 +89,7 @@ def _dense(
 ) -> NDArray[np.int64] | None:
     from apportion.solvers.assignment.hungarian import matching
 
-    matrix = np.full((model.num_jobs, model.num_machines), np.inf)
-    matrix[model.job_of_option(), model.machine] = _cost(model)
+    matrix = _matrix(model)
     wide = (
         matrix if np.array_equal(column_machine, np.arange(model.num_machines)) else matrix[:, column_machine]
     )
@@ -97,6 +126,8 @@ def _sparse(model: Assignment, optional: NDArray[np.int64]) -> NDArray[np.int64]
 def _chosen(model: Assignment, job: NDArray[np.int64], machine: NDArray[np.int64]) -> NDArray[np.int64]:
     on = np.full(model.num_jobs, -1, dtype=np.int64)
     on[job] = machine
+    if _complete(model):
+        return np.where(on >= 0, model.offsets[:-1] + on, -1)
     owner = model.job_of_option()
     hit = np.flatnonzero(on[owner] == model.machine)
     choice = np.full(model.num_jobs, -1, dtype=np.int64)
@@ -113,9 +144,16 @@ def potentials(model: Assignment, choice: NDArray[np.int64]) -> NDArray[np.float
     machines, cost = model.num_machines, _cost(model)
     held = np.where(choice >= 0, model.machine[np.maximum(choice, 0)], machines)
     paid = np.where(choice >= 0, cost[np.maximum(choice, 0)], 0.0)
-    owner = model.job_of_option()
     step = np.full((machines + 1, machines + 1), np.inf)
-    np.minimum.at(step, (held[owner], model.machine), cost - paid[owner])
+    if model.num_options >= _DENSE * model.num_jobs * machines:
+        order = np.argsort(held, kind="stable")
+        holder, first = np.unique(held[order], return_index=True)
+        if holder.size:
+            moved = (_matrix(model) - paid[:, None])[order]
+            step[holder, :machines] = np.minimum.reduceat(moved, first, axis=0)
+    else:
+        owner = model.job_of_option()
+        np.minimum.at(step, (held[owner], model.machine), cost - paid[owner])
     optional = np.flatnonzero(~model.required)
     np.minimum.at(step[:, machines], held[optional], -paid[optional])
     taken = np.bincount(held, minlength=machines + 1)[:machines]
@@ -133,6 +171,5 @@ def potentials(model: Assignment, choice: NDArray[np.int64]) -> NDArray[np.float
     own = price[:machines]
     if not idle[:machines].any() and not optional.size and own.size:
         own = own - own.min()  # all machines full: prices are free up to a constant
-    use = np.zeros(machines, dtype=np.int64)
-    np.maximum.at(use, model.machine, model.uses)
+    use = _largest_use(model)
     return np.asarray(np.maximum(own, 0.0) / np.maximum(use, 1) * model.limited, dtype=np.float64)

@@ -185,6 +185,8 @@ class Portfolio:
             None if self.clock.left is None else self.clock.share(seconds),
             self.clock.tell,
             least=self.clock.bound or 0.0,
+            # one unit above the bound there is nothing to optimise: any earlier schedule will do
+            hunting=name == "highs" and self.whole and top - 1 <= (self.clock.bound or 0.0),
         )
         if turned.choice is not None and self.model.objective(turned.choice) < top:
             self.search.take(turned.choice)

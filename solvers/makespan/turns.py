@@ -105,6 +105,7 @@ def take_turn(
     seconds: float | None,
     tell: Callable[[float], None],
     least: float = 0.0,
+    hunting: bool = False,
 ) -> Turn:
     """Let an engine improve on the incumbent, or prove that nothing is better.
 
@@ -126,6 +127,8 @@ def take_turn(
         Called with the makespan of every improvement, as the engine streams them.
     least
         A known lower bound: a schedule that meets it ends the turn.
+    hunting
+        Whether to look for any schedule that ends at least one whole unit earlier, without a start.
     """
     _, entry, work = ENGINES[name]
     model = lowered.assignment
@@ -137,7 +140,7 @@ def take_turn(
     point = lowered.point(incumbent)
     keep = np.flatnonzero(np.append(allowed, True) | (point > 0))
     # a better schedule's rounded times may add up to more than the incumbent's
-    ceiling = math.floor(top * scale) if scale != 1.0 else top
+    ceiling = math.floor(top * scale) if scale != 1.0 else top - 1 if hunting else top
     part = restricted(lowered.model, keep, ceiling)
     part.lower[-1] = max(float(part.lower[-1]), min(math.floor(least * scale), ceiling))
     streamed = None
@@ -149,7 +152,9 @@ def take_turn(
     told = replace(
         options, time_limit=seconds, on_incumbent=streamed, work_limit=work if seconds is None else None
     )
-    outcome = _run(entry, part, told, point[keep])
+    outcome = _run(entry, part, told, None if hunting else point[keep])
+    if hunting and outcome.termination is Termination.INFEASIBLE:
+        return Turn(None, top, exhausted=True)
     if outcome.termination is Termination.ERROR and outcome.point is None:
         return Turn(None, None, refused=True)
     choice = None
@@ -159,10 +164,13 @@ def take_turn(
     bound = None if outcome.bound is None else outcome.bound / scale
     done = choice is not None and outcome.termination is Termination.OPTIMAL
     done = done and options.gap == 0 and scale == 1.0
-    return Turn(choice, bound, done, outcome.termination is Termination.INTERRUPTED)
+    # a child hears no Ctrl-C; CP-SAT also calls a search interrupted that just gave up early
+    stopped = outcome.termination is Termination.INTERRUPTED
+    stopped = stopped and (seconds is None or outcome.raw_status == "KeyboardInterrupt")
+    return Turn(choice, bound, done, stopped)
 
 
-def _run(entry: str, part: LinearModel, options: SolveOptions, start: NDArray[np.float64]) -> Outcome:
+def _run(entry: str, part: LinearModel, options: SolveOptions, start: NDArray[np.float64] | None) -> Outcome:
     from apportion.solvers.isolated import solve as isolated
 
     if options.time_limit is not None:
