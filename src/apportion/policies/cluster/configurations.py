@@ -42,7 +42,7 @@ def configurations(nodes: Nodes) -> Configurations:
     placements: list[tuple[int, ...]] = []
     for gpu_type in range(len(nodes.types)):
         sizes = nodes.gpus[nodes.of_type(gpu_type)]
-        if not sizes.size:
+        if not sizes.any():
             continue
         size = int(sizes.max())
         powers = [1 << exponent for exponent in range(size.bit_length()) if 1 << exponent < size]

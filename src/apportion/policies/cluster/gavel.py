@@ -59,8 +59,9 @@ class Gavel:
         """Return (job, type) by falling priority: fraction over the rounds received."""
         fraction = np.stack([self._fractions[int(job)] for job in view.jobs])
         received = np.stack([self._received[int(job)] for job in view.jobs])
-        with np.errstate(divide="ignore"):
-            lag = np.where(fraction > _SLACK, fraction / received, 0.0)
+        entitled = fraction > _SLACK
+        lag = np.where(entitled, np.inf, 0.0)
+        np.divide(fraction, received, out=lag, where=entitled & (received > 0))
         # of those that never ran, who is entitled to most
         order = np.lexsort((-fraction.ravel(), -lag.ravel()))
         wanted = [divmod(int(cell), lag.shape[1]) for cell in order]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from apportion.policies.cluster.configurations import believed_rates, count_menu, current_configuration
 from apportion.policies.cluster.menu_choice import choose
+from apportion.policies.cluster.place_counts import place_rest
 from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.sia import restart_factor
 from apportion.policies.cluster.view import ClusterPlan, ClusterView
@@ -49,7 +50,8 @@ class Pollux:
         values = _FLOOR**self.power - (speedup + _FLOOR) ** self.power
         chosen = choose(view.nodes, menu, values, preferred=current)
         gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
-        return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
+        whole = place_whole(view, menu.gpu_type[chosen], gpus)
+        return ClusterPlan(place_rest(view, whole, gpus.tolist()))
 
     @staticmethod
     def _fair_rates(view: ClusterView) -> NDArray[np.float64]:

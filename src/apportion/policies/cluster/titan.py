@@ -13,6 +13,7 @@ from apportion.policies.cluster.configurations import (
     current_configuration,
 )
 from apportion.policies.cluster.menu_choice import choose
+from apportion.policies.cluster.place_counts import place_rest
 from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
@@ -50,7 +51,8 @@ class Titan:
         self._keep_shortest(view, seconds, values)
         chosen = choose(view.nodes, menu, values, preferred=current_configuration(view, menu))
         gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
-        return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
+        whole = place_whole(view, menu.gpu_type[chosen], gpus)
+        return ClusterPlan(place_rest(view, whole, gpus.tolist()))
 
     @staticmethod
     def _fair_rates(view: ClusterView) -> NDArray[np.float64]:

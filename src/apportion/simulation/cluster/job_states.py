@@ -93,6 +93,13 @@ class JobStates:
         if held:
             self._refresh(job)
 
+    def evict(self, jobs: NDArray[np.int64], there: NDArray[np.bool_]) -> int:
+        """Take all GPUs from jobs that hold one on a machine that is gone; return how many lost them."""
+        lost = [job for job in jobs.tolist() if self.held[job] and not there[list(self.held[job])].all()]
+        for job in lost:
+            self.reallocate(job, (), 0)
+        return len(lost)
+
     def share_nodes(self, jobs: NDArray[np.int64]) -> None:
         """Slow down distributed jobs that share a node with another distributed one."""
         if not self._interference:

@@ -14,9 +14,12 @@ from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterV
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.nature import Nature
 
-__all__ = ["Beliefs", "ClusterRun", "Stalled", "run_cluster"]
+__all__ = ["Beliefs", "ClusterRun", "Present", "Stalled", "run_cluster"]
 
 _PATIENCE_ROUNDS = 10_000
+
+Present = Callable[[float], NDArray[np.bool_]]
+"""bool [nodes]: which machines are there at a time; the others' GPUs are gone and their jobs pre-empted."""
 
 Beliefs = Callable[[int, JobStates], JobBelief]
 """What the scheduler believes of a job now, given its number and what can be observed of it."""
@@ -67,6 +70,7 @@ def run_cluster(
     rebuild_s: float = 0.0,
     interference: float = 0.0,
     limit_s: float | None = None,
+    present: Present | None = None,
     observe: Callable[[ClusterView, ClusterPlan], None] | None = None,
 ) -> ClusterRun:
     """Simulate until every job is complete.
@@ -96,6 +100,8 @@ def run_cluster(
         Share of its rate that a distributed job loses beside another one, 0 to 1.
     limit_s
         Stop at this time; what is not complete by then stays so.
+    present
+        Which machines are there, asked once a round; ``None``: all of them, always.
     observe
         Called after every decision.
 
@@ -133,7 +139,12 @@ def run_cluster(
         arrived = upto
         if not active.size:
             continue
-        view = _view(active, now, round_s, nodes, requested_gpus, submitted_s, states, beliefs)
+        machines = nodes
+        if present is not None:
+            there = present(now)
+            machines = Nodes(np.where(there, nodes.gpus, 0), nodes.kind, nodes.types)
+            events += states.evict(active, there)
+        view = _view(active, now, round_s, machines, requested_gpus, submitted_s, states, beliefs)
         plan = policy(view)
         check_cluster_plan(view, plan)
         changed = _apply(states, view, plan)
