@@ -25,6 +25,7 @@ _POLICIES = (
     "afs",
     "titan",
     "pollux",
+    "pollux-genetic",
     "sia",
     "icefrog",
 )

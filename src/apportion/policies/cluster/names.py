@@ -13,6 +13,7 @@ from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.optimus import optimus
 from apportion.policies.cluster.pollux import Pollux
+from apportion.policies.cluster.pollux_genetic import PolluxGenetic
 from apportion.policies.cluster.sia import Sia
 from apportion.policies.cluster.tiresias import Tiresias
 from apportion.policies.cluster.titan import Titan
@@ -51,6 +52,7 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "afs": NamedPolicy(lambda _: afs, adaptive=True),
         "titan": NamedPolicy(lambda _: Titan(), adaptive=True),
         "pollux": NamedPolicy(lambda _: Pollux(), adaptive=True),
+        "pollux-genetic": NamedPolicy(PolluxGenetic, adaptive=True),
         "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
         "icefrog": NamedPolicy(lambda _: IceFrog(), adaptive=True, freezes=True),
     }
