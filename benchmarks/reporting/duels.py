@@ -86,9 +86,9 @@ def duels(groups: Sequence[Group], other: str, ours: str = OURS) -> list[Duel]:
 
 
 def scores(groups: Sequence[Group], others: Sequence[str]) -> list[Score]:
-    """Return the scores against several solvers, those we lose most to first."""
+    """Return the scores against several solvers: those we lose most to first, then the closest."""
     made = [_score(groups, other) for other in others]
-    return sorted(made, key=lambda s: (-_share(s), s.other))
+    return sorted(made, key=lambda s: (-_share(s), s.mean_ratio or math.inf, s.other))
 
 
 def _share(score: Score) -> float:

@@ -144,8 +144,8 @@ def means_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section:
                 ("solver", *(family.replace("_", " ") for family in families)),
                 [("instances", *counts), *rows],
                 "In brackets: missed instances, which count at the limit: the plan is not as good as the "
-                "best known (beyond the gap asked for, at least 1e-6). Per family over the instances that every "
-                "solver of its column ran.",
+                "best known (beyond the gap asked for, at least 1e-6). Per family over the instances that "
+                "every solver of its column ran.",
             )
         )
     lead = "Geometric mean of (seconds + shift), less the shift: times far below the shift hardly count."

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Cell", "InstanceSpec", "SolverSpec"]
+__all__ = ["REPEATED_BELOW_S", "Cell", "InstanceSpec", "SolverSpec"]
+
+REPEATED_BELOW_S = 0.5
+"""Calls shorter than this are repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

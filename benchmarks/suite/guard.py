@@ -16,13 +16,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.suite.cell import Cell
+from benchmarks.suite.cell import REPEATED_BELOW_S, Cell
 from benchmarks.suite.machine import machine
 
 __all__ = ["run_cell"]
 
 _START_S, _MAKE_S = 120.0, 600.0
-"""Seconds for starting, importing and warming up, and for making the instance."""
+"""Seconds for starting, importing and warming up, and for making the instance and checking the plan."""
+_GRACE_S = 3.0
+"""Seconds a solver may overrun its limit before its process is ended; the limit itself if that is longer."""
 _CODE = "import sys; from benchmarks.suite.child import main; main(int(sys.argv[1]))"
 
 
@@ -87,12 +89,12 @@ def _wait(
 ) -> dict[str, Any]:
     """Return the row, or one that says in which stage it ended and how."""
     stage = "start"
-    solving = cell.limit_s + max(cell.limit_s, 3.0)
+    repeated = REPEATED_BELOW_S * cell.repeats
     allowed = {
         "start": _START_S,
         "warm_up": _START_S,
         "make": _MAKE_S,
-        "solve": solving + 5.0,
+        "solve": cell.limit_s + max(cell.limit_s, _GRACE_S) + repeated,
         "check": _MAKE_S,
     }
     deadline = time.monotonic() + allowed[stage]

@@ -12,15 +12,13 @@ import apportion
 from apportion.errors import ApportionError, BackendUnavailable
 from apportion.options import Incumbent
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
-from benchmarks.suite.cell import Cell, SolverSpec
+from benchmarks.suite.cell import REPEATED_BELOW_S, Cell, SolverSpec
 from benchmarks.suite.machine import peak_mib, versions
 from benchmarks.suite.making import NoData, make
 from benchmarks.suite.sets import WARM_UP
 
-__all__ = ["REPEATED_BELOW_S", "Attempt", "measure"]
+__all__ = ["Attempt", "measure"]
 
-REPEATED_BELOW_S = 0.5
-"""Calls shorter than this are repeated."""
 _LONGEST_TRACE = 200
 
 
