@@ -1,114 +1,104 @@
-"""Reproduce the claim of the model-similarity policy on Gavel's measured throughputs.
+"""Reproduce the claim of the model-similarity policy on measured throughputs.
 
-``python -m paper_repro.model_similarity THROUGHPUTS.json [SEEDS] [SECONDS]``
+``python -m paper_repro.model_similarity --data FOLDER [--out FOLDER] [--seeds 30] [--seconds 0.1]``
 
 The paper (Thanapol et al., ACIIDS 2023) says that matching models to GPU architectures reduces the makespan
 of distributed training with a large batch. Its text and tables are not public. Inferred here: its similarity
-(ours is in ``estimation/similarity.py``), its baselines, its cluster (8 GPUs of each of Gavel's types), its
-jobs (types drawn from the table, 30 to 1000 minutes log-uniformly on the quickest type). A job's own type and
-batch size is never among the known models; the same model at another batch size may be.
+(ours is in ``estimation/similarity.py``), its baselines, its cluster (8 GPUs of each architecture), its job
+lengths, and that its policy never waits. Writes ``results.md`` and ``makespan.svg``.
 """
 
 from __future__ import annotations
 
-import re
-import sys
+import argparse
+import platform
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from apportion.estimation.similarity import ModelSignature, SimilarityPredictor
-from apportion.instances.readers.gavel import throughputs
+from paper_repro.model_similarity.chart import Result, chart, interval
+from paper_repro.model_similarity.measured import Measured, benchmark, gavel, timm
 from paper_repro.model_similarity.policies import POLICIES
-
-PER_TYPE = 8
-LOADS = (24, 96)
-LARGE_BATCH = 64
+from paper_repro.model_similarity.scenarios import PER_TYPE, Beliefs, Scenario, beliefs, draw, scenarios
 
 
-class Zoo:
-    """The measured job types, and their relative speeds as predicted without each."""
-
-    def __init__(self, path: Path) -> None:
-        table = throughputs(path.read_bytes())
-        self.types = sorted({gpu for row in table.values() for gpu in row})
-        whole = {key: row for key, row in table.items() if len(row) == len(self.types)}
-        self.keys = list(whole)
-        self.signatures = [_signature(name, gpus) for name, gpus in self.keys]
-        self.gangs = np.array([gpus for _, gpus in self.keys])
-        rates = np.array([[row[gpu] for gpu in self.types] for row in whole.values()])
-        self.ratio = rates / rates[:, :1]
-        self.predicted, self.spread = np.empty_like(self.ratio), np.empty_like(self.ratio)
-        names = np.array([name for name, _ in self.keys])
-        for name in np.unique(names):
-            own, rest = np.flatnonzero(names == name), np.flatnonzero(names != name)
-            others = [self.signatures[i] for i in rest]
-            known = SimilarityPredictor(trend=False).fit(others, self.ratio[rest])
-            for row, told in zip(own, known.predict([self.signatures[i] for i in own]), strict=True):
-                self.predicted[row], self.spread[row] = told.speed, told.spread
+def run(scenario: Scenario, measured: Measured, believed: Beliefs, seeds: int, seconds: float) -> Result:
+    """Return the makespans of every policy on jobs drawn with every seed."""
+    ends = np.zeros((seeds, len(POLICIES)))
+    pools = np.full(len(measured.architectures), PER_TYPE, dtype=np.int64)
+    for seed in range(seeds):
+        times, gangs = draw(scenario, measured, believed, seed)
+        for column, (_, policy, believes) in enumerate(POLICIES):
+            ends[seed, column] = policy(times[believes], times["true"], gangs, pools, seconds)
+    return Result(scenario.source, scenario.name, scenario.jobs, ends / ends[:, :1], ends.mean(axis=0) / 3600)
 
 
-def _signature(name: str, gpus: int) -> ModelSignature:
-    batch = re.search(r"batch size (\d+)", name)
-    size = None if batch is None else float(batch.group(1))
-    return ModelSignature(name, name.split(" (")[0], batch=size, gpus=float(gpus))
+def table(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the lines of the table in Markdown."""
+    names = [name for name, _, _ in POLICIES]
+    yield "| jobs | load | " + f"{names[0]}, h | " + " | ".join(names[1:]) + " |"
+    yield "|---|---|---" + "|---" * (len(names) - 1) + "|"
+    for result in results:
+        mean, half = interval(result)
+        cells = [f"{m:.2f} ± {h:.2f}" for m, h in zip(mean[1:], half[1:], strict=True)]
+        where = f"{result.source}: {result.name}"
+        yield f"| {where} | {result.jobs} | {result.hours[0]:.1f} | " + " | ".join(cells) + " |"
 
 
-def case(zoo: Zoo, seed: int, load: int, many: bool, large: bool) -> dict[str, NDArray[np.float64]]:
-    """Draw jobs; return their true times, the times the policies believe, and their GPUs."""
-    rng = np.random.default_rng(seed)
-    big = np.array([(signature.batch or 0) >= LARGE_BATCH for signature in zoo.signatures])
-    fits = np.flatnonzero(((zoo.gangs > 1) == many) & (big == large) & (zoo.gangs <= PER_TYPE))
-    drawn = rng.choice(fits, size=load)
-    quickest = 60 * 10 ** rng.uniform(np.log10(30), 3, load)
-    work = quickest * zoo.ratio[drawn].max(axis=1)
-    true = work[:, None] / zoo.ratio[drawn]
-    # whoever predicts knows the time on the base architecture, the one everybody has
-    predicted = true[:, :1] / zoo.predicted[drawn]
-    return {
-        "true": true,
-        "none": np.ones_like(true),
-        "agnostic": np.repeat(true.mean(axis=1, keepdims=True), true.shape[1], axis=1),
-        "predicted": predicted,
-        "cautious": predicted * np.exp(0.5 * zoo.spread[drawn]),
-        "gangs": zoo.gangs[drawn],
-    }
+def errors(measured: Measured, believed: Beliefs) -> str:
+    """Return in words how far off predictions are, on architectures beyond the first."""
+    true = 1.0 / measured.speeds
+    profiled = np.abs(believed.profiled[:, 1:] / true[:, 1:] - 1.0).mean()
+    unknown = np.abs(believed.unknown / true - 1.0).mean()
+    types = ", ".join(measured.architectures)
+    return (
+        f"{measured.name}: {len(measured.signatures)} job types on {types}; mean error of predicted times "
+        f"{100 * profiled:.1f} % from one profile, {100 * unknown:.1f} % of unknown jobs"
+    )
 
 
 def main() -> None:
-    """Print one table per scenario: makespans relative to first come, first served, with 95 % intervals."""
-    zoo = Zoo(Path(sys.argv[1]))
-    seeds = int(sys.argv[2]) if len(sys.argv) > 2 else 30
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 0.2
-    pools = np.full(len(zoo.types), PER_TYPE)
-    error = np.abs(zoo.predicted[:, 1:] / zoo.ratio[:, 1:] - 1).mean()
-    types = ", ".join(zoo.types)
-    print(f"{len(zoo.keys)} measured job types on {types}; prediction error {100 * error:.1f} %\n")
-    for many in (False, True):
-        for large in (False, True):
-            for load in LOADS:
-                ends = np.zeros((seeds, len(POLICIES)))
-                for seed in range(seeds):
-                    drawn = case(zoo, seed, load, many, large)
-                    for column, (_, policy, believes) in enumerate(POLICIES):
-                        ends[seed, column] = policy(
-                            drawn[believes], drawn["true"], drawn["gangs"].astype(np.int64), pools, seconds
-                        )
-                kind = f"{'multi' if many else 'single'}-GPU jobs, {'large' if large else 'small'} batch"
-                print(f"### {kind}, {load} jobs, {seeds} seeds\n")
-                _table(ends)
+    """Run every scenario and write the table and the drawing."""
+    parser = argparse.ArgumentParser(prog="python -m paper_repro.model_similarity")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with gavel, pytorch_gpu_benchmark, timm"
+    )
+    parser.add_argument("--out", type=Path, default=Path("model_similarity_results"))
+    parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=0.1, help="time limit of every plan")
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    results, told = [], []
+    for source in (gavel, benchmark, timm):
+        measured = source(asked.data)
+        believed = beliefs(measured)
+        told.append(f"- {errors(measured, believed)}")
+        print(told[-1], flush=True)
+        for scenario in scenarios(measured):
+            results.append(run(scenario, measured, believed, asked.seeds, asked.seconds))
+            print(*list(table(results[-1:]))[2:], flush=True)
+    import highspy
+    import scipy
 
+    import apportion
 
-def _table(ends: NDArray[np.float64]) -> None:
-    relative = ends / ends[:, :1]
-    print("| policy | makespan, h | relative | 95 % interval |\n|---|---|---|---|")
-    for column, (name, _, _) in enumerate(POLICIES):
-        mean = relative[:, column].mean()
-        half = 1.96 * relative[:, column].std(ddof=1) / np.sqrt(relative.shape[0])
-        hours = ends[:, column].mean() / 3600
-        print(f"| {name} | {hours:.2f} | {mean:.3f} | {mean - half:.3f} to {mean + half:.3f} |")
-    print(flush=True)
+    versions = (
+        f"apportion {apportion.__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, highspy {highspy.Highs().version()}"
+    )
+    took = time.perf_counter() - began
+    head = (
+        f"Seeds 0 to {asked.seeds - 1}, {asked.seconds:g} s a plan, {PER_TYPE} GPUs of each architecture; "
+        f"{versions}; {took:.0f} s in all."
+    )
+    asked.out.mkdir(parents=True, exist_ok=True)
+    lines = [head, "", *told, "", *table(results), ""]
+    (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
+    drawing = chart(results, [name for name, _, _ in POLICIES])
+    (asked.out / "makespan.svg").write_text(drawing, encoding="utf-8")
+    print(f"{head}\nwritten: {asked.out / 'results.md'}, {asked.out / 'makespan.svg'}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ import apportion
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models.packing import pack
 
-__all__ = ["POLICIES", "first_come", "greedy", "makespan_lp", "planned"]
+_GAP = 0.005
+"""Relative gap at which a plan is good enough: what times are believed differs by more."""
+
+__all__ = ["POLICIES", "earliest_finish", "first_come", "greedy", "makespan_lp", "planned"]
 
 Times = NDArray[np.float64]
 Gangs = NDArray[np.int64]
@@ -45,9 +48,26 @@ def _in_order(preference: Times, true: Times, gangs: Gangs, pools: Gangs) -> flo
     return last
 
 
+def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+    """Send each job in order of arrival, waiting if need be, where it is believed to end first."""
+    free = [np.zeros(int(count)) for count in pools]
+    on = np.zeros(true.shape[0], dtype=np.int64)
+    for job, gang in enumerate(gangs.tolist()):
+        ends = [
+            float(np.partition(pool, gang - 1)[gang - 1] + believed[job, k]) if gang <= pool.size else np.inf
+            for k, pool in enumerate(free)
+        ]
+        on[job] = k = int(np.argmin(ends))
+        free[k][np.argsort(free[k], kind="stable")[:gang]] = ends[k]
+    return max(
+        _in_turn(np.flatnonzero(on == pool), true[:, pool], gangs, int(pools[pool]))
+        for pool in range(pools.size)
+    )
+
+
 def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
     """Give the believed times to the makespan solver and run its assignment, longest believed first."""
-    solution = apportion.solve(_instance(believed, gangs, pools), time_limit=seconds)
+    solution = apportion.solve(_instance(believed, gangs, pools), time_limit=seconds, gap=_GAP)
     chosen = solution.require()["assignment"]
     on = np.array([int(chosen[f"j{job}"]) for job in range(true.shape[0])])
     return max(
@@ -60,6 +80,10 @@ def _run(believed: Times, true: Times, gangs: Gangs, count: int) -> float:
     """Return when a pool is done if jobs start in the planned order but take their true times."""
     starts = pack(believed, gangs, count)[1]
     order = np.lexsort((-believed, starts))
+    return _in_turn(order, true, gangs, count)
+
+
+def _in_turn(order: Gangs, true: Times, gangs: Gangs, count: int) -> float:
     free = [0.0] * count
     last = 0.0
     for job in order.tolist():
@@ -97,10 +121,12 @@ def _instance(times: Times, gangs: Gangs, pools: Gangs, divisible: bool = False)
 POLICIES: tuple[tuple[str, Callable[[Times, Times, Gangs, Gangs, float], float], str], ...] = (
     ("first come, first served", first_come, "none"),
     ("architecture-agnostic plan", planned, "agnostic"),
-    ("greedy by predicted speed", greedy, "predicted"),
+    ("greedy by predicted speed", greedy, "profiled"),
     ("greedy by true speed", greedy, "true"),
-    ("similarity plan", planned, "predicted"),
-    ("cautious similarity plan", planned, "cautious"),
+    ("earliest predicted finish", earliest_finish, "profiled"),
+    ("similarity plan, unknown jobs", planned, "unknown"),
+    ("similarity plan, one profile", planned, "profiled"),
+    ("the same, cautious", planned, "cautious"),
     ("oracle plan", planned, "true"),
     ("Gavel's makespan program", makespan_lp, "true"),
 )

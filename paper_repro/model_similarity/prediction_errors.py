@@ -1,0 +1,114 @@
+"""How far off predictions by similarity are on every pair of architectures of the measured tables.
+
+``python -m paper_repro.model_similarity.prediction_errors --data FOLDER``
+
+Every ordered pair of one table is a table of its own: the ratio of the speeds of each model, predicted
+without it, and without its whole family, beside guessing the median of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+
+from apportion.estimation.reference_table import ReferenceTable, held_out
+from paper_repro.model_similarity.measured import (
+    Measured,
+    benchmark_signature,
+    benchmark_types,
+    gavel_signature,
+    gavel_types,
+    sizes,
+    timm,
+)
+
+_LEAST = 3
+
+
+def pairs(folder: Path) -> Iterator[tuple[str, str, ReferenceTable]]:
+    """Yield source, pair and table of every ordered pair of architectures measured alike."""
+    known, measured = sizes(folder), benchmark_types(folder)
+    for one, two in permutations(measured, 2):
+        if one[1:] != two[1:]:
+            continue
+        both = [model for model in measured[one] if model in measured[two]]
+        signatures = tuple(benchmark_signature(model, one[1], known) for model in both)
+        ratio = np.array([measured[two][model] / measured[one][model] for model in both])
+        # models that timm does not know have no size and are left out
+        sized = [k for k, signature in enumerate(signatures) if signature.gmacs is not None]
+        if len(sized) >= _LEAST:
+            table = ReferenceTable(tuple(signatures[k] for k in sized), ratio[sized], (), 0)
+            yield "pytorch-gpu-benchmark", f"{two[0]} over {one[0]}, {one[1]} GPUs, {one[2]}, {one[3]}", table
+    types, rows = gavel_types(folder / "gavel" / "simulation_throughputs.json")
+    for base, target in permutations(types, 2):
+        for gpus in (1, 2, 4, 8):
+            keys = [key for key, row in rows.items() if key[1] == gpus and base in row and target in row]
+            if len(keys) >= _LEAST:
+                ratio = np.array([rows[key][target] / rows[key][base] for key in keys])
+                signatures = tuple(gavel_signature(*key) for key in keys)
+                yield "Gavel", f"{target} over {base}, {gpus} GPUs", ReferenceTable(signatures, ratio, (), 0)
+    two_gpus: Measured = timm(folder)
+    for base_column, target_column in ((0, 1), (1, 0)):
+        ratio = two_gpus.speeds[:, target_column] / two_gpus.speeds[:, base_column]
+        pair = f"{two_gpus.architectures[target_column]} over {two_gpus.architectures[base_column]}"
+        yield "timm", pair, ReferenceTable(two_gpus.signatures, ratio, (), 0)
+
+
+def main() -> None:
+    """Print one line per source, the pairs where guessing does better, and the A100."""
+    parser = argparse.ArgumentParser(prog="python -m paper_repro.model_similarity.prediction_errors")
+    parser.add_argument("--data", type=Path, required=True)
+    asked = parser.parse_args()
+    found: dict[tuple[str, bool], list[tuple[float, float]]] = defaultdict(list)
+    worse: list[str] = []
+    for source, pair, table in pairs(asked.data):
+        for by_family in (False, True):
+            if by_family and len({signature.family for signature in table.signatures}) < 2:
+                continue
+            told = held_out(table, by_family)
+            found[(source, by_family)].append((told.mape, told.mape_median_guess))
+            if told.mape > told.mape_median_guess and not by_family:
+                worse.append(
+                    f"- {source}: {pair}, {told.models} models: {told.mape:.2f} % > "
+                    f"{told.mape_median_guess:.2f} %"
+                )
+        if pair == "A100-SXM4-40GB over TITAN Xp, 1 GPUs, single, train":
+            _reference(table)
+    print("\n| table | left out | pairs | mean error | median guess | worse than the guess | at most |")
+    print("|---|---|---|---|---|---|---|")
+    for (source, by_family), numbers in found.items():
+        error, guess = np.array(numbers).T
+        what = "family" if by_family else "model"
+        lost = int((error > guess).sum())
+        print(
+            f"| {source} | {what} | {error.size} | {error.mean():.1f} % | {guess.mean():.1f} % | "
+            f"{lost} | {(error / guess).max():.2f} times |"
+        )
+    print("\nWithout the model itself, guessing does better on:\n")
+    print("\n".join(worse) or "- none")
+
+
+def _reference(table: ReferenceTable) -> None:
+    """Print the error on the 23 models of the figure that is compared with, and how uncertain it is."""
+    left = ("mnasnet0_5", "mnasnet0_75", "mnasnet1_3")
+    rows = [k for k, signature in enumerate(table.signatures) if signature.name.split(" ")[0] not in left]
+    for which in (rows, list(range(len(table.signatures)))):
+        part = ReferenceTable(tuple(table.signatures[k] for k in which), table.ratio[which], (), 0)
+        told = held_out(part)
+        off = 100 * np.abs(told.predicted / part.ratio - 1.0)
+        drawn = np.random.default_rng(0).choice(off, size=(10_000, off.size)).mean(axis=1)
+        low, high = np.percentile(drawn, [2.5, 97.5])
+        print(
+            f"A100 over TITAN Xp, training, {told.models} models: {told.mape:.1f} % "
+            f"(95 % of resampled models: {low:.1f} to {high:.1f} %), "
+            f"median guess {told.mape_median_guess:.1f} %"
+        )
+
+
+if __name__ == "__main__":
+    main()
