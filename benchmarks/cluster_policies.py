@@ -1,0 +1,59 @@
+"""All cluster policies on one workload of 160 jobs and 64 GPUs: figures and seconds, one core.
+
+``python -m benchmarks.cluster_policies DATA [--workload 6] [--genetic]``: DATA is the folder that holds
+``pollux``. Pollux' published genetic search takes minutes and runs only when asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from apportion.estimation.training import HOMOGENEOUS, read_applications
+from apportion.policies.cluster.names import CLUSTER_POLICIES
+from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.scenario import Scenario, homogeneous
+from apportion.simulation.cluster.workload import read_workload
+
+SLOW = ("pollux-genetic",)
+
+
+@click.command()
+@click.argument("data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--workload", default=6, show_default=True)
+@click.option("--genetic", is_flag=True, help="Run the genetic search too.")
+def main(data: Path, workload: int, genetic: bool) -> None:
+    profiles = read_applications(data / "pollux")
+    jobs = read_workload(data / "pollux" / "workloads" / f"workload-{workload}.csv", profiles)
+    print(
+        f"{'policy':16} {'batch':9} {'avg s':>9} {'p99 s':>9} {'makespan':>9} {'restarts':>8} {'seconds':>8}"
+    )
+    total = 0.0
+    for name, named in CLUSTER_POLICIES.items():
+        if name in SLOW and not genetic:
+            continue
+        scenario = Scenario.of(jobs, profiles, homogeneous(16, 4, HOMOGENEOUS))
+        begun = time.perf_counter()
+        run = run_cluster(
+            named.make(0),
+            scenario.nodes,
+            scenario.nature(named.adaptive, named.freezes),
+            scenario.submitted_s,
+            scenario.requested_gpus,
+            scenario.oracle(named.adaptive, named.freezes),
+        )
+        told = summarise_cluster(run, name, time.perf_counter() - begun)
+        total += told.seconds if name not in SLOW else 0.0
+        batch = "its own" if named.adaptive else "user's"
+        print(
+            f"{name:16} {batch:9} {told.avg_jct_s:9.1f} {told.p99_jct_s:9.0f} {told.makespan_s:9.0f} "
+            f"{told.restarts:8d} {told.seconds:8.2f}"
+        )
+    print(f"all but the genetic search: {total:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
