@@ -1,9 +1,9 @@
 """Solve a knapsack larger than one machine: the driver moves the price, the workers answer for shards.
 
 1.  A sample of the jobs gives a price, and a box around it that sampling error leaves likely. Larger samples
-    (each `growth` times the last) narrow the box, up to a pass over all jobs.
-2.  In that pass most jobs are settled: their best option is the same everywhere in the box. The few open
-    ones come back, and the driver finds the exact price among them, without another pass.
+    narrow it where too many jobs would be open.
+2.  In a pass over all jobs most are settled: their best option is the same everywhere in the box. The few
+    open ones come back, and the driver finds the exact price among them, without another pass.
 3.  The open jobs share exactly what the settled ones leave, by the solver for knapsacks of ordinary size.
 4.  A last pass writes the plan, checks it against the menus and proves the bound in closed form.
 
@@ -49,7 +49,7 @@ def solve_sharded(
     folder: str | None = None,
     sample: int | None = None,
     growth: int | None = None,
-    keep: int = 1 << 18,
+    keep: int | None = None,
     core: int = 2000,
     core_time_limit: float | None = 3.0,
     passes: int = 12,
@@ -72,9 +72,11 @@ def solve_sharded(
     sample
         Jobs of the first sample; 65,536 for one capacity, 8,192 for several by default.
     growth
-        How many times larger every further sample is, at least 2; 32 or 16 by default.
+        How many times larger a further sample is at most, at least 2; 32 or 16 by default. There are as
+        many as it takes for the open jobs to be few enough to `keep`.
     keep
-        Open jobs that may come back to the driver, at least 1.
+        Open jobs that may come back to the driver, at least 1: by default 2^18, 2^15 for several capacities,
+        or the number of jobs to the power of 2/3 if that is more (10^6 for 10^9 jobs).
     core
         Open jobs to aim at at least; as many jobs or fewer are all open, and no price is needed.
     core_time_limit
@@ -103,6 +105,7 @@ def solve_sharded(
     several = len(problem.capacities) > 1  # several prices take longer to find, so in smaller steps
     sample = sample if sample is not None else 1 << 13 if several else 1 << 16
     growth = growth if growth is not None else 16 if several else 32
+    keep = keep if keep is not None else max(1 << (15 if several else 18), round(problem.num_jobs ** (2 / 3)))
     if min(sample, keep, passes) < 1 or growth < 2 or not gap >= 0.0:
         raise InvalidOption("need sample, keep and passes of at least 1, growth of at least 2, gap >= 0")
     return _Drive(problem, executor, gap, folder, keep, core, core_time_limit, seed, on_pass).run(
@@ -127,7 +130,8 @@ class _Drive:
     ) -> None:
         self._problem, self._executor, self._gap, self._folder = problem, executor, gap, folder
         self._sign = 1.0 if problem.maximizes else -1.0
-        self._keep = max(1, keep // max(len(problem.shards), 1))
+        self._most = keep
+        self._keep = max(1, keep // len(problem.shards))
         self._core = min(core, problem.num_jobs)
         self._core_time_limit = core_time_limit
         self._seed, self._on_pass = seed, on_pass
@@ -147,11 +151,13 @@ class _Drive:
             return self._without_plan(Termination.INFEASIBLE)
 
     def _solved(self, sample: int, growth: int, passes: int) -> ShardedSolution:
-        self._first_sample(sample)
-        jobs = sample * growth
-        while jobs * growth <= self._problem.num_jobs * 4:
-            self._sampled(jobs)
-            jobs *= growth
+        level, jobs = self._first_sample(sample), sample
+        while (excess := 2.0 * self._expected_open(level) / self._most) > 2.0:
+            # The box shrinks with the root of the sample.
+            jobs = int(jobs * min(1.5 * excess**2, growth))
+            if 2 * jobs > self._problem.num_jobs:
+                break
+            level = self._sampled(jobs)
         for _ in range(passes):
             question, level = self._whole()
             if any(least > c for least, c in zip(self._least_use, self._problem.capacities, strict=True)):
@@ -201,7 +207,11 @@ class _Drive:
             self._on_pass(told)
         return level
 
-    def _first_sample(self, sample: int) -> None:
+    def _expected_open(self, level: Level) -> float:
+        down, up = self._price - self._low, self._high - self._price
+        return level.opened(self._price, down, up, self._reference, self._problem.num_jobs)
+
+    def _first_sample(self, sample: int) -> Level:
         problem = self._problem
         ranges = sum(-(-shard.num_jobs // shard.step) for shard in problem.shards)
         every = max(1, ranges // 64)
@@ -218,15 +228,14 @@ class _Drive:
         self._price = price if again is None else again
         self._low, self._high = level.box(self._price, self._reference, problem.num_jobs, self._core)
         self._seconds["price"] += time.perf_counter() - began
+        return level
 
-    def _sampled(self, jobs: int) -> None:
-        every = self._problem.num_jobs // jobs
-        if every < 2:
-            return
-        question = self._question(True, every)
+    def _sampled(self, jobs: int) -> Level:
+        question = self._question(True, max(self._problem.num_jobs // jobs, 1))
         level = self._ask(question)
         if level.jobs:
             self._move(level, question)
+        return level
 
     def _whole(self) -> tuple[Question, Level]:
         first = self._least_value is None

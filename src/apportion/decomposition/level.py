@@ -154,9 +154,8 @@ class Level:
         # What the search for the price itself leaves open; of several prices it is less exact.
         exact = (1e-12 if price.size == 1 else 1e-8) * price + 1e-4 * reference
         down, up = np.sqrt(below) + exact, np.sqrt(above) + exact
-        scale = num_jobs / max(self.jobs, 1)
         for _ in range(40):
-            if few.opened(price, down, up, reference) * scale >= min(core, 0.5 * num_jobs):
+            if few.opened(price, down, up, reference, num_jobs) >= min(core, 0.5 * num_jobs):
                 break
             down, up = 2.0 * down, 2.0 * up
         return np.maximum(price - down, 0.0), price + up
@@ -167,18 +166,22 @@ class Level:
         down: NDArray[np.float64],
         up: NDArray[np.float64],
         reference: NDArray[np.float64],
-    ) -> int:
-        """Return how many of the jobs looked at would be open in a box."""
+        num_jobs: int,
+    ) -> float:
+        """Return how many of all jobs would be open in a box, as far as those looked at tell."""
+        if self.open.number.size > _BOX_JOBS:
+            return self._thinned(_BOX_JOBS).opened(price, down, up, reference, num_jobs)
         found = self.open
         if not found.number.size:
-            return 0
+            return 0.0
         best, score = self.best_rows(price, reference)
         job = np.repeat(np.arange(found.number.size), found.counts)
         starts = np.cumsum(found.counts) - found.counts
         more = found.use - found.use[best][job]
         gain = score - score[best][job] + np.where(more > 0, more * down, more * -up).sum(axis=1)
         gain[best] = 1.0
-        return int(self.weight[np.add.reduceat(gain > 0.0, starts, dtype=np.int64) > 1].sum())
+        opened = int(self.weight[np.add.reduceat(gain > 0.0, starts, dtype=np.int64) > 1].sum())
+        return opened * num_jobs / max(self.jobs, 1)
 
     def best_rows(
         self, price: NDArray[np.float64], reference: NDArray[np.float64]
