@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paper_repro.malletrain.harvesting import Harvest
 from paper_repro.malletrain.one_machine import OneMachineSlurm, missing_programs
 
 
@@ -27,3 +29,15 @@ def slurm(cluster: OneMachineSlurm) -> Iterator[OneMachineSlurm]:
     """The cluster with every node idle; whatever a test leaves is cancelled and restarted after it."""
     yield cluster
     cluster.reset()
+
+
+@pytest.fixture
+def harvest(slurm: OneMachineSlurm, tmp_path: Path) -> Iterator[Harvest]:
+    """A controller that is not started yet; whatever it held is given back after the test."""
+    with Harvest(slurm, tmp_path) as made:
+        yield made
+    if jobs := slurm.run(["squeue", "-h", "-o", "%i"]).split():
+        slurm.run(["scancel", *jobs])
+    end = time.monotonic() + 15.0
+    while made.agents() and time.monotonic() < end:
+        time.sleep(0.1)

@@ -17,7 +17,7 @@ change; between the two it saves a checkpoint. The protocol, whatever the langua
    the total in the newest checkpoint on disk. The first line of a start says what was restored
    (``samples == durable``). Not finite numbers are left out. Only `token` and `samples` are required.
 3. SIGTERM asks for a checkpoint, a last line (``samples == durable``) and exit code 75. Whoever is not gone
-   after the controller's grace is killed; when the main queue takes a node the grace is a quarter of a
+   after the controller's grace is killed; when the main queue takes a node the grace is a twentieth of a
    second, so that a trainer should also save now and then, and the ranks that are left should save what they
    have when they lose a peer.
 4. When the work is done: a checkpoint, a line with ``"done": true``, exit code 0, on every rank. Any other
@@ -148,6 +148,10 @@ class StopSignal:
         ready, _, _ = select.select([self._reading, *readers], [], [], max(0.0, timeout_s))
         self.check()
         return [one for one in ready if one is not self._reading]
+
+    def ignore(self) -> None:
+        """Be deaf from now on: for a process that ends by itself and wants to keep its exit code."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def _come(self, number: int, frame: object) -> None:
         self.requested = True

@@ -13,6 +13,8 @@ nodes) by waiting: several "nodes" on a few cores then scale as the curve says.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -124,6 +126,8 @@ class _Training:
             self._save_what_is_not_saved()
             goal, held = self.assignment.samples, durable_samples(self.assignment.checkpoint)
             return 0 if goal is not None and held is not None and held >= goal else STOPPED
+        finally:
+            self.stop.ignore()
         return 0
 
     def _agree(self, star: Star) -> State:
@@ -195,11 +199,14 @@ class _Training:
             or (durable_samples(self.assignment.checkpoint) or 0) < self.state.samples
         ):
             self._save(self.state)
-            self._report(self.state)
+            self._say(self.state)
 
     def _report(self, state: State, rate: float | None = None, done: bool = False) -> None:
-        if self.assignment.rank == 0 or state.samples == self.durable:
-            self.reporter.say(state.samples, state.steps, self.durable, rate, state.loss, done)
+        if self.assignment.rank == 0:
+            self._say(state, rate, done)
+
+    def _say(self, state: State, rate: float | None = None, done: bool = False) -> None:
+        self.reporter.say(state.samples, state.steps, self.durable, rate, state.loss, done)
 
 
 def _curve(text: str) -> list[tuple[int, float]]:
@@ -239,4 +246,6 @@ def train(assignment: Assignment, stop: StopSignal, given: argparse.Namespace) -
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # the node may be wanted: no time is spent on tidying up

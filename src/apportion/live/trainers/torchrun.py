@@ -1,6 +1,6 @@
-"""Adapter for ``torchrun``: elastic PyTorch training under the harvest, the script unchanged but for reports.
+r"""Adapter for ``torchrun``: elastic PyTorch training under the harvest, scripts unchanged but for reports.
 
-    apportion submit --min 1 --max 8 -- \\
+    apportion submit --min 1 --max 8 -- \
         python -m apportion.live.trainers.torchrun --nnodes 1:8 -- train.py ARGUMENTS
 
 Every start of the job becomes ``torchrun --nnodes MIN:NOW`` at the job's rendezvous: it begins as soon as all
