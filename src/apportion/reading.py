@@ -145,6 +145,9 @@ def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
             return instance
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
+    rows = _materialised(raw, path)
+    if rows is not None:
+        return _from_json(rows, path, format)
     problems = problems_of(raw)
     if not problems:
         raise InvalidInstance(Problem("$", "is not valid JSON of any kind of instance"))
@@ -154,3 +157,26 @@ def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
         hint = f"read as JSON; if it is a foreign file, name its format ({', '.join(FORMATS)})"
         problems.append(Problem(path.name, hint))
     raise InvalidInstance(problems)
+
+
+def _materialised(raw: bytes, path: Path | None) -> bytes | None:
+    """Return a freezing instance with rows for its references to fitted models, ``None`` if it has none.
+
+    Their paths are relative to the instance file, to the working directory where there is no file.
+    """
+    if b'"fits"' not in raw:
+        return None
+    from apportion.json_text import parse
+
+    try:
+        tree, problems = parse(raw)
+    except InvalidInstance:
+        return None
+    jobs = tree.get("jobs") if isinstance(tree, dict) and tree.get("kind") == "freezing" else None
+    if problems or not isinstance(jobs, list):
+        return None
+    if not any(isinstance(job, dict) and isinstance(job.get("menu"), dict) for job in jobs):
+        return None
+    from apportion.estimation.menu_reference import materialised
+
+    return json.dumps(materialised(tree, Path() if path is None else path.parent)).encode()

@@ -48,6 +48,8 @@ def generated(kind: str) -> dict[str, Any]:
 
     root = KINDS[kind].type
     schema = msgspec.json.schema(root)
+    if kind == "freezing":
+        _admit_fitted_menus(schema["$defs"])
     for definition in schema["$defs"].values():
         _describe(definition)
     return {
@@ -63,6 +65,19 @@ def generated(kind: str) -> dict[str, Any]:
 def generated_text(kind: str) -> str:
     """Return `generated` as JSON text, indented."""
     return json.dumps(generated(kind), indent=2, ensure_ascii=False) + "\n"
+
+
+def _admit_fitted_menus(definitions: dict[str, Any]) -> None:
+    """Let a file refer to fitted models where an instance has rows; see `estimation.menu_reference`."""
+    import msgspec
+
+    from apportion.estimation.menu_reference import FittedMenu
+
+    definitions |= msgspec.json.schema(FittedMenu)["$defs"]
+    properties = definitions["FreezingJob"]["properties"]
+    reference = {"$ref": "#/$defs/FittedMenu"}
+    # not anyOf: errors inside rows keep their own paths
+    properties["menu"] = {"if": {"type": "object"}, "then": reference, "else": properties["menu"]}
 
 
 def _describe(definition: dict[str, Any]) -> None:
