@@ -50,7 +50,7 @@ def main(data: Path, workload: int, genetic: bool) -> None:
         batch = "its own" if named.adaptive else "user's"
         print(
             f"{name:16} {batch:9} {told.avg_jct_s:9.1f} {told.p99_jct_s:9.0f} {told.makespan_s:9.0f} "
-            f"{told.restarts:8d} {told.seconds:8.2f}"
+            f"{told.restarts:9d} {told.seconds:9.2f}"
         )
     print(f"all but the genetic search: {total:.1f} s")
 
