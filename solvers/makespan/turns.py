@@ -155,7 +155,7 @@ def take_turn(
     outcome = _run(entry, part, told, None if hunting else point[keep])
     if hunting and outcome.termination is Termination.INFEASIBLE:
         return Turn(None, top, exhausted=True)
-    if outcome.termination is Termination.ERROR and outcome.point is None:
+    if outcome.termination is Termination.ERROR:
         return Turn(None, None, refused=True)
     choice = None
     if outcome.point is not None:
