@@ -75,7 +75,7 @@ def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool
     at_once = workers or (min(2, os.cpu_count() or 1) if selection["quick"] else 1)
     about = {
         "quick": selection["quick"],
-        "only": list(selection["only"]),
+        "arguments": _arguments(selection),
         "workers": at_once,
         "executor": executor.split("://")[0],
         "missing_data": missing,
@@ -90,11 +90,11 @@ def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool
 
 
 @main.command()
-@click.argument("file", type=_FILE)
+@click.argument("files", type=_FILE, nargs=-1, required=True)
 @click.option("--out", type=_NEW, help="The page.")
 @click.option("--markdown", "as_markdown", type=_NEW, help="The tables as Markdown.")
-def report(file: Path, out: Path | None, as_markdown: Path | None) -> None:
-    """Write what a file of rows says as one HTML page, as Markdown, or both."""
+def report(files: tuple[Path, ...], out: Path | None, as_markdown: Path | None) -> None:
+    """Write what files of rows say as one HTML page, as Markdown, or both."""
     from apportion.files import write_whole
     from benchmarks.reporting.markdown import markdown
     from benchmarks.reporting.page import page
@@ -103,7 +103,7 @@ def report(file: Path, out: Path | None, as_markdown: Path | None) -> None:
 
     if out is None and as_markdown is None:
         raise click.UsageError("name --out, --markdown or both")
-    lead, sections = told(_rows(file))
+    lead, sections = told([row for file in files for row in _rows(file)])
     if out is not None:
         write_whole(out, page(TITLE, lead, sections).encode())
     if as_markdown is not None:
@@ -155,6 +155,17 @@ def _cells(selection: dict[str, Any]) -> tuple[list[Any], list[str]]:
         return cells_of(chosen), missing_data(chosen)
     except UnknownPattern as error:
         raise click.UsageError(str(error)) from error
+
+
+def _arguments(selection: dict[str, Any]) -> str:
+    """Return the selection as it is typed, the data folder without its place."""
+    words = ["--quick"] if selection["quick"] else []
+    for name in ("limit_s", "seeds", "threads", "memory_mib"):
+        value = selection[name]
+        if value is not None and (name, value) != ("threads", 1):
+            words.append(f"--{name.split('_')[0]} {value:g}")
+    words += [f"--only '{pattern}'" for pattern in selection["only"]]
+    return " ".join([*words, *(["--data FOLDER"] if selection["data"] is not None else [])])
 
 
 def _told(cells: list[Any], missing: list[str]) -> str:

@@ -86,7 +86,8 @@ def test_a_torn_last_line_is_tolerated_and_done_again(tmp_path: Path) -> None:
     lines = out.read_bytes().splitlines(keepends=True)
     whole = b"".join(lines[:2])
     out.write_bytes(whole + lines[2][:25])
-    assert [row.get("key") for row in read_rows(out)] == [None, TWO[0].key]
+    kinds = [row["kind"] for row in read_rows(out)]
+    assert kinds == ["run", "cell"], "the torn row is not there"
     assert run(TWO, out, executor, resume=True) == 1 and executor.ran == 3
     assert out.read_bytes().startswith(whole)
     assert {row["key"] for row in read_rows(out) if row["kind"] == "cell"} == {c.key for c in TWO}

@@ -116,8 +116,8 @@ def sign_test(wins: int, losses: int) -> float:
     count, least = wins + losses, min(wins, losses)
     if count == 0:
         return 1.0
-    tail = sum(math.comb(count, k) for k in range(least + 1)) / 2**count
-    return min(1.0, 2 * tail)
+    tail = sum(math.comb(count, k) for k in range(least + 1))
+    return min(1.0, 2 * tail / (1 << count))
 
 
 def _cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

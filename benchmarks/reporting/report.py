@@ -57,7 +57,7 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     seeds = sorted({row["seed"] for row in cells if row.get("seed") is not None})
     instances = {(row["set"], row["instance"]) for row in cells}
     at_once = sorted({row["workers"] for row in runs if row.get("workers")})
-    missing = dict.fromkeys(name for row in runs for name in row.get("missing_data") or ())
+    missing = _missing(runs)
     beside = f", {', '.join(map(str, at_once))} cells at a time" if at_once else ""
     lead = [
         f"{len(cells)} cells: {len(instances)} instances, {len({row['solver'] for row in cells})} solvers, "
@@ -70,9 +70,19 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         + ". Times are noise on shared machines: read the ratios.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) + ".",
     ]
+    typed = dict.fromkeys(str(row["arguments"]) for row in runs if row.get("arguments"))
+    if typed:
+        told = " and ".join(f"python -m benchmarks run {arguments}" for arguments in typed)
+        lead.append(f"Run with {told}; this page: python -m benchmarks report.")
     if missing:
         lead.append(f"Not run for want of their files: {', '.join(missing)}.")
     return lead
+
+
+def _missing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the published sets that no run had the files of."""
+    without = [set(row.get("missing_data") or ()) for row in runs]
+    return sorted(set.intersection(*without)) if without else []
 
 
 def _machine(told: Mapping[str, Any]) -> str:

@@ -145,7 +145,7 @@ def means_section(groups: Sequence[Group], solvers: Sequence[str]) -> Section:
                 [("instances", *counts), *rows],
                 "In brackets: missed instances, which count at the limit: the plan is not as good as the "
                 "best known (beyond the gap asked for, at least 1e-6). Per family over the instances that "
-                "every solver of its column ran.",
+                "every solver of its column ran, chosen so that most solvers and instances stand in it.",
             )
         )
     lead = "Geometric mean of (seconds + shift), less the shift: times far below the shift hardly count."
@@ -226,10 +226,20 @@ def _shared(groups: Sequence[Group], solvers: Sequence[str]) -> tuple[list[str],
 
 
 def common(groups: Sequence[Group], family: str) -> tuple[list[str], list[Group]]:
-    """Return the solvers of a family and the instances that all of them ran."""
+    """Return the solvers that ran at least half of a family's contested instances, and those all of them ran.
+
+    Contested is what at least half as many solvers ran as ran any instance of the family.
+    """
     own = [group for group in groups if group.family == family]
-    names = list(dict.fromkeys(r.solver for group in own for r in group.records.values() if r.ran))
-    return names, [group for group in own if all(_ran(group, name) for name in names)]
+    most = max((sum(r.ran for r in group.records.values()) for group in own), default=0)
+    own = [group for group in own if sum(r.ran for r in group.records.values()) >= min(most / 2, 4)]
+    counts: dict[str, int] = {}
+    for group in own:
+        for record in group.records.values():
+            counts[record.solver] = counts.get(record.solver, 0) + record.ran
+    names = [name for name, ran in counts.items() if ran and ran >= len(own) / 2]
+    shared = [group for group in own if all(_ran(group, name) for name in names)]
+    return [name for name in counts if shared and all(_ran(g, name) for g in shared)], shared
 
 
 def _ran(group: Group, solver: str) -> bool:

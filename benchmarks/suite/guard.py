@@ -21,7 +21,7 @@ from benchmarks.suite.machine import machine
 
 __all__ = ["run_cell"]
 
-_START_S, _MAKE_S = 120.0, 600.0
+_START_S, _MAKE_S = 60.0, 600.0
 """Seconds for starting, importing and warming up, and for making the instance and checking the plan."""
 _GRACE_S = 3.0
 """Seconds a solver may overrun its limit before its process is ended; the limit itself if that is longer."""
