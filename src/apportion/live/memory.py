@@ -105,6 +105,8 @@ class MemoryCluster:
         Whether the scheduler answers.
     lose_answers
         Whether it does what it is asked, but the answer is lost.
+    lose_messages
+        Whether what is sent to agents is lost on its way.
     broken
         What must never happen and did.
     """
@@ -115,7 +117,7 @@ class MemoryCluster:
         self.main: set[str] = set()
         self.pilots: dict[str, MemoryPilot] = {}
         self.trainers: dict[str, MemoryTrainer] = {}
-        self.reachable, self.lose_answers = True, False
+        self.reachable, self.lose_answers, self.lose_messages = True, False, False
         self.broken: list[str] = []
         self._expected: set[str] = set()
         self._news: list[tuple[str, AgentMessage]] = []
@@ -215,6 +217,8 @@ class MemoryCluster:
         found = self.pilots.get(pilot)
         if found is None or not self._connected(found):
             return False
+        if self.lose_messages:
+            return True
         if isinstance(message, Run):
             self._told_to_run(found, message)
         elif isinstance(message, Stop):
@@ -239,6 +243,10 @@ class MemoryCluster:
         for pilot in self.pilots.values():
             if pilot.state is PilotState.RUNNING:
                 self._news.extend((pilot.pilot, exit) for exit in pilot.exits.values())
+
+    def drop_connections(self) -> None:
+        """Break every connection with what is on its way in either direction; agents call again at once."""
+        self.reconnect()
 
     def _connected(self, pilot: MemoryPilot, ended: bool = False) -> bool:
         there = ended or pilot.state is PilotState.RUNNING

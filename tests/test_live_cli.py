@@ -1,0 +1,258 @@
+"""The commands of a live cluster, without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apportion.cli.main import main
+from apportion.live.errors import SchedulerMissing
+from apportion.live.harvest import Settings, harvest, rehearse
+from apportion.live.jobs import JobSpec
+from apportion.live.memory import MemoryCluster
+from apportion.live.requests import Cancel, Drain, Submit, waiting
+from apportion.live.store import Lock, Store, read_state
+from apportion.live.view import in_words
+from tests.cli.calling import GROUP, Called, call, process
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def apportion(*words: object, terminal: bool = False) -> Called:
+    return call(main, *words, terminal=terminal)
+
+
+def submitted(folder: Path, *more: object) -> str:
+    called = apportion("submit", "--state", folder, "--max", 4, *more, "--", "train", "--lr", "0.1")
+    assert called.code == 0, called.err
+    return called.out.strip()
+
+
+def listed(folder: Path) -> dict[str, Any]:
+    called = apportion("queue", "--state", folder, "--json")
+    assert called.code == 0
+    told: dict[str, Any] = json.loads(called.out)
+    return told
+
+
+def test_a_job_is_submitted_listed_and_cancelled_without_a_controller(folder: Path) -> None:
+    id = submitted(
+        folder, "--min", 2, "--samples", 500, "--name", "mine", "--env", "A=b=c", "--curve", "1:5,2:9"
+    )
+    (job,) = listed(folder)["jobs"]
+    assert (job["id"], job["state"], job["name"], job["goal"]) == (id, "queued", "mine", 500)
+    assert job["command"] == ["train", "--lr", "0.1"]
+    ((request,), problems) = waiting(folder)
+    assert not problems
+    assert isinstance(request.request, Submit)
+    assert request.request.spec.environment == {"A": "b=c"}
+    assert request.request.spec.curve == ((1, 5.0), (2, 9.0))
+    table = apportion("queue", "--state", folder).out
+    assert "mine" in table
+    assert "does not run" in table
+    assert apportion("cancel", "--state", folder, id).code == 0
+    assert isinstance(waiting(folder)[0][1].request, Cancel)
+    assert listed(folder)["jobs"][0]["cancelling"]
+
+
+def test_paths_are_made_absolute_and_the_checkpoint_is_the_jobs_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    id = submitted(folder)
+    (request,) = waiting(folder)[0]
+    assert isinstance(request.request, Submit)
+    assert request.request.spec.directory == str(tmp_path)
+    assert request.request.spec.checkpoint == str(tmp_path / "apportion-checkpoints" / id)
+
+
+def test_the_command_needs_no_dashes_before_it(folder: Path) -> None:
+    called = apportion("submit", "--state", folder, "--max", 2, "python", "train.py", "--min", "7")
+    assert called.code == 0
+    assert listed(folder)["jobs"][0]["command"] == ["python", "train.py", "--min", "7"]
+    assert listed(folder)["jobs"][0]["min_nodes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--max", 2), 2, "COMMAND"),
+        (("--", "x"), 2, "--max"),
+        (("--max", 2, "--env", "A", "--", "x"), 2, "NAME=VALUE"),
+        (("--max", 2, "--curve", "1-2", "--", "x"), 2, "NODES:RATE"),
+        (("--max", 2, "--min", 3, "--", "x"), 3, "$.max_nodes"),
+        (("--max", 2, "--samples", 0, "--", "x"), 3, "$.samples"),
+        (("--max", 2, "--env", "APPORTION_JOB=x", "--", "x"), 3, "APPORTION_JOB"),
+        (("--max", 2, "--curve", "2:5,1:9", "--", "x"), 3, "$.curve"),
+    ],
+)
+def test_a_wrong_job_is_one_clear_error(
+    folder: Path, words: tuple[object, ...], code: int, says: str
+) -> None:
+    called = apportion("submit", "--state", folder, *words)
+    assert called.code == code
+    assert says in called.err
+    assert "Traceback" not in called.err
+    assert not folder.exists() or waiting(folder) == ([], [])
+
+
+def test_unknown_jobs_cannot_be_cancelled(folder: Path) -> None:
+    called = apportion("cancel", "--state", folder, "nobody")
+    assert called.code == 3
+    assert "nobody" in called.err
+
+
+def test_the_state_folder_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APPORTION_STATE", str(tmp_path / "elsewhere"))
+    assert apportion("submit", "--max", 1, "--", "x").code == 0
+    assert len(listed(tmp_path / "elsewhere")["jobs"]) == 1
+
+
+def test_without_slurm_there_is_one_clear_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    for more in ((), ("--dry-run",)):
+        called = apportion("harvest", "--partition", "p", "--state", folder, *more)
+        assert called.code == 7
+        assert "slurm-client" in called.err
+    with pytest.raises(SchedulerMissing):
+        harvest(Settings(folder, "p"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--partition", "a,b"),
+        ("--partition", "p", "--address", "h:99999"),
+        ("--partition", "p", "--address", "0.0.0.0"),
+        ("--partition", "p", "--trainers", 0),
+        ("--partition", "p", "--interval", "-1"),
+        ("--partition", "p", "--horizon", "0"),
+        ("--partition", "p", "--sbatch", "oops"),
+    ],
+)
+def test_wrong_options_of_harvest(folder: Path, words: tuple[object, ...]) -> None:
+    called = apportion("harvest", "--state", folder, *words)
+    assert called.code in (2, 7), called.err
+    assert "Traceback" not in called.err
+    assert "internal error" not in called.err
+
+
+def test_two_controllers_by_mistake(folder: Path) -> None:
+    folder.mkdir()
+    with Lock(folder):
+        called = apportion("harvest", "--partition", "p", "--state", folder)
+        assert called.code == 1
+        assert "in use" in called.err
+        assert listed(folder)["controller"]
+
+
+def test_a_drain_without_a_controller_says_so(folder: Path) -> None:
+    assert "nothing is held" in apportion("drain", "--state", folder).out
+    submitted(folder)
+    assert "no node is held" in apportion("drain", "--state", folder).out
+    assert not any(isinstance(item.request, Drain) for item in waiting(folder)[0])
+
+
+def test_a_drain_that_takes_too_long(folder: Path) -> None:
+    folder.mkdir()
+    with Lock(folder):
+        assert apportion("drain", "--state", folder, "--no-wait").code == 0
+        assert apportion("drain", "--state", folder, "--timeout", "0.3").code == 5
+    assert isinstance(waiting(folder)[0][0].request, Drain)
+
+
+def test_a_dry_run_writes_and_takes_nothing(folder: Path) -> None:
+    id = submitted(folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    world = MemoryCluster(("n0", "n1", "n2"))
+    decision = rehearse(Settings(folder, "harvest"), world)
+    (told,) = decision.explain()
+    assert (told["job"], told["gets"]) == (id, 3)
+    assert "profiled" in str(told["why"])
+    assert not world.pilots
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    assert rehearse(Settings(folder.parent / "none", "harvest"), world).counts.size == 0
+    assert not (folder.parent / "none").exists()
+
+
+def test_a_dry_run_beside_a_running_controller_sees_its_state(folder: Path) -> None:
+    folder.mkdir()
+    with Lock(folder):
+        store = Store(folder)
+        state = store.load()
+        state.new_pilot("n1", "t", time.time(), None)
+        store.commit(state, time.time())
+        assert listed(folder)["nodes_held"] == ["n1"]
+        assert rehearse(Settings(folder, "harvest"), MemoryCluster(("n0", "n1"))).nodes == ("n0", "n1")
+        store.close()
+
+
+def test_the_journal_in_words() -> None:
+    event: dict[str, object] = {
+        "time_s": 1.0,
+        "event": "node_gone",
+        "node": "n1",
+        "jobs": [{"job": "a", "held": 1, "gets": 2}],
+    }
+    assert in_words(event) == "node gone: node n1, jobs a 1->2"
+
+
+def test_help_needs_neither_rich_nor_a_solver(root: Path) -> None:
+    source = (
+        f"import sys\ntry:\n    {GROUP.replace('; ', chr(10) + '    ')}\nexcept SystemExit: pass\n"
+        "print(sorted({'rich', 'ortools', 'highspy', 'scipy', 'sqlite3'} & sys.modules.keys()))"
+    )
+    for name in ("submit", "queue", "cancel", "drain", "harvest"):
+        done = process(root, source, name, "--help")
+        assert b"[]" in done.stdout.splitlines()[-1], done.stdout
+        assert b"--state" in done.stdout
+
+
+def test_a_full_disk_refuses_a_submission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    folder.mkdir()
+    monkeypatch.setattr(os, "fsync", full)
+    called = apportion("submit", "--state", folder, "--max", 1, "--", "x")
+    assert called.code == 1
+    assert "No space left" in called.err
+    assert waiting(folder) == ([], [])
+
+
+def test_a_view_on_a_terminal(folder: Path) -> None:
+    from rich.console import Console
+
+    from apportion.live.advisor import LiveAdvisor
+    from apportion.live.controller import Controller
+    from apportion.live.requests import apply
+    from apportion.live.settings import Limits
+    from apportion.live.view import LiveView
+    from apportion.policies import FreeTrain
+
+    world = MemoryCluster(("n0", "n1"))
+    controller = Controller(
+        Store(None), world, world, FreeTrain(), LiveAdvisor(), Limits(), clock=lambda: world.now_s
+    )
+    spec = JobSpec(("x",), 1, 2, "/w", "/c", samples=50, name="[red]evil[/]")
+    apply(controller.state, Submit("a", 0.0, spec), 0.0)
+    view = LiveView()
+    console = Console(width=120, file=open(os.devnull, "w"), record=True)  # noqa: SIM115, PTH123
+    with console.file:
+        for _ in range(4):
+            stepped = controller.step()
+            console.print(view._page(controller, stepped))
+            world.advance(1.0)
+        text = console.export_text()
+    assert "[red]evil[/]" in text
+    assert "2 nodes held" in text
+    assert read_state(folder) is None
