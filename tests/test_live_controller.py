@@ -159,7 +159,7 @@ def test_jobs_of_unknown_scaling_are_profiled_downwards_and_end_with_all_their_s
         job = site.job(id)
         assert (job.state, job.samples, job.durable) == (JobState.DONE, samples, samples)
         assert site.world.trainers[id].saved == samples
-    first = [count for count in site.job("a").curve]
+    first = list(site.job("a").curve)
     assert max(first) == len(NODES)
     for count, point in site.job("a").curve.items():
         assert point.rate == pytest.approx(40.0 * count**0.8, rel=0.1)

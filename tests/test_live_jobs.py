@@ -68,6 +68,7 @@ def says(samples: int, durable: int | None = None, rank: int = 0, **more: Any) -
         ({"name": "two\nlines"}, "$.name"),
         ({"environment": {"A B": "1"}}, "$.environment['A B']"),
         ({"environment": {"APPORTION_RANK": "1"}}, "$.environment['APPORTION_RANK']"),
+        ({"environment": {"A": "x" * 70_000}}, "$.environment"),
         ({"curve": ((2, 1.0), (1, 1.0))}, "$.curve"),
         ({"curve": ((1, float("nan")),)}, "$.curve"),
     ],
@@ -190,6 +191,14 @@ def test_a_distrusted_job_scales_like_the_average_one() -> None:
     assert advisor.profiling.next_count(made.number, 8) is None, "and is not profiled for ever"
 
 
+def test_a_given_curve_is_believed_until_something_else_is_measured() -> None:
+    advisor, made = LiveAdvisor(warm_up_s=1.0, measure_s=3.0), job(curve=((1, 50.0), (4, 160.0)))
+    assert advisor.fitted(made, 4)[[1, 4]] == pytest.approx([50.0, 160.0])
+    assert not made.curve, "it was not measured"
+    feed(advisor, made, 4, 80.0, 12)
+    assert advisor.fitted(made, 4)[4] == pytest.approx(80.0, rel=0.05)
+
+
 def test_one_hiccup_does_not_throw_a_curve_away() -> None:
     advisor, made = LiveAdvisor(warm_up_s=1.0, measure_s=3.0), job()
     feed(advisor, made, 4, 200.0, 10)
@@ -264,7 +273,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     state = filled()
     store.commit(state, 1.0)
     store.connection.execute("PRAGMA max_page_count = 4")
-    apply(state, Submit("b", 1.0, spec(command=("x" * 100_000,))), 1.0)
+    apply(state, Submit("b", 1.0, spec(command=("x" * 60_000,))), 1.0)
     with pytest.raises(StateUnwritable, match="full"):
         store.commit(state, 1.0)
     assert set(store.load().jobs) == {1}

@@ -120,6 +120,9 @@ class LiveAdvisor:
         """Return float64 [reach + 1]: the rate a job is believed to reach on 0 to `reach` nodes."""
         if not job.trusted:
             self._neutral(job, reach)
+        elif job.spec.curve and not self.profiling.measured(job.number):
+            for count, rate in job.spec.curve:
+                self.profiling.observe(job.number, count, rate)
         return self.profiling.predict(job.number, reach)
 
     def _stall(self, job: Job, count: int, now_s: float) -> None:

@@ -78,8 +78,12 @@ class Decision:
             points = sorted(job.curve)
             if count == held:
                 why = "keeps its nodes" if count else "waits"
+            elif not count:
+                why = "its nodes are worth more to others"
+            elif not points and job.spec.curve:
+                why = "the best use of these nodes by the curve its user gave"
             elif not points:
-                why = "nothing is measured yet: profiled from here downwards" if count else "waits"
+                why = "nothing is measured yet: profiled from here downwards"
             elif count not in job.curve:
                 why = f"measured on {points} nodes; this size is predicted, or to be measured"
             else:
@@ -187,7 +191,7 @@ def _view(
             high[index] = held[index]
     rates = np.zeros((num, reach + 1))
     for index, job in enumerate(jobs):
-        rates[index] = _rates(job, reach, advisor)
+        rates[index] = advisor.fitted(job, reach)
     waiting = sum(not job.ended for job in state.jobs.values()) - num
     return GapFillingView(
         time_s=now_s,
@@ -211,15 +215,6 @@ def _remaining(job: Job) -> float:
     return _ENDLESS if job.spec.samples is None else max(float(job.spec.samples - job.samples), 0.0)
 
 
-def _rates(job: Job, reach: int, advisor: LiveAdvisor) -> NDArray[np.float64]:
-    """Return float64 [reach + 1]: what the user says where it was not measured, else what is fitted."""
-    if not job.spec.curve or job.curve or not job.trusted:
-        return advisor.fitted(job, reach)
-    counts, rates = zip(*job.spec.curve, strict=True)
-    known: NDArray[np.float64] = np.interp(np.arange(reach + 1), [0, *counts], [0.0, *rates])
-    return known
-
-
 def _costs(measured: list[float | None], limits: Limits) -> NDArray[np.float64]:
     """Return the rescale costs, the median of the measured ones where a job has none of its own."""
     known = [cost for cost in measured if cost is not None]
@@ -229,7 +224,8 @@ def _costs(measured: list[float | None], limits: Limits) -> NDArray[np.float64]:
 
 def _under_first_measurement(job: Job, held: int, limits: Limits, now_s: float) -> bool:
     """Return whether a job that nothing is known of runs and is soon measured: it must not grow before."""
-    if job.curve or job.state is not JobState.RUNNING or held < job.spec.min_nodes:
+    known = job.curve or job.spec.curve
+    if known or job.state is not JobState.RUNNING or held < job.spec.min_nodes:
         return False
     patience_s = 2.0 * (limits.warm_up_s + limits.measure_s) + limits.stall_s
     return now_s - job.changed_s < patience_s

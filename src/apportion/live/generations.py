@@ -92,7 +92,8 @@ class Generations:
             return "a node was taken back"
         if any(rank.code != 0 for rank in over):
             return _FAILED
-        if over and now_s - max(job.heard_s, job.changed_s) > self.limits.finish_s:
+        first_s = min((rank.ended_s for rank in over if rank.ended_s is not None), default=now_s)
+        if over and now_s - first_s > self.limits.finish_s:
             return _UNFINISHED
         hang_s = self.limits.hang_s
         if live and hang_s and now_s - max(job.heard_s, job.changed_s) > hang_s:

@@ -175,6 +175,8 @@ def _run(
     }
     if warning is not None:
         began["warning"] = warning
+    if controller.state.draining:
+        began["draining"] = "an earlier drain was cut off and goes on"
     on_step(controller, Stepped([began]))
     with _draining_on_signals() as asked:
         while True:

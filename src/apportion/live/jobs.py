@@ -18,7 +18,8 @@ DISTRUST = 3
 JOB_ID = re.compile(r"\A[a-z0-9][a-z0-9-]{0,31}\Z")
 _VARIABLE = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 _NODES_LIMIT = 100_000
-_BYTES_LIMIT = 128 * 1024
+_BYTES_LIMIT = 64 * 1024
+"""Of a command, and of an environment: with every character escaped both fit a line to an agent."""
 
 
 class JobState(StrEnum):
@@ -56,7 +57,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     environment
         Further environment variables of the trainer.
     curve
-        Samples per second by node count, where the user knows them: `[[1, 100.0], [2, 190.0]]`.
+        Samples per second by node count, where the user knows them: `[[1, 100.0], [2, 190.0]]`; believed
+        until something else is measured.
 
     Raises
     ------
@@ -123,8 +125,10 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
             if not _VARIABLE.match(key) or key.startswith("APPORTION_"):
                 told = "is no name for a variable" if not _VARIABLE.match(key) else "is set by apportion"
                 problems.append(Problem(f"$.environment[{key[:80]!r}]", told))
-            elif "\0" in value or len(value) > _BYTES_LIMIT:
-                problems.append(Problem(f"$.environment.{key}", "has a value that is too long or holds NUL"))
+            elif "\0" in value:
+                problems.append(Problem(f"$.environment.{key}", "holds a NUL character"))
+        if sum(len(key) + len(value) for key, value in self.environment.items()) > _BYTES_LIMIT:
+            problems.append(Problem("$.environment", f"is longer than {_BYTES_LIMIT} characters"))
         return problems
 
     def _of_curve(self) -> list[Problem]:

@@ -73,7 +73,7 @@ def ranks_without_pilots(state: State, lease_s: float, now_s: float, note: Note)
             continue
         owner = state.pilots.get(rank.pilot)
         if owner is None or not owner.live:
-            rank.live, rank.departed = False, True
+            rank.end(now_s, departed=True)
 
 
 def hear(
@@ -97,7 +97,8 @@ def hear(
     if isinstance(message, RankRefused):
         if rank.live:
             note("refused", job=job.id, node=pilot.node, reason=message.reason)
-            rank.live, rank.tail, rank.departed = False, message.reason, not pilot.usable
+            rank.end(now_s, departed=not pilot.usable)
+            rank.tail = message.reason
         return None
     if not compare_digest(message.token.encode(), job.token.encode()):
         note("wrong_token", job=job.id, node=pilot.node)
@@ -128,8 +129,8 @@ def _exited(
             job.durable = max(job.durable, min(last.durable, last.samples))
             job.samples = max(job.samples, job.durable)
     if rank.live:
-        rank.live, rank.code, rank.asked, rank.tail = False, message.code, message.asked, message.tail
-        rank.departed = not pilot.usable and message.code != 0
+        rank.end(now_s, departed=not pilot.usable and message.code != 0)
+        rank.code, rank.asked, rank.tail = message.code, message.asked, message.tail
         note("exited", job=job.id, rank=rank.rank, node=pilot.node, code=message.code, asked=message.asked)
 
 

@@ -56,7 +56,7 @@ class Limits:
     pending_s: float = 15.0
     linger_s: float = 10.0
     hang_s: float = 600.0
-    finish_s: float = 15.0
+    finish_s: float = 60.0
     trainers: int = 10
     max_nodes: int | None = None
     failures: int = 3

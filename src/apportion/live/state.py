@@ -76,6 +76,8 @@ class Rank:
         Its exit code, ``None`` while it lives or if it is not known.
     asked
         Whether it had been told to stop.
+    ended_s
+        When its end was noted.
     departed
         Whether it ended because its node went away.
     tail
@@ -90,7 +92,12 @@ class Rank:
     code: int | None = None
     asked: bool = False
     departed: bool = False
+    ended_s: float | None = None
     tail: str = ""
+
+    def end(self, now_s: float, departed: bool) -> None:
+        """Note that no process of it exists any more."""
+        self.live, self.ended_s, self.departed = False, now_s, departed
 
 
 @dataclass(slots=True)

@@ -131,6 +131,7 @@ class Store:
 
     def __init__(self, folder: Path | None) -> None:
         self._rows: dict[str, str] = {}
+        self._settled: dict[int, str] = {}
         path = ":memory:" if folder is None else str(folder / _FILE)
         self.path = path
         if folder is not None:
@@ -154,7 +155,9 @@ class Store:
     def load(self) -> State:
         """Return what is on record; an empty state with a new instance if there is nothing."""
         self._rows = dict(_read(self._connection, self.path))
-        return _state_of(self._rows, self.path)
+        state = _state_of(self._rows, self.path)
+        self._settled = _settled(state, self._rows)
+        return state
 
     def commit(self, state: State, now_s: float) -> None:
         """Write what has changed since the last `load` or `commit`, all of it or nothing.
@@ -167,7 +170,7 @@ class Store:
         for pilot in [pilot for pilot in state.pilots.values() if not pilot.live]:
             if now_s - pilot.since_s > _KEPT_PILOTS_S and not _mentioned(state, pilot):
                 del state.pilots[pilot.pilot]
-        rows = dict(_rows_of(state))
+        rows = dict(_rows_of(state, self._settled))
         changed = [(key, value) for key, value in rows.items() if self._rows.get(key) != value]
         gone = [(key,) for key in self._rows if key not in rows]
         if not changed and not gone:
@@ -185,6 +188,7 @@ class Store:
                 self._connection.execute("ROLLBACK")
             raise _unwritable(self.path, error) from None
         self._rows = rows
+        self._settled = _settled(state, rows)
 
     def close(self) -> None:
         """Close the file."""
@@ -213,12 +217,18 @@ def _read(connection: sqlite3.Connection, path: str) -> list[_Row]:
         raise InvalidInstance(Problem(path, f"is no state file: {error}")) from None
 
 
-def _rows_of(state: State) -> Iterator[_Row]:
+def _settled(state: State, rows: dict[str, str]) -> dict[int, str]:
+    """Return the rows of jobs that have ended, which change no more and need not be encoded again."""
+    return {job.number: rows[f"job/{job.number}"] for job in state.jobs.values() if job.ended}
+
+
+def _rows_of(state: State, settled: dict[int, str]) -> Iterator[_Row]:
     encode = msgspec.json.Encoder().encode
     head = _Head(SCHEMA, state.instance, state.next_pilot, state.port, state.draining)
     yield "head", encode(head).decode()
     for job in state.jobs.values():
-        yield f"job/{job.number}", encode(job).decode()
+        row = settled.get(job.number) if job.ended else None
+        yield f"job/{job.number}", encode(job).decode() if row is None else row
     for pilot in state.pilots.values():
         yield f"pilot/{pilot.pilot}", encode(pilot).decode()
     for rank in state.ranks.values():
