@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.errors import InvalidOption
 from apportion.estimation.training.application import Application
 from apportion.estimation.training.batch_split import BatchSplit, split_batch
 from apportion.estimation.training.freezing_profile import LEVELS, FreezingProfile
 from apportion.estimation.training.goodput import GoodputTable
 
-__all__ = ["BelievedFreezing", "JobBelief"]
+__all__ = ["Belief", "BelievedFreezing", "JobBelief", "SpeedBelief", "profiled"]
+
+
+class Belief(Protocol):
+    """What every policy may ask about a job."""
+
+    @property
+    def remaining_progress(self) -> float:
+        """Progress still to make."""
+
+    @property
+    def max_gpus(self) -> int:
+        """The most GPUs it can use."""
+
+    def rate(self, placement: Sequence[int], gpu_type: str) -> float:
+        """Return the progress per second on GPUs of one type, by node; NaN where it cannot run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedBelief:
+    """A job known by its speed on every GPU type, on the GPUs it asked for.
+
+    Attributes
+    ----------
+    speeds
+        Progress per second by GPU type; a missing one cannot run it.
+    gpus
+        The GPUs it runs on.
+    remaining_progress
+        Progress still to make.
+    """
+
+    speeds: Mapping[str, float]
+    gpus: int
+    remaining_progress: float
+
+    @property
+    def max_gpus(self) -> int:
+        """The GPUs it asked for."""
+        return self.gpus
+
+    def rate(self, placement: Sequence[int], gpu_type: str) -> float:
+        """Return the believed speed of that type."""
+        return self.speeds.get(gpu_type, float("nan")) if sum(placement) == self.gpus else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +106,6 @@ class JobBelief:
     def remaining_progress(self) -> float:
         """Progress still to make, in steps of the initial batch."""
         return float(self.application.progress[-1]) - self.progress
-
-    @property
-    def min_gpus(self) -> int:
-        """The fewest GPUs it can run on: 1."""
-        return 1
 
     @property
     def max_gpus(self) -> int:
@@ -116,3 +156,16 @@ class JobBelief:
             return split_batch(self.application, self.batch, sum(placement))
         best = self.goodput.best(placement, gpu_type, self.epoch)
         return None if best is None else best[1]
+
+
+def profiled(belief: Belief) -> JobBelief:
+    """Return a belief that rests on a measured profile, for policies that need one.
+
+    Raises
+    ------
+    InvalidOption
+        If it does not.
+    """
+    if not isinstance(belief, JobBelief):
+        raise InvalidOption("this policy needs jobs with measured profiles, these are known by speed alone")
+    return belief

@@ -1,8 +1,13 @@
 """IceFrog's idea in rounds: GPUs and frozen depth chosen together for effective progress.
 
-Gao et al., TPDS 36(6), 2025; the exact published policy is not public. Here: of every configuration the depth
-with the greatest effective progress EP = throughput x efficiency x (1 - frozen penalty) within the job's
-gates; then Sia's program over the configurations. Without a budget that couples jobs this is exact.
+Gao et al., TPDS 36(6), 2025; the exact published policy is not public. Here, with EP(g, k) = throughput x
+efficiency x (1 - frozen penalty) on configuration g with k layers frozen, Sia's program gets one dimension more:
+
+    maximise  sum_jgk A_jgk (lambda - (r_jgk EP_j(g, k) / EP_j,ref)^p)      (p > 0: plus instead of minus)
+
+with r the restart factor where the configuration changes, 1 - rebuild / horizon where only the depth does.
+Nothing but GPUs couples the jobs, so of every configuration the best depth is found first and Sia's program
+is left: that is exact. A cap on the cluster's frozen penalty enters by one multiplier, found by bisection.
 """
 
 from __future__ import annotations
@@ -12,19 +17,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.estimation.training.freezing_profile import LEVELS
 from apportion.policies.cluster.configurations import (
     Configurations,
     believed_rates,
     configurations,
     current_configuration,
 )
+from apportion.policies.cluster.depth_gains import depth_gains, frozen_penalties
+from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.sia import reachable, restart_factor
 from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["IceFrog"]
+
+_BISECTIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +43,16 @@ class IceFrog:
     ----------
     power, queue_penalty, gap
         As of Sia.
-    warm_up
-        Share of the training before which nothing is frozen.
-    deepest
-        Greatest share of the layers that may be frozen.
-    budget
-        Greatest share of a job's running time, weighted by the frozen share; ``None``: no such limit.
+    warm_up, deepest, budget, paced
+        As of `DepthGates`.
+    rebuild_s
+        Believed standstill after a change of depth alone.
+    rebuild_horizon_s
+        Seconds over which that standstill is spread when it is weighed; ``None``: the round.
+    weigh_restarts
+        Count what a change of configuration or depth costs; without it only what it brings.
+    penalty_cap
+        Most frozen penalty of all running jobs together, in jobs; ``None``: no cap.
     """
 
     power: float = -0.5
@@ -49,56 +61,104 @@ class IceFrog:
     warm_up: float = 0.1
     deepest: float = 0.9
     budget: float | None = None
+    paced: bool = True
+    rebuild_s: float = 5.0
+    rebuild_horizon_s: float | None = None
+    weigh_restarts: bool = True
+    penalty_cap: float | None = None
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
         menu = configurations(view.nodes)
-        rates = believed_rates(view, menu, range(view.num_jobs))
         current = current_configuration(view, menu)
-        rates[~reachable(view, menu)] = np.nan
-        least = np.nanmin(np.where(np.isnan(rates), np.inf, rates), axis=1, keepdims=True)
-        progress, depth = self._best_depth(view, menu, rates)
-        changed = np.arange(menu.gpus.size) != current[:, None]
-        running = np.array([bool(held) for held in view.held])
-        progress *= np.where(changed & running[:, None], restart_factor(view)[:, None], 1.0)
-        with np.errstate(divide="ignore"):
-            worth = (progress / least) ** self.power
-        worth[~np.isfinite(worth)] = np.nan
-        values = self.queue_penalty + (worth if self.power > 0 else -worth)
-        chosen = choose(view.nodes, menu, values, self.gap, current)
+        values, penalty = self._values(view, menu, current)
+        chosen, depth = self._chosen(view, menu, current, values, penalty)
         runs = chosen >= 0
         gpus = np.where(runs, menu.gpus[chosen], 0)
         nodes = place_whole(view, menu.gpu_type[chosen], gpus)
-        frozen = np.where(runs, depth[np.arange(view.num_jobs), chosen], 0)
-        return ClusterPlan(nodes, frozen)
+        return ClusterPlan(nodes, np.where(runs, depth, 0))
 
-    def _best_depth(
-        self, view: ClusterView, menu: Configurations, rates: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return effective progress and depth, [jobs, configurations] each."""
-        progress, depth = rates.copy(), np.zeros(rates.shape, dtype=np.int64)
-        names = [view.nodes.types[index] for index in menu.gpu_type.tolist()]
-        for position in range(view.num_jobs):
-            belief = view.beliefs[position]
-            limit = self._limit(view, position)
-            if limit == 0 or belief.freezing is None:
+    def _values(
+        self, view: ClusterView, menu: Configurations, current: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return worth over waiting [jobs, configurations, depths], NaN where forbidden, and penalties."""
+        rates = believed_rates(view, menu, range(view.num_jobs))
+        rates[~reachable(view, menu)] = np.nan
+        least = np.nanmin(np.where(np.isnan(rates), np.inf, rates), axis=1, keepdims=True)
+        limit = DepthGates(self.warm_up, self.deepest, self.budget, self.paced).limits(view, rates)
+        penalty = frozen_penalties(view, limit)
+        progress = (rates / least)[:, :, None] * depth_gains(view, menu, rates, penalty)
+        if self.weigh_restarts:
+            moved = np.arange(menu.gpus.size) != current[:, None]
+            running = np.array([bool(held) for held in view.held])
+            progress *= np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)[:, :, None]
+            self._weigh_rebuilds(view, current, progress)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worth = progress**self.power
+        worth[~np.isfinite(worth) | ~(progress >= 0)] = np.nan
+        return self.queue_penalty + (worth if self.power > 0 else -worth), penalty
+
+    def _weigh_rebuilds(
+        self, view: ClusterView, current: NDArray[np.int64], progress: NDArray[np.float64]
+    ) -> None:
+        """On the configuration a job has, every depth but its present one costs a rebuild."""
+        horizon = view.round_s if self.rebuild_horizon_s is None else self.rebuild_horizon_s
+        stays = np.flatnonzero(current >= 0)
+        factor = np.full((stays.size, progress.shape[2]), max(0.0, 1.0 - self.rebuild_s / horizon))
+        factor[np.arange(stays.size), view.depth[stays]] = 1.0
+        # what a gate forbids stays -inf, also where the factor is 0
+        here = progress[stays, current[stays]]
+        progress[stays, current[stays]] = np.where(here > 0, here * factor, here)
+
+    def _chosen(
+        self,
+        view: ClusterView,
+        menu: Configurations,
+        current: NDArray[np.int64],
+        values: NDArray[np.float64],
+        penalty: NDArray[np.float64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return configuration (-1: waits) and depth of every job, int64 [jobs] each."""
+
+        def at(price: float) -> tuple[NDArray[np.int64], NDArray[np.int64], float, float]:
+            priced = values if price == 0.0 else values - price * penalty[:, None, :]
+            best, depth = _best_depths(priced, current, view.depth)
+            chosen = choose(view.nodes, menu, best, self.gap, current)
+            jobs = np.flatnonzero(chosen >= 0)
+            deep = np.zeros(view.num_jobs, dtype=np.int64)
+            deep[jobs] = depth[jobs, chosen[jobs]]
+            worth = float(values[jobs, chosen[jobs], deep[jobs]].sum())
+            return chosen, deep, worth, float(penalty[jobs, deep[jobs]].sum())
+
+        chosen, depth, worth, lost = at(0.0)
+        if self.penalty_cap is None or lost <= self.penalty_cap:
+            return chosen, depth
+        # whatever the price, depth 0 is free: some price is high enough
+        low, high = 0.0, 1.0
+        while (found := at(high))[3] > self.penalty_cap:
+            low, high = high, 4.0 * high
+        chosen, depth, worth, _ = found
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            found = at(middle)
+            if found[3] > self.penalty_cap:
+                low = middle
                 continue
-            kept = belief.retained_by_depth()[: limit + 1]
-            for column in np.flatnonzero(np.isfinite(rates[position])).tolist():
-                gains = belief.speed_by_depth(menu.placements[column], names[column])[: limit + 1] * kept
-                best = int(np.argmax(gains))
-                progress[position, column] *= gains[best]
-                depth[position, column] = best
-        return progress, depth
+            high = middle
+            if found[2] > worth:
+                chosen, depth, worth, _ = found
+        return chosen, depth
 
-    def _limit(self, view: ClusterView, position: int) -> int:
-        """Return the deepest depth the job's gates allow now."""
-        if view.beliefs[position].phase < self.warm_up:
-            return 0
-        limit = int(self.deepest * LEVELS + 1e-9)
-        if self.budget is None:
-            return min(limit, LEVELS - 1)
-        # what the whole run may freeze, if the round were its last
-        attained = float(view.attained_s[position]) + view.round_s
-        left = self.budget * attained - float(view.frozen_s[position])
-        return max(0, min(limit, LEVELS - 1, int(left / view.round_s * LEVELS + 1e-9)))
+
+def _best_depths(
+    values: NDArray[np.float64], current: NDArray[np.int64], depth: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the best value and its depth, [jobs, configurations]; of equals the present, then the shallowest."""
+    known = np.where(np.isnan(values), -np.inf, values)
+    best = np.argmax(known, axis=2)
+    stays = np.flatnonzero(current >= 0)
+    here = known[stays, current[stays]]
+    as_good = here[np.arange(stays.size), depth[stays]] == here.max(axis=1)
+    best[stays[as_good], current[stays[as_good]]] = depth[stays[as_good]]
+    most = np.take_along_axis(known, best[:, :, None], axis=2)[:, :, 0]
+    return np.where(np.isfinite(most), most, np.nan), best

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from apportion.estimation.training.batch_split import split_batch
-from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.belief import JobBelief, profiled
 from apportion.policies.cluster.place_counts import place_counts
 from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.view import ClusterPlan, ClusterView
@@ -28,7 +28,7 @@ def optimus(view: ClusterView) -> ClusterPlan:
 
     def gain(position: int) -> float:
         held = counts[position]
-        belief = view.beliefs[position]
+        belief = profiled(view.beliefs[position])
         if held == 0 or left == 0 or held + 1 > _max_replicas(belief):
             return 0.0
         now, then = (_seconds(belief, count, per_node, gpu_type) for count in (held, held + 1))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
-from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.belief import Belief
 
 __all__ = ["ClusterPlan", "ClusterPolicy", "ClusterView", "InvalidClusterPlan", "Nodes", "check_cluster_plan"]
 
@@ -104,7 +104,7 @@ class ClusterView:
     restarts: NDArray[np.int64]
     frozen_s: NDArray[np.float64]
     restart_s: NDArray[np.float64]
-    beliefs: Sequence[JobBelief]
+    beliefs: Sequence[Belief]
 
     @property
     def num_jobs(self) -> int:

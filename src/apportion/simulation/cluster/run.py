@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError, InvalidOption
-from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.belief import Belief
 from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView, Nodes, check_cluster_plan
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.nature import Nature
@@ -21,7 +21,7 @@ _PATIENCE_ROUNDS = 10_000
 Present = Callable[[float], NDArray[np.bool_]]
 """bool [nodes]: which machines are there at a time; the others' GPUs are gone and their jobs pre-empted."""
 
-Beliefs = Callable[[int, JobStates], JobBelief]
+Beliefs = Callable[[int, JobStates], Belief]
 """What the scheduler believes of a job now, given its number and what can be observed of it."""
 
 
@@ -197,17 +197,17 @@ def _view(
     )
 
 
-class _Lazily(Sequence[JobBelief]):
+class _Lazily(Sequence[Belief]):
     """Beliefs made when they are asked for: many policies look at none."""
 
     def __init__(self, active: NDArray[np.int64], states: JobStates, beliefs: Beliefs) -> None:
         self._active, self._states, self._beliefs = active, states, beliefs
-        self._made: dict[int, JobBelief] = {}
+        self._made: dict[int, Belief] = {}
 
     def __len__(self) -> int:
         return int(self._active.size)
 
-    def __getitem__(self, position: int) -> JobBelief:  # type: ignore[override]
+    def __getitem__(self, position: int) -> Belief:  # type: ignore[override]
         if position not in self._made:
             self._made[position] = self._beliefs(int(self._active[position]), self._states)
         return self._made[position]
