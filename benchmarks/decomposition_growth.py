@@ -2,7 +2,8 @@
 
 Run ``python -m benchmarks.decomposition_growth`` for the table: 10^3 to 10^7 jobs of 8 options over two
 worker processes that make their menus themselves, from a seed, 16,384 jobs at a time. Every line is one run,
-timed from the first question to the checked plan and its proven bound; peak memory is of the driver and of
+timed from the first question to the checked plan and its proven bound; CPU seconds, which other load on the
+machine hardly moves, are of the driver and all workers together; peak memory is of the driver and of
 the worker that used most. The engine for one machine has all menus in memory beforehand, which is not
 counted; where both ran, neither's plan may beat the other's bound.
 """
@@ -59,14 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         list(
             in_order(executor, peak_mib, ((0.2,) for _ in range(8)))
         )  # processes start once, before the clock
-        heads = f"{'jobs':>12}{'seconds':>10}{'us/job':>8}{'gap':>10}{'passes':>8}"
+        heads = f"{'jobs':>12}{'seconds':>10}{'CPU s':>10}{'us/job':>8}{'gap':>10}{'passes':>8}"
         print(f"{heads}{'driver MiB':>12}{'worker MiB':>12}")
         for jobs in sizes:
             row = measured(jobs, given, executor, given.plan if jobs == sizes[-1] else None)
             rows.append(row)
             print(
-                f"{jobs:>12,}{row['seconds']:>10.3f}{1e6 * row['seconds'] / jobs:>8.2f}{row['gap']:>10.1e}"
-                f"{row['whole_passes']:>8}{row['driver_mib']:>12.0f}{row['worker_mib']:>12.0f}",
+                f"{jobs:>12,}{row['seconds']:>10.3f}{row['cpu']:>10.3f}{1e6 * row['cpu'] / jobs:>8.2f}"
+                f"{row['gap']:>10.1e}{row['whole_passes']:>8}{row['driver_mib']:>12.0f}{row['worker_mib']:>12.0f}",
                 flush=True,
             )
         if given.plan is not None:
@@ -93,20 +94,24 @@ def problem(jobs: int, given: argparse.Namespace) -> ShardedKnapsack:
 
 def measured(jobs: int, given: argparse.Namespace, executor: Executor, plan: Path | None) -> dict[str, Any]:
     best: Any = None
+    cpu = 0.0
     for _ in range(given.repeats):
         if plan is not None:
             plan.mkdir(parents=True, exist_ok=True)
+        began = time.process_time()
         solution = solve_sharded(
             problem(jobs, given), executor, gap=given.gap, folder=None if plan is None else str(plan)
         )
+        driver = time.process_time() - began
         if best is None or solution.seconds["total"] < best.seconds["total"]:
-            best = solution
+            best, cpu = solution, driver + solution.seconds["workers_cpu"]
     if best.gap is None:
         raise RuntimeError(f"no plan for {jobs} jobs: {best.termination.value}")
     peaks = [row.require() for row in in_order(executor, peak_mib, ((0.05,) for _ in range(8)))]
     return {
         "jobs": jobs,
         "seconds": best.seconds["total"],
+        "cpu": cpu,
         "phases": dict(best.seconds),
         "objective": best.objective,
         "bound": best.bound,
@@ -152,21 +157,24 @@ def beside(row: dict[str, Any], given: argparse.Namespace) -> str:
 
 
 def told(rows: list[dict[str, Any]], executor: str) -> None:
-    """Print the fitted exponent, the cost per job, and what they make of 10^9 jobs."""
+    """Print the fitted exponents, the cost per job, and what they make of 10^9 jobs."""
     some = [row for row in rows if row["jobs"] >= 100_000]
     if len(some) < 2:
         return
-    jobs = np.array([row["jobs"] for row in some], dtype=np.float64)
-    seconds = np.array([row["seconds"] for row in some])
-    exponent = float(np.polyfit(np.log(jobs), np.log(seconds), 1)[0])
-    weight = 1.0 / seconds  # relative residuals count alike
-    columns = np.stack((np.ones(jobs.size), jobs), axis=1) * weight[:, None]
-    fixed, each = np.linalg.lstsq(columns, seconds * weight, rcond=None)[0].tolist()
-    law = f"{fixed:.2f} s + {1e6 * each:.3f} s per million jobs"
-    print(f"\nseconds ~ jobs^{exponent:.2f} from {some[0]['jobs']:,} jobs on; {law}")
-    slope = math.log(seconds[-1] / seconds[-2]) / math.log(jobs[-1] / jobs[-2])
-    print(f"last two sizes: jobs^{slope:.2f}")
-    print(f"10^9 jobs on {executor}, if it goes on like this: {(fixed + 1e9 * each) / 60:.0f} minutes")
+    print()
+    for name, key in (("wall-clock", "seconds"), ("CPU, driver and workers", "cpu")):
+        jobs = np.array([row["jobs"] for row in some], dtype=np.float64)
+        seconds = np.array([row[key] for row in some])
+        exponent = float(np.polyfit(np.log(jobs), np.log(seconds), 1)[0])
+        slope = math.log(seconds[-1] / seconds[-2]) / math.log(jobs[-1] / jobs[-2])
+        weight = 1.0 / seconds  # relative residuals count alike
+        columns = np.stack((np.ones(jobs.size), jobs), axis=1) * weight[:, None]
+        fixed, each = np.linalg.lstsq(columns, seconds * weight, rcond=None)[0].tolist()
+        where = f"from {some[0]['jobs']:,} jobs on, ^{slope:.2f} between the last two"
+        print(f"{name}: ~ jobs^{exponent:.2f} {where}")
+        minutes = (fixed + 1e9 * each) / 60
+        print(f"    {fixed:.2f} s + {1e6 * each:.3f} s per million jobs: {minutes:.1f} minutes for 10^9 jobs")
+    print(f"({executor})")
 
 
 if __name__ == "__main__":

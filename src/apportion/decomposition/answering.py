@@ -8,6 +8,7 @@ then known exactly to the driver, which can move the price without asking again.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,6 +129,8 @@ class Answer:
         One of so many open jobs was kept.
     kept
         The open jobs kept.
+    cpu_s
+        Processor time it took, seconds.
     """
 
     jobs: int
@@ -141,6 +144,7 @@ class Answer:
     least_use: list[int]
     stride: int
     kept: Open
+    cpu_s: float = 0.0
 
 
 class _Collector:
@@ -187,12 +191,14 @@ def answer(shard: Shard, question: Question) -> Answer:
     zero = [0] * size
     told = Answer(0, 0.0, 0.0, list(zero), np.zeros(size), 0.0, list(zero), 0.0, list(zero), 1, None)  # type: ignore[arg-type]
     collector = _Collector(question.keep, size)
+    began = time.process_time()
     for first, last in shard.ranges(question.every, question.run):
         part = read(shard, first, last, size)
         told.jobs += last - first
         for block in blocks(part, first, question.sign):
             _add(told, collector, block, question)
     told.stride, told.kept = collector.stride, collector.kept()
+    told.cpu_s = time.process_time() - began
     return told
 
 

@@ -137,7 +137,7 @@ class _Drive:
         self._seed, self._on_pass = seed, on_pass
         self._began = time.perf_counter()
         self._passes: list[Pass] = []
-        self._seconds = {"price": 0.0, "plan": 0.0, "finish": 0.0}
+        self._seconds = {"price": 0.0, "plan": 0.0, "finish": 0.0, "workers_cpu": 0.0}
         nothing = np.zeros(len(problem.capacities))
         self._price, self._low, self._high, self._reference = nothing, nothing, nothing, nothing
         self._best: Candidate | None = None
@@ -200,6 +200,7 @@ class _Drive:
         level = Level(answers, problem.capacities, problem.num_jobs, self._sign)
         took = time.perf_counter() - began
         self._seconds["price"] += took
+        self._seconds["workers_cpu"] += sum(a.cpu_s for a in answers)
         opened = sum(int(a.kept.number.size) * a.stride for a in answers)
         told = Pass(level.jobs, opened, int(level.open.number.size), tuple(question.price.tolist()), took)
         self._passes.append(told)
@@ -337,6 +338,7 @@ class _Drive:
         bound, multipliers = bounds[tightest], tried[tightest]
         reached = relative_gap(objective, bound)
         termination = Termination.GAP_REACHED if reached <= self._gap else Termination.NODE_LIMIT
+        self._seconds["workers_cpu"] += sum(part.cpu_s for part in parts)
         self._seconds["finish"] = time.perf_counter() - began
         solution = self._solution(
             Termination.OPTIMAL if reached <= 1e-9 else termination, objective, bound, multipliers, parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from dataclasses import dataclass
 from fractions import Fraction
 from io import BytesIO
@@ -43,6 +44,8 @@ class Finished:
         The chosen positions in the menus, -1 for left out; ``None`` if they are in the file.
     file, sha256
         The name of the file they are in and its digest, or ``None``.
+    cpu_s
+        Processor time it took, seconds.
     """
 
     first: int
@@ -54,6 +57,7 @@ class Finished:
     positions: NDArray[np.signedinteger] | None
     file: str | None
     sha256: str | None
+    cpu_s: float
 
 
 def finish_shard(
@@ -152,6 +156,7 @@ class _Check:
         self._values: list[Summed] = []
         self._bounds: list[list[Summed]] = [[] for _ in multipliers]
         self.violations: list[str] = []
+        self._began = time.process_time()
 
     def add(self, part: MultipleChoiceKnapsack, first: int, positions: NDArray[np.signedinteger]) -> None:
         here = positions.astype(np.int64)
@@ -182,6 +187,7 @@ class _Check:
             positions if file is None else None,
             file,
             sha256,
+            time.process_time() - self._began,
         )
 
 

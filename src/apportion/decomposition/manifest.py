@@ -138,6 +138,6 @@ def check_file(
     if hashlib.sha256(data).hexdigest() != sha256:
         nothing = (0,) * prices.size
         told = ("the file is not the one that was written",)
-        return Finished(shard.first, shard.last, nothing, (0.0, 0.0), (), told, None, name, sha256)
+        return Finished(shard.first, shard.last, nothing, (0.0, 0.0), (), told, None, name, sha256, 0.0)
     positions = np.load(BytesIO(data), allow_pickle=False)
     return check_shard(shard, positions, (prices,), sign, name, sha256, exact_jobs)

@@ -68,7 +68,8 @@ class ShardedSolution:
     passes
         The questions asked.
     seconds
-        Wall-clock by phase: ``price``, ``plan``, ``finish``, ``total``.
+        Wall-clock by phase: ``price``, ``plan``, ``finish``, ``total``; and ``workers_cpu``, the
+        processor time of all tasks.
     """
 
     problem: ShardedKnapsack
