@@ -6,24 +6,44 @@ import msgspec
 
 from apportion.instances.freezing import FreezingInstance, FreezingJob
 from apportion.instances.kinds import Instance
+from apportion.instances.matching import MatchingInstance, MatchingJob
 from apportion.instances.multiple_choice_knapsack import KnapsackJob, MultipleChoiceKnapsackInstance
 
 __all__ = ["in_id_order"]
 
 
 def in_id_order(instance: Instance) -> Instance:
-    """Return the same instance with its jobs, and the options of their menus, sorted by id.
+    """Return the same instance with its jobs, and their options or machines, sorted by id.
 
-    The rows of a freezing menu have a place for an id: GPU type and count; its GPU types are sorted too. What
-    is in order already stays the same object, which has been checked. The order of nodes and of current nodes
-    is kept: it is the site's own, and means something.
+    The rows of a freezing menu have a place for an id: GPU type and count; its GPU types are sorted too, and
+    so are the machines of a matching and those that each of its jobs names. What is in order already stays
+    the same object, which has been checked. The order of nodes and of current nodes is kept: it is the
+    site's own, and means something.
     """
     if isinstance(instance, MultipleChoiceKnapsackInstance):
         menus = tuple(_menu_in_order(job) for job in instance.jobs)
         return msgspec.structs.replace(instance, jobs=tuple(sorted(menus, key=lambda job: job.id)))
     if isinstance(instance, FreezingInstance):
         return _freezing_in_order(instance)
+    if isinstance(instance, MatchingInstance):
+        return _matching_in_order(instance)
     return msgspec.structs.replace(instance, jobs=tuple(sorted(instance.jobs, key=lambda job: job.id)))
+
+
+def _matching_in_order(instance: MatchingInstance) -> MatchingInstance:
+    jobs = tuple(sorted(map(_machines_in_order, instance.jobs), key=lambda job: job.id))
+    machines = tuple(sorted(instance.machines, key=lambda machine: machine.id))
+    same = all(old is new for old, new in zip(instance.jobs, jobs, strict=True))
+    if same and machines == instance.machines:
+        return instance
+    return msgspec.structs.replace(instance, machines=machines, jobs=jobs)
+
+
+def _machines_in_order(job: MatchingJob) -> MatchingJob:
+    names = sorted(job.on)
+    if names == list(job.on):
+        return job
+    return msgspec.structs.replace(job, on={name: job.on[name] for name in names})
 
 
 def _freezing_in_order(instance: FreezingInstance) -> FreezingInstance:
