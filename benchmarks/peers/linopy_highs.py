@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from apportion.models.assignment import Assignment
@@ -48,13 +50,15 @@ def solve(task: Task, limits: Limits) -> Answer:
     makespan = None
     if isinstance(model, Assignment) and model.goal == "makespan":
         makespan = m.add_variables(lower=0, name="makespan")
-    for row in coupling_rows(model):
-        part = x.sel(option=row.options) if row.options.size < model.values.size else x
-        left = (part * xr.DataArray(row.coefficients, coords=[part.coords["option"]])).sum()
-        if makespan is None:
+    rows = coupling_rows(model)
+    if isinstance(model, Assignment):
+        next(rows, None)  # refuses what rows cannot say
+        _machines(m, x, model, makespan)
+    else:
+        for row in rows:
+            part = x.sel(option=row.options) if row.options.size < model.values.size else x
+            left = (part * xr.DataArray(row.coefficients, coords=[part.coords["option"]])).sum()
             m.add_constraints(left <= row.limit, name=row.name)
-        else:
-            m.add_constraints(left - row.of_makespan * makespan <= row.limit, name=row.name)
     if makespan is None:
         worth = (x * xr.DataArray(model.values, coords=[option])).sum()
         m.add_objective(worth, sense="max" if model.sense == "maximize" else "min")
@@ -87,6 +91,35 @@ def solve(task: Task, limits: Limits) -> Answer:
         bound=_bound(m, divisible, objective, termination),
         watch=watch,
     )
+
+
+def _machines(m: Any, x: Any, model: Assignment, makespan: Any) -> None:
+    """Write capacities, loads and, of shares, one machine at a time, each as one grouped sum."""
+    import xarray as xr
+
+    def total(coefficients: Any, group: Any, name: str, on: Any) -> tuple[Any, Any]:
+        part = x.sel(option=on)
+        coords = [part.coords["option"]]
+        label = xr.DataArray(group[on], coords=coords, name=name)
+        return (part * xr.DataArray(coefficients[on], coords=coords)).groupby(label).sum(), np.unique(
+            group[on]
+        )
+
+    on = np.flatnonzero(model.limited[model.machine])
+    if on.size:
+        used, of = total(model.uses.astype(np.float64), model.machine, "machine", on)
+        room = xr.DataArray(model.capacities[of].astype(np.float64), coords={"machine": of})
+        m.add_constraints(used <= room, name="capacity")
+    if makespan is None:
+        return
+    every = np.arange(model.num_options)
+    busy, of = total(model.values * model.gpus, model.machine, "machine", every)
+    counts = xr.DataArray(model.counts[of].astype(np.float64), coords={"machine": of})
+    m.add_constraints(busy - counts * makespan <= 0, name="load")
+    if model.divisible:
+        alone, of = total(model.values, model.job_of_option(), "job", every)
+        ones = xr.DataArray(np.ones(of.size), coords={"job": of})
+        m.add_constraints(alone - ones * makespan <= 0, name="alone")
 
 
 def _bound(m: object, divisible: bool, objective: float | None, termination: Termination) -> float | None:

@@ -15,6 +15,9 @@ __all__ = ["cells_section", "gaps_section", "growth_section"]
 
 _PHASES = ("read", "compile", "start", "hand_over", "solve", "decode", "check")
 
+_LEAST_GAP = 1e-6
+_GAP_TICKS = ((1.0, "100 %"), (1e-2, "1 %"), (1e-4, "0.01 %"), (1e-6, "0.0001 %"))
+
 
 def gaps_section(groups: Sequence[Group], solvers: Sequence[str], styles: dict[str, int]) -> Section:
     """Return the primal gap over time and the primal integrals, per family."""
@@ -59,11 +62,9 @@ def _percent(values: Sequence[float]) -> str:
 def _gap_chart(
     groups: Sequence[Group], family: str, solvers: Sequence[str], styles: dict[str, int]
 ) -> Chart | None:
-    own = [group for group in groups if group.family == family]
-    most = max((sum(r.ran for r in group.records.values()) for group in own), default=0)
-    own = [group for group in own if sum(r.ran for r in group.records.values()) >= max(2, most // 2)]
-    names = [n for n in solvers if own and all(n in g.records and g.records[n].ran for g in own)]
-    if len(names) < 2:
+    ran, own = common(groups, family)
+    names = [name for name in solvers if name in ran]
+    if len(names) < 2 or not own:
         return None
     limit = max(group.limit_s for group in own)
     low = 1e-4
@@ -77,15 +78,19 @@ def _gap_chart(
         shown = (0.001, 0.01, 0.1, 1.0, limit)
         rows.append((name, *(gap_text(sum(_value(tr, t) for tr in traces) / len(traces)) for t in shown)))
     return Chart(
-        title=f"Mean primal gap over time, {family}, {len(own)} instances",
+        title=f"Mean primal gap over time, {family.replace('_', ' ')}, {_count(len(own))}",
         description=f"Falling step curves of {len(names)} solvers on a logarithmic clock up to {limit:g} s.",
         x=Axis("seconds since the call", True, low, limit, log_ticks(low, limit, seconds=True)),
-        y=Axis("primal gap", False, 0.0, 1.0, [(k / 4, f"{25 * k} %") for k in range(5)]),
+        y=Axis("primal gap, at the bottom 1e-6 or less", True, _LEAST_GAP, 1.0, _GAP_TICKS),
         curves=curves,
         figures=Table(
             family, ("solver", "at 1 ms", "at 10 ms", "at 100 ms", "at 1 s", f"at {limit:g} s"), rows
         ),
     )
+
+
+def _count(instances: int) -> str:
+    return f"{instances} instance" + ("" if instances == 1 else "s")
 
 
 def _value(corners: Sequence[tuple[float, float]], at: float) -> float:

@@ -106,7 +106,7 @@ def failures_section(groups: Sequence[Group]) -> Section:
         ("instance", "solver", "what", "in its own words"),
         rows,
         "" if rows else "No cell failed, and no plan was refused.",
-        text_columns=frozenset({3}),
+        text_columns=frozenset({1, 2, 3}),
     )
     return Section("failures", "What failed", "", (table,))
 
@@ -196,7 +196,8 @@ def _profile(
     )
     leader = max(names, key=lambda name: _at(profile[name], 1.0))
     return Chart(
-        title=f"Performance profile, {title}, {len(shared)} instances",
+        title=f"Performance profile, {title.replace('_', ' ')}, {len(shared)} instance"
+        + "s" * (len(shared) > 1),
         description=f"Step curves of {len(names)} solvers; {leader} is fastest most often.",
         x=Axis("times the fastest", True, 1.0, high, [(t, text) for t, text in log_ticks(1.0, high)]),
         y=Axis("share of instances", False, 0.0, 1.0, [(k / 4, f"{25 * k} %") for k in range(5)]),
