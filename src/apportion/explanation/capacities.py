@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from apportion.errors import ApportionError
+from apportion.explanation.matching_menus import MatchingMenus
 from apportion.explanation.plan_view import PlanView, difference
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import CapacityWorth, Difference
-from apportion.explanation.submodel import with_capacities
-from apportion.explanation.variants import compiled, with_more
+from apportion.explanation.variants import compiled, fewer, with_more
 from apportion.models.lagrangian import lagrangian_bound
 
 __all__ = ["capacity_worths"]
@@ -87,7 +87,9 @@ def _one_fewer(
     capacities[k] -= 1
     name = view.model.capacity_names[k]
     still_fits = bool((view.model.used(view.rows) <= capacities).all())
-    answer = resolver.solve(with_capacities(view.model, capacities), view.rows if still_fits else None, share)
+    matching = isinstance(view.structure, MatchingMenus)
+    start = (view.solution if matching else view.rows) if still_fits else None
+    answer = resolver.solve(fewer(view.instance, view.structure, k), start, share)
     if answer is None or answer.plan is None:
         infeasible = answer is not None and answer.termination.value == "infeasible"
         told = "leaves nothing feasible" if infeasible else "was not solved within the limit"

@@ -113,8 +113,12 @@ def explain(
         notes.append(
             f"the plan is not proven optimal ({solution.termination.value}): worths are given as bounds"
         )
-    capacities = capacity_worths(view, resolver, notes)
-    jobs = _jobs(view, names, index, asked, exact_jobs, resolver, notes)
+    if index is None:
+        capacities = capacity_worths(view, resolver, notes)
+        jobs = _jobs(view, names, index, asked, exact_jobs, resolver, notes)
+    else:  # whoever asks for a job gets it before the time is up
+        jobs = _jobs(view, names, index, asked, exact_jobs, resolver, notes, 0.5)
+        capacities = capacity_worths(view, resolver, notes)
     return _told(instance, structure, solution, True, notes, capacities=capacities, jobs=jobs)
 
 
@@ -167,9 +171,10 @@ def _jobs(
     exact_jobs: int,
     resolver: Resolver,
     notes: list[str],
+    share: float = 1.0,
 ) -> tuple[JobWorth, ...]:
     if index is not None:
-        return (_worth(view, index, names[index], asked, resolver, 1.0),)
+        return (_worth(view, index, names[index], asked, resolver, share),)
     count = min(len(names), _MOST_JOBS)
     exact = len(names) <= exact_jobs
     if count < len(names):

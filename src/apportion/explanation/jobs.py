@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apportion.explanation.plan_view import PlanView, difference, settled
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import JobWorth, OptionWorth, Rival
-from apportion.explanation.submodel import held_to
+from apportion.explanation.variants import held
 from apportion.outcome import Termination
 
 __all__ = ["job_worth", "rival"]
@@ -82,7 +82,7 @@ def rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: 
         return Rival(worth, estimate)
     if row == chosen:
         return Rival(worth, estimate, difference(view.solution, view.solution, view.sign), True)
-    answer = resolver.solve(held_to(view.model, job, row), share=share)
+    answer = resolver.solve(held(view.instance, view.structure, job, row), share=share)
     if answer is None:
         return Rival(worth, estimate)
     if answer.plan is None:

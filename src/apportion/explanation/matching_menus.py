@@ -99,6 +99,11 @@ class MatchingMenus:
         """Return the machine of an entry."""
         return self._formulation.option_name(row)
 
+    def pool_of(self, row: int) -> str:
+        """Return the pool of an entry."""
+        model = self._formulation.assignment
+        return model.pool_names[int(model.pool[model.machine[row]])]
+
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
         return self.knapsack

@@ -19,7 +19,7 @@ from apportion.instances.kinds import Kind, kind_of
 from apportion.instances.matching import MatchingInstance
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-__all__ = ["compiled", "kind_for", "with_more", "without"]
+__all__ = ["compiled", "fewer", "held", "kind_for", "with_more", "without"]
 
 
 def kind_for(instance: Any) -> Kind:
@@ -58,6 +58,25 @@ def with_more(instance: Any, additions: Mapping[str, int]) -> Any:
     for name, amount in additions.items():
         instance = edits.change_capacity(instance, name, amount)
     return instance
+
+
+def held(instance: Any, structure: KnapsackFormulation, job: int, row: int) -> Any:
+    """Return what is solved to hold a job to a row of its menu, or to leave it out (row -1).
+
+    A matching stays one, because its own solvers know more than the menus say.
+    """
+    if isinstance(structure, MatchingMenus):
+        return edits.pin(instance, {structure.job_names()[job]: "-" if row < 0 else structure.pool_of(row)})
+    return held_to(structure.knapsack, job, row)
+
+
+def fewer(instance: Any, structure: KnapsackFormulation, capacity: int) -> Any:
+    """Return what is solved to have one unit of a capacity less; menus are not formed again."""
+    if isinstance(structure, MatchingMenus):
+        return edits.change_capacity(instance, f"{structure.pools[capacity]}.capacity", -1)
+    capacities = structure.knapsack.capacities.copy()
+    capacities[capacity] -= 1
+    return with_capacities(structure.knapsack, capacities)
 
 
 def without(instance: Any, names: Sequence[str]) -> Any:
