@@ -36,7 +36,13 @@ def command(
     neighbours: int,
     as_json: bool,
 ) -> int:
-    """Predict relative speeds over a table of measured models, and the error of doing so."""
+    """Predict relative speeds over a table of measured models, and the error of doing so.
+
+    TABLE.csv has a column model, the two columns of speeds, and any of family, infer_gmacs, infer_macts,
+    param_count, batch and gpus. An empty speed was not measured.
+
+    Exit codes: 0 predicted, 2 usage or no such model, 3 a wrong table.
+    """
     from apportion.cli.source import bytes_of
     from apportion.errors import InvalidInstance, InvalidOption, Problem
     from apportion.estimation.reference_table import read_reference
