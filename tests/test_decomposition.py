@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -397,3 +398,12 @@ def test_no_jobs_are_no_trouble() -> None:
     solution = solve_sharded(generated(0, shards=2))
     assert solution.objective == 0.0
     assert solution.positions().size == 0
+
+
+def test_the_programs_of_the_page_print_what_it_says(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (root / "docs" / "beyond_one_machine.md").read_text()
+    pairs = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL)
+    assert len(pairs) == 2
+    for program, printed in pairs:
+        exec(compile(program, "beyond_one_machine.md", "exec"), {})
+        assert capsys.readouterr().out.strip() == printed.strip()
