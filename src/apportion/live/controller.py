@@ -49,6 +49,7 @@ POINTS = (
 """The points of a step at which the hook is called; ``commanding`` to ``taken`` once for every action."""
 
 Event = dict[str, object]
+_AWAY_S = 3.0
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class Controller:
         self._orphans: list[str] = []
         self._connections: dict[str, int] = {}
         self._looked_s: float | None = None
+        self._away: tuple[float, str] | None = None
         self._decided_s: float | None = None
         self._wake_s: float | None = None
         self._basis: object = None
@@ -190,11 +192,17 @@ class Controller:
         asked = self.folder is not None and bool(requests.waiting(self.folder)[0])
         if not (due or stirred or asked or (self._wake_s is not None and now_s >= self._wake_s)):
             return None
+        if self._away is not None and 0 <= now_s - self._away[0] < max(self.limits.interval_s, _AWAY_S):
+            stepped.trouble = self._away[1]
+            return None
         try:
             seen = self.cluster.look()
         except ClusterUnreachable as error:
+            # its commands wait long before they give up: agents are listened to in between
             stepped.trouble = f"{error}; what runs goes on"
+            self._away = (self.clock(), stepped.trouble)
             return None
+        self._away = None
         self._looked_s = now_s
         return seen
 

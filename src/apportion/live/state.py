@@ -135,15 +135,11 @@ class State:
         return next((job for job in self.jobs.values() if job.id == id), None)
 
     def ranks_of(self, job: Job) -> list[Rank]:
-        """Return the ranks of a job's latest generation, in order."""
-        return sorted(
-            (
-                rank
-                for rank in self.ranks.values()
-                if rank.job == job.number and rank.generation == job.generation
-            ),
-            key=lambda rank: rank.rank,
-        )
+        """Return the ranks of a job's latest generation, in order; they are numbered from 0 without gaps."""
+        found: list[Rank] = []
+        while (rank := self.ranks.get((job.number, job.generation, len(found)))) is not None:
+            found.append(rank)
+        return found
 
     def by_job(self) -> dict[int, list[Rank]]:
         """Return the ranks of every job's latest generation."""
