@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ import apportion
 from apportion.errors import InvalidInstance
 from apportion.formulations.freezing.on_nodes import FreezingOnNodes
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
+from apportion.instances.freezing.columns import from_arrays
 from apportion.instances.freezing.meaning import check, exact_bound, exact_objective
 from apportion.instances.freezing.nodes import NodeWeights, nodes_of
 from apportion.models.node_packing import heaviest
@@ -296,3 +298,52 @@ def test_names_that_are_no_weights_are_refused(name: str) -> None:
     assert NodeWeights.named(instance, name) is None
     with pytest.raises(InvalidInstance, match="must be a capacity"):
         exact_bound(instance, {"v100": 0.0, name: 1.0})
+
+
+@pytest.mark.parametrize(("power", "seed"), [(-0.5, 0), (0.5, 1), (1.0, 2)])
+def test_it_is_the_optimum_of_the_milp_with_a_count_per_node_and_size(power: float, seed: int) -> None:
+    """Selection and placement in one MILP: jobs by count, pieces by node and size; one type, nodes of 8."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    rng, counts, jobs, nodes, waits = np.random.default_rng(seed), np.array([3, 5, 6, 8]), 14, 5, 0.3
+    rate = rng.uniform(1.0, 5.0, (jobs, 1)) * counts ** rng.uniform(0.5, 1.0, (jobs, 1))
+    places = [("v100", int(count)) for count in counts]
+    ids = [f"j{index:02d}" for index in range(jobs)]
+    instance = from_arrays(
+        ids,
+        [9] * jobs,
+        places,
+        [0],
+        rate[:, :, None],
+        {"v100": 8 * nodes},
+        60.0,
+        states={"reference_progress": [1.0] * jobs},
+        power=power,
+        queue_penalty=waits if power > 0 else 2.0,
+        gpus_per_node={"v100": 8},
+    )
+    solution = apportion.solve(instance)
+    sign = -1.0 if power > 0 else 1.0
+    cost = np.concatenate(
+        (sign * (rate.ravel() ** power - instance.queue_penalty), np.zeros(nodes * counts.size))
+    )
+    once = np.hstack((np.kron(np.eye(jobs), np.ones(counts.size)), np.zeros((jobs, nodes * counts.size))))
+    room = np.hstack((np.zeros((nodes, rate.size)), np.kron(np.eye(nodes), counts)))
+    pieces = np.hstack((np.tile(np.eye(counts.size), jobs), -np.tile(np.eye(counts.size), nodes)))
+    found = milp(
+        cost,
+        integrality=np.ones(cost.size),
+        bounds=Bounds(0, np.concatenate((np.ones(rate.size), np.full(nodes * counts.size, 2.0)))),
+        constraints=[
+            LinearConstraint(once, ub=np.ones(jobs)),
+            LinearConstraint(room, ub=np.full(nodes, 8.0)),
+            LinearConstraint(pieces, lb=np.zeros(counts.size), ub=np.zeros(counts.size)),
+        ],
+        options={"mip_rel_gap": 0.0, "time_limit": 60.0},
+    )
+    assert found.status == 0, found.message
+    assert solution.termination is Termination.OPTIMAL
+    assert solution.objective == pytest.approx(sign * found.fun + instance.queue_penalty * jobs, rel=1e-6)
+    free = apportion.solve(msgspec.structs.replace(instance, gpus_per_node={}))
+    assert free.objective is not None and solution.objective is not None
+    assert sign * solution.objective >= sign * free.objective - 1e-9

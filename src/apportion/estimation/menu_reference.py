@@ -238,7 +238,7 @@ def _model(where: str, name: str, text: str) -> tuple[LayerThroughput, dict[str,
     try:
         model = msgspec.convert(given, LayerThroughput, strict=True)
         numbers = [value for value in model.as_json().values() if isinstance(value, float)]
-        if not set(given) <= set(model.as_json()) or model.law not in LAWS:
+        if not isinstance(given, dict) or not set(given) <= set(model.as_json()) or model.law not in LAWS:
             raise ValueError("has an unknown parameter")
         if not all(np.isfinite(value) and value >= 0 for value in numbers):
             raise ValueError("parameters must be finite and not negative")

@@ -97,4 +97,6 @@ def _verified(
 def _magnitude(run: Run, objective: float | None) -> float:
     if objective is None:
         return 0.0
-    return magnitude(run.model, run.structure.choice(run.plan), objective)
+    known = run.placed is not None and run.placed[1] is run.plan
+    point = run.placed[0] if known and run.placed is not None else run.structure.choice(run.plan)
+    return magnitude(run.model, point, objective)
