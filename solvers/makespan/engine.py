@@ -20,6 +20,7 @@ from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.clock import Clock
 from apportion.solvers.assignment.lp import relax
 from apportion.solvers.assignment.mip import branch_and_bound
+from apportion.solvers.makespan import gangs
 from apportion.solvers.makespan.first import first_schedules, machine_weights
 from apportion.solvers.makespan.local_search import ScheduleSearch
 from apportion.solvers.makespan.pools import rearranged
@@ -29,6 +30,8 @@ __all__ = ["solve"]
 
 _REARRANGED = 3.0
 """Most seconds of local search over pools."""
+_LOADED = 2.0
+"""Seconds below which CP-SAT, which takes one to load, is not asked."""
 _BRANCHED = 4_000
 """Entries of aggregated pools up to which branch and bound is tried: above, the relaxation is close."""
 
@@ -137,6 +140,17 @@ def _aggregated(
         best = rearranged(model, best, options.seed, over)
     if best is not None and clock.closed(model.objective(best)):
         return _told(model, best, clock, prices, Termination.OPTIMAL)
+    if best is not None and gangs.small_enough(model) and (clock.left is None or clock.left > _LOADED):
+        seconds = None if clock.left is None else 0.7 * clock.left
+        turned = gangs.scheduled(model, best, clock.bound or 0.0, options, seconds)
+        clock.bound = turned.bound
+        if turned.choice is not None and model.objective(turned.choice) < model.objective(best):
+            best = turned.choice
+            clock.tell(model.objective(best))
+        if turned.interrupted:
+            return _told(model, best, clock, prices, Termination.INTERRUPTED)
+        if clock.closed(model.objective(best)):
+            return _told(model, best, clock, prices, Termination.OPTIMAL)
     if best is not None and model.num_options > _BRANCHED:
         return _told(model, best, clock, prices, Termination.SOLUTION_LIMIT)
     begin = None if best is None else lowered.point(best)

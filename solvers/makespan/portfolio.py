@@ -132,7 +132,7 @@ class Portfolio:
                 self._subproblems(length)
             else:
                 if loading is not None:
-                    loading.wait(length)
+                    loading.wait(0.4 * (self.clock.left or 0.0))
                     length = self._length(length)
                 widths = _WIDTHS[name]
                 turned = self._engine(name, length, turn, widths[had[name] % len(widths)])
@@ -183,6 +183,7 @@ class Portfolio:
             self.search.choice(),
             replace(self.options, seed=self.options.seed + turn),
             None if self.clock.left is None else self.clock.share(seconds),
+            self.clock.left,
             self.clock.tell,
             least=self.clock.bound or 0.0,
             # one unit above the bound there is nothing to optimise: any earlier schedule will do

@@ -32,6 +32,9 @@ ENGINES = {
     "scip": ("ortools", "apportion.solvers.scip:solve", 2_000.0),
 }
 """By name: package, entry, and the work of one turn without a clock (deterministic seconds, nodes)."""
+_WITHIN = "apportion.solvers.makespan.within:solve"
+_GRACE = 0.5
+"""Seconds beyond its turn after which an engine is ended by force."""
 _GRAIN = 2.0**20
 """Fractional times are rounded down to this many steps of the largest one, for CP-SAT."""
 
@@ -93,7 +96,7 @@ class Loading:
         one = m.build()
         for name in names:
             with suppress(ApportionError, OSError):
-                isolated(ENGINES[name][1], one, SolveOptions(time_limit=30.0))
+                isolated(_WITHIN, one, SolveOptions(time_limit=30.0), None, (ENGINES[name][1], 30.0))
 
 
 def take_turn(
@@ -103,6 +106,7 @@ def take_turn(
     incumbent: NDArray[np.int64],
     options: SolveOptions,
     seconds: float | None,
+    left: float | None,
     tell: Callable[[float], None],
     least: float = 0.0,
     hunting: bool = False,
@@ -122,7 +126,9 @@ def take_turn(
     options
         Gap, threads and seed of the turn.
     seconds
-        Hard time limit, ``None`` to bound the engine's work instead.
+        Time limit of the turn, ``None`` to bound the engine's work instead.
+    left
+        Hard deadline: seconds until the whole call is over.
     tell
         Called with the makespan of every improvement, as the engine streams them.
     least
@@ -149,10 +155,11 @@ def take_turn(
         def streamed(found: Incumbent) -> None:
             tell(found.objective)
 
+    hard = None if seconds is None or left is None else min(seconds + _GRACE, left)
     told = replace(
-        options, time_limit=seconds, on_incumbent=streamed, work_limit=work if seconds is None else None
+        options, time_limit=hard, on_incumbent=streamed, work_limit=work if seconds is None else None
     )
-    outcome = _run(entry, part, told, None if hunting else point[keep])
+    outcome = _run(entry, part, told, None if hunting else point[keep], seconds)
     if hunting and outcome.termination is Termination.INFEASIBLE:
         return Turn(None, top, exhausted=True)
     if outcome.termination is Termination.ERROR:
@@ -170,11 +177,17 @@ def take_turn(
     return Turn(choice, bound, done, stopped)
 
 
-def _run(entry: str, part: LinearModel, options: SolveOptions, start: NDArray[np.float64] | None) -> Outcome:
+def _run(
+    entry: str,
+    part: LinearModel,
+    options: SolveOptions,
+    start: NDArray[np.float64] | None,
+    seconds: float | None,
+) -> Outcome:
     from apportion.solvers.isolated import solve as isolated
 
-    if options.time_limit is not None:
-        return isolated(entry, part, options, start)
+    if seconds is not None:
+        return isolated(_WITHIN, part, options, start, (entry, max(seconds, 0.01)))
     from importlib import import_module
 
     module, function = entry.split(":")

@@ -46,6 +46,7 @@ def test_every_engine_improves_the_incumbent_and_bounds_it(seed: int, name: str,
         worst,
         SolveOptions(seed=seed),
         None,
+        None,
         lambda makespan: None,
     )
     assert not turn.refused
@@ -71,6 +72,7 @@ def test_hunting_below_the_optimum_proves_it(name: str) -> None:
         everything,
         best.plan,
         SolveOptions(),
+        None,
         None,
         lambda makespan: None,
     )
