@@ -124,12 +124,12 @@ def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
     else:
         nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
     if given["profiles"] is None:
-        from apportion.simulation.cluster.durations import FixedDurations, read_durations, unknown_progress
+        from apportion.simulation.cluster.durations import FixedDurations, durations_known, read_durations
 
         log = read_durations(given["workload"])
         if int(log.gpus.max()) > nodes.total_gpus:
             raise InvalidOption(f"a job asks for {log.gpus.max()} GPUs, the cluster has {nodes.total_gpus}")
-        return nodes, FixedDurations(log), log.submitted_s, log.gpus, unknown_progress
+        return nodes, FixedDurations(log), log.submitted_s, log.gpus, durations_known(log, nodes.types)
     from apportion.simulation.cluster.workload import read_workload
 
     profiles = read_applications(given["profiles"])

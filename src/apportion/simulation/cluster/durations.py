@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
-from apportion.policies.cluster.belief import JobBelief
+from apportion.errors import InvalidInstance, Problem
+from apportion.policies.cluster.belief import SpeedBelief
 from apportion.simulation.cluster.job_states import JobStates
+from apportion.simulation.cluster.run import Beliefs
 
-__all__ = ["DurationLog", "FixedDurations", "read_durations", "unknown_progress"]
+__all__ = ["DurationLog", "FixedDurations", "durations_known", "read_durations"]
 
 _COLUMNS = ("timestamp", "duration", "num_gpus")
 _SHOWN = 20
@@ -111,6 +112,11 @@ class FixedDurations:
         return 1.0
 
 
-def unknown_progress(job: int, states: JobStates) -> JobBelief:
-    """Say that nothing can be believed of a job known by its duration alone."""
-    raise InvalidOption("this policy needs profiles; a log of durations can be run by fifo and tiresias")
+def durations_known(log: DurationLog, gpu_types: tuple[str, ...]) -> Beliefs:
+    """Return beliefs that know every duration."""
+    speeds = dict.fromkeys(gpu_types, 1.0)
+
+    def belief(job: int, states: JobStates) -> SpeedBelief:
+        return SpeedBelief(speeds, int(log.gpus[job]), float(log.duration_s[job] - states.progress[job]))
+
+    return belief
