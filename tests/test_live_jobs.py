@@ -8,6 +8,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +307,28 @@ def test_a_second_controller_is_refused_even_from_another_process(tmp_path: Path
     with Lock(tmp_path):
         assert in_use(tmp_path)
     assert not in_use(tmp_path)
+
+
+def test_asking_whether_a_controller_runs_keeps_none_from_starting(tmp_path: Path) -> None:
+    """`apportion queue` in a loop made a controller that started at that moment refuse."""
+    Lock(tmp_path).close()
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            in_use(tmp_path)
+            time.sleep(0.002)
+
+    askers = [threading.Thread(target=ask) for _ in range(2)]
+    for asker in askers:
+        asker.start()
+    try:
+        for _ in range(20):
+            Lock(tmp_path).close()
+    finally:
+        over.set()
+        for asker in askers:
+            asker.join()
 
 
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:

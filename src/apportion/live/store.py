@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = ["Lock", "Store", "default_folder", "in_use", "private_folder", "read_
 
 SCHEMA = 1
 _KEPT_PILOTS_S = 3600.0
+_PATIENCE_S = 0.5
 _FILE = "state.sqlite3"
 
 _Row = tuple[str, str]
@@ -52,13 +54,22 @@ def default_folder() -> Path:
 
 def in_use(folder: Path) -> bool:
     """Return whether a controller works on a state folder now."""
-    if not (folder / "lock").is_file():
+    try:
+        file = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return False
     try:
-        Lock(folder).close()
-    except InUse:
-        return True
-    return False
+        return not _locked(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)
+
+
+def _locked(file: int, kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def private_folder(path: str | os.PathLike[str]) -> Path:
@@ -90,9 +101,11 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not _locked(self._file, fcntl.LOCK_EX):
+            if time.monotonic() < deadline:  # whoever only asks whether it is held, holds it for a moment
+                time.sleep(_PATIENCE_S / 20)
+                continue
             holder = os.read(self._file, 200).decode(errors="replace").strip() or "another process"
             os.close(self._file)
             raise InUse(f"{folder} is in use by a controller ({holder}); two cannot share it") from None
