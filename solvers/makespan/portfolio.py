@@ -43,8 +43,10 @@ Two per job hold a near-optimal schedule nearly always, and are searched in a fr
 size-reduction heuristic of Fanjul-Peyro and Ruiz, Computers & Operations Research 38, 2011); only all of
 them give a bound.
 """
-_WORTHWHILE = 1.0
-"""Seconds below which no engine is started in a child process."""
+_WORTHWHILE = 2.0
+"""Seconds below which no engine is started in a child process: HiGHS then gets its turn here."""
+_AT_HAND = 4_000
+"""Open entries up to which that is done: HiGHS keeps to its limit on them."""
 
 
 class Portfolio:
@@ -113,6 +115,11 @@ class Portfolio:
         """Return whether the incumbent is proven before the time, or the work without a clock, is over."""
         left = self.clock.left
         engines = [_SUBPROBLEMS, *(available() if left is None or left > _WORTHWHILE else ())]
+        if len(engines) == 1:
+            self._subproblems(0.25 * (left or 10.0))
+            open_still = int(self.open_entries(self.search.makespan()).sum())
+            if not self._over() and open_still <= _AT_HAND and self._branch():
+                return True
         loading = Loading(engines[1:]) if left is not None and len(engines) > 1 else None
         shares = Shares(
             {name: weight for name, weight in _WEIGHTS.items() if name in engines},
