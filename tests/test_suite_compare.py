@@ -177,6 +177,25 @@ def test_quality_lost_fails_the_comparison(tmp_path: Path, worse: dict[str, Any]
     assert CliRunner().invoke(main, ["compare", str(tmp_path / "a"), str(tmp_path / "b")]).exit_code == 1
 
 
+def test_a_slower_machine_is_not_a_slower_solver() -> None:
+    peers = [dict(r, solver="peer", ours=False, key="p" + r["key"]) for r in noisy(5)]
+    later = [dict(r, solver="peer", ours=False, key="p" + r["key"]) for r in noisy(6, 3.0)]
+    drift = drift_of([*noisy(0), *peers], [*noisy(1, 3.0), *later])
+    assert drift.machine == pytest.approx(3.0, rel=0.1)
+    assert sum(cell.verdict != "alike" for cell in drift.cells) <= 2
+    slower = drift_of([*noisy(0), *peers], [*noisy(1, 6.0), *later])
+    assert sum(c.verdict == "slower" for c in slower.cells if c.solver == "apportion") >= 18
+
+
+def test_what_a_clock_decided_is_told_and_fails_nothing() -> None:
+    late = drift_of([row(seconds=0.9)], [row(termination="time_limit", seconds=2.0)])
+    assert not late.regressions and "a clock decided" in late.changes[0]
+    assert drift_of([row(seconds=0.1)], [row(termination="time_limit", seconds=2.0)]).regressions
+    cut = {"termination": "time_limit", "family": "mmkp"}
+    assert not drift_of([row(**cut)], [row(objective=9.9, **cut)]).regressions
+    assert drift_of([row(**cut)], [row(objective=9.0, **cut)]).regressions
+
+
 def test_the_sign_test_is_the_binomial() -> None:
     for wins, losses in ((0, 0), (3, 0), (7, 2), (10, 10)):
         draws = np.random.default_rng(0).binomial(wins + losses, 0.5, 200_000)

@@ -101,9 +101,8 @@ def _machines(m: Any, x: Any, model: Assignment, makespan: Any) -> None:
         part = x.sel(option=on)
         coords = [part.coords["option"]]
         label = xr.DataArray(group[on], coords=coords, name=name)
-        return (part * xr.DataArray(coefficients[on], coords=coords)).groupby(label).sum(), np.unique(
-            group[on]
-        )
+        summed = (part * xr.DataArray(coefficients[on], coords=coords)).groupby(label).sum()
+        return summed, np.unique(group[on])
 
     on = np.flatnonzero(model.limited[model.machine])
     if on.size:

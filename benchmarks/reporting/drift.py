@@ -1,10 +1,14 @@
 """Two runs of the same cells compared: times by paired ratios with their noise, quality without mercy.
 
-A cell is told slower only if three things hold: the ratio of its medians exceeds `FLOOR`, it differs by more
-than `LEAST_S`, and the lower end of a bootstrap interval of that ratio (95 %, resampling each run's samples)
-exceeds 1; with fewer than three samples on a side, the ratio must exceed `SINGLE`. All cells of a solver
-together are judged by the geometric mean of their ratios with a bootstrap interval over cells, and a sign
-test. Nothing of this decides anything but words: wall time never fails a run. Quality does.
+Peers do not change with this package, so the median of their ratios is what the machine did: every ratio is
+divided by it. A cell is told slower only if three things hold: the ratio of its medians exceeds `FLOOR`, it
+differs by more than `LEAST_S`, and the lower end of a bootstrap interval of that ratio (95 %, resampling each
+run's samples) exceeds 1; with fewer than three samples on a side, the ratio must exceed `SINGLE`. All cells
+of a solver together are judged by the geometric mean of their ratios with a bootstrap interval over cells,
+and a sign test. Nothing of this decides anything but words: wall time never fails a run.
+
+Quality does, where it is not the clock's doing: a proof that took a quarter of its limit or more may be lost
+to a slow machine, and a plan that a time limit cut short may be worse by what the gate allows its family.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.reporting.gate import LARGEST_GAP
 from benchmarks.reporting.records import FAILED, NOT_RUN, groups_of, relative
 
 __all__ = ["FLOOR", "Drift", "SolverDrift", "drift_of", "sign_test"]
@@ -26,11 +31,14 @@ SINGLE = 2.0
 LEAST_S = 2e-3
 _RESAMPLES = 2000
 _GAP_SLACK = 1e-6
+_AMPLE = 0.25
+"""A proof within this share of the limit does not hang on the machine's speed."""
+_FEWEST_PEERS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CellDrift:
-    """One cell in both runs: the ratio of median seconds after to before, and its 95 % interval."""
+    """One cell in both runs: median seconds after over before, over the machine's, and its 95 % interval."""
 
     key: str
     solver: str
@@ -58,8 +66,10 @@ class Drift:
 
     Attributes
     ----------
+    machine
+        Median ratio of the peers' seconds, after over before; 1 with fewer than five peer cells.
     cells
-        Every cell that both runs timed.
+        Every cell that both runs timed and no limit ended.
     solvers
         Per solver.
     regressions
@@ -70,6 +80,7 @@ class Drift:
         Keys of one run alone.
     """
 
+    machine: float
     cells: tuple[CellDrift, ...]
     solvers: tuple[SolverDrift, ...]
     regressions: tuple[str, ...]
@@ -84,18 +95,21 @@ def drift_of(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, A
     first, second = _cells(before), _cells(after)
     shared = [key for key in first if key in second]
     gaps_before, gaps_after = _gaps(before, after)
+    machine = _machine([(first[key], second[key]) for key in shared])
     cells: list[CellDrift] = []
     regressions: list[str] = []
     changes: list[str] = []
     for key in shared:
-        timed = _timed(key, first[key], second[key], rng)
+        timed = _timed(key, first[key], second[key], machine, rng)
         if timed is not None:
             cells.append(timed)
-        worse, better = _quality(first[key], second[key], gaps_before.get(key), gaps_after.get(key))
+        worse, excused, better = _quality(first[key], second[key], gaps_before.get(key), gaps_after.get(key))
         told = [f"{key}: {words}" for words in worse]
+        changes += [f"{key}: {words} (a clock decided)" for words in excused]
         (regressions if first[key].get("ours") else changes).extend(told)
         changes += [f"{key}: {words}" for words in better]
     return Drift(
+        machine=machine,
         cells=tuple(cells),
         solvers=tuple(_by_solver(cells, rng)),
         regressions=tuple(regressions),
@@ -149,11 +163,11 @@ def _gaps(
 
 
 def _timed(
-    key: str, before: Mapping[str, Any], after: Mapping[str, Any], rng: np.random.Generator
+    key: str, before: Mapping[str, Any], after: Mapping[str, Any], machine: float, rng: np.random.Generator
 ) -> CellDrift | None:
-    old, new = (np.array(row.get("samples") or [], dtype=np.float64) for row in (before, after))
-    if not old.size or not new.size or (old <= 0).any() or (new <= 0).any():
-        return None
+    old, new = _samples(before), _samples(after) / machine
+    if not old.size or not new.size or "time_limit" in (before["termination"], after["termination"]):
+        return None  # a limit's seconds say nothing
     ratio = float(np.median(new) / np.median(old))
     apart = abs(float(np.median(new) - np.median(old)))
     low = high = None
@@ -167,6 +181,22 @@ def _timed(
         elif ratio < 1 / FLOOR and (high < 1 if high is not None else ratio < 1 / SINGLE):
             verdict = "faster"
     return CellDrift(key, str(after["solver"]), ratio, low, high, verdict)
+
+
+def _samples(row: Mapping[str, Any]) -> NDArray[np.float64]:
+    samples = np.array(row.get("samples") or [], dtype=np.float64)
+    return samples if (samples > 0).all() else samples[:0]
+
+
+def _machine(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> float:
+    """Return what the machine did: the median ratio over the peers' cells that no limit ended."""
+    ratios = []
+    for before, after in pairs:
+        old, new = _samples(before), _samples(after)
+        ended = "time_limit" not in (before["termination"], after["termination"])
+        if not after.get("ours") and ended and old.size and new.size:
+            ratios.append(float(np.median(new) / np.median(old)))
+    return float(np.median(ratios)) if len(ratios) >= _FEWEST_PEERS else 1.0
 
 
 def _medians(samples: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -190,15 +220,16 @@ def _by_solver(cells: Sequence[CellDrift], rng: np.random.Generator) -> list[Sol
 
 def _quality(
     before: Mapping[str, Any], after: Mapping[str, Any], gap_before: float | None, gap_after: float | None
-) -> tuple[list[str], list[str]]:
-    """Return what got worse and what got better, in words."""
+) -> tuple[list[str], list[str], list[str]]:
+    """Return what got worse, what got worse by the clock, and what got better, in words."""
     worse: list[str] = []
+    excused: list[str] = []
     better: list[str] = []
     old, new = str(before["termination"]), str(after["termination"])
     if old in NOT_RUN or new in NOT_RUN:
         if old not in NOT_RUN:
             worse.append(f"was run, now {new}: {after.get('told', '')}")
-        return worse, better
+        return worse, excused, better
     failed_before, failed_after = _failed(before), _failed(after)
     if failed_after and not failed_before:
         worse.append(f"was {old}, now {new}: {after.get('told', '')}")
@@ -213,15 +244,18 @@ def _quality(
     elif gap_before is not None and gap_after is not None:
         slack = max(float(after.get("gap_asked") or 0.0), _GAP_SLACK)
         if gap_after > gap_before + slack:
-            worse.append(f"its gap to the best known value rose from {gap_before:.2e} to {gap_after:.2e}")
+            cut = new == "time_limit" and gap_after <= LARGEST_GAP.get(str(after["family"]), 0.0)
+            words = f"its gap to the best known value rose from {gap_before:.2e} to {gap_after:.2e}"
+            (excused if cut else worse).append(words)
         elif gap_before > gap_after + slack:
             better.append(f"its gap to the best known value fell from {gap_before:.2e} to {gap_after:.2e}")
     proven = ("optimal", "gap_reached")
     if old in proven and new not in proven and not failed_after:
-        worse.append(f"was proven, now {new}")
+        late = new == "time_limit" and float(before.get("seconds") or 0) >= _AMPLE * float(after["limit_s"])
+        (excused if late else worse).append(f"was proven, now {new}")
     elif new in proven and old not in proven:
         better.append(f"was {old}, now proven")
-    return worse, better
+    return worse, excused, better
 
 
 def _failed(row: Mapping[str, Any]) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.reporting.drift import FLOOR, CellDrift, Drift
 
 __all__ = ["told"]
+
+_SHOWN = 30
 
 
 def told(drift: Drift) -> str:
@@ -17,14 +21,15 @@ def told(drift: Drift) -> str:
         ("Only in the second", drift.only_after),
     ):
         if entries:
-            lines += [f"{title}: {len(entries)}", *(f"  {entry}" for entry in entries)]
+            lines += [f"{title}: {len(entries)}", *_first(entries)]
     slower = [cell for cell in drift.cells if cell.verdict == "slower"]
     faster = [cell for cell in drift.cells if cell.verdict == "faster"]
     for title, cells in (("Slower (told, never fails)", slower), ("Faster", faster)):
         if cells:
-            lines += [f"{title}: {len(cells)}", *(f"  {_cell(cell)}" for cell in cells)]
+            lines += [f"{title}: {len(cells)}", *_first([_cell(cell) for cell in cells])]
     lines.append(
-        f"Seconds after over before, {len(drift.cells)} cells; a cell is told beyond {FLOOR:g} and noise"
+        f"Seconds after over before, {len(drift.cells)} cells, divided by the machine's {drift.machine:.2f} "
+        f"(median of the peers); a cell is told beyond {FLOOR:g} and its noise"
     )
     for solver in drift.solvers:
         lines.append(
@@ -32,6 +37,11 @@ def told(drift: Drift) -> str:
             f"{solver.cells} cells, sign test p = {solver.p_value:.3f}"
         )
     return "\n".join(lines)
+
+
+def _first(entries: Sequence[str]) -> list[str]:
+    shown = [f"  {entry}" for entry in entries[:_SHOWN]]
+    return [*shown, f"  and {len(entries) - _SHOWN} more"] if len(entries) > _SHOWN else shown
 
 
 def _cell(cell: CellDrift) -> str:

@@ -196,8 +196,7 @@ def _profile(
     )
     leader = max(names, key=lambda name: _at(profile[name], 1.0))
     return Chart(
-        title=f"Performance profile, {title.replace('_', ' ')}, {len(shared)} instance"
-        + "s" * (len(shared) > 1),
+        title=f"Performance profile, {title.replace('_', ' ')}, {len(shared)} of {len(groups)} instances",
         description=f"Step curves of {len(names)} solvers; {leader} is fastest most often.",
         x=Axis("times the fastest", True, 1.0, high, [(t, text) for t, text in log_ticks(1.0, high)]),
         y=Axis("share of instances", False, 0.0, 1.0, [(k / 4, f"{25 * k} %") for k in range(5)]),
