@@ -77,7 +77,9 @@ def assert_sound(model: MultipleChoiceKnapsack, solution: ShardedSolution) -> No
     assert exact is not None and solution.bound is not None
     sign = 1 if model.sense == "maximize" else -1
     assert sign * solution.bound >= sign * exact
-    assert abs(solution.bound - float(exact)) <= 1e-9 * max(1.0, float(np.abs(model.values).sum()))
+    assert abs(solution.bound - float(exact)) <= 1e-9 * max(
+        1.0, float(np.abs(model.values).sum()), abs(exact)
+    )
 
 
 @given(

@@ -59,6 +59,8 @@ class Drive:
         self._best: Candidate | None = None
         self._least_value: float | None = None
         self._least_use: list[int] = []
+        self._lowest = (np.inf, nothing)
+        self._settled_price = False
 
     def run(self, sample: int, growth: int, passes: int) -> ShardedSolution:
         """Solve, as `solve_sharded` says."""
@@ -86,6 +88,7 @@ class Drive:
             if self._best is not None and level.complete and inside:
                 one = len(self._problem.capacities) == 1  # price and plan are the best there are
                 if one or self._close(level) or not better:
+                    self._settled_price = True
                     break
         if self._best is None:
             level = self._lifted(level)
@@ -159,6 +162,9 @@ class Drive:
         first = self._least_value is None
         question = self._question(self._core < self._problem.num_jobs, limits=first)
         level = self._ask(question)
+        bound = float(question.price @ np.array(self._problem.capacities, dtype=np.float64)) + level.score
+        if bound < self._lowest[0]:
+            self._lowest = (bound, question.price)
         if first:
             self._least_value, self._least_use = level.least_value, level.least_use
         return question, level
@@ -239,7 +245,7 @@ class Drive:
         began = time.perf_counter()
         problem, best = self._problem, self._best
         assert best is not None
-        tried = (self._price,)
+        tried = (self._price,) if self._settled_price else (self._price, self._lowest[1])
         asked = (
             (shard, best.question, numbers, positions, tried, self._folder)
             for shard, numbers, positions in zip(problem.shards, best.numbers, best.positions, strict=True)
