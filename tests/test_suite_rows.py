@@ -228,6 +228,13 @@ def test_the_quick_suite_covers_every_family_and_every_solver() -> None:
         assert {c.solver.name for c in cells if c.instance.family == family} == declared
 
 
+def test_an_unknown_executor_is_refused(tmp_path: Path) -> None:
+    arguments = ["run", "--only", "events/5-25-s0", "--only", OURS, "--out", str(tmp_path / "rows")]
+    done = CliRunner().invoke(main, [*arguments, "--executor", "carrier-pigeon"])
+    assert done.exit_code == 2 and "executor must be" in done.output
+    assert not (tmp_path / "rows").exists()
+
+
 def test_patterns_choose_instances_and_solvers() -> None:
     chosen = cells_of(Selection(only=("sia", "events/5-*", "scipy-*", OURS)))
     assert {c.instance.set_name for c in chosen} == {"sia-rounds", "events"}

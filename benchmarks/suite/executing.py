@@ -1,10 +1,13 @@
-"""Where cells run: threads that each guard one process here, or an existing Dask cluster."""
+"""Where cells run: threads that each guard one process here, or a Dask cluster."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+
+from apportion.errors import BackendUnavailable, InvalidOption
 
 __all__ = ["CannotExecute", "opened"]
 
@@ -15,30 +18,24 @@ class CannotExecute(Exception):
 
 @contextmanager
 def opened(name: str, workers: int) -> Iterator[Executor]:
-    """Yield the executor of a name: ``process``, ``dask`` or ``dask://HOST:PORT``.
+    """Yield the executor of a name: ``process[:N]``, ``dask[:N]`` or ``dask://HOST:PORT``.
 
     Raises
     ------
     CannotExecute
         If it is unknown or needs what is not installed.
     """
-    if name == "process":
+    local = re.fullmatch(r"process(?::([1-9]\d{0,3}))?", name)
+    if local is not None:
         # a thread only waits: the cell's own process does the work
-        with ThreadPoolExecutor(workers) as executor:
+        with ThreadPoolExecutor(int(local[1] or workers)) as executor:
             yield executor
         return
-    if name != "dask" and not name.startswith("dask://"):
-        raise CannotExecute(f"executor must be process, dask or dask://HOST:PORT, not {name!r}")
+    from apportion.executors import open_executor
+
     try:
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise CannotExecute("the executor dask needs apportion[dask]") from error
-    if name == "dask":
-        with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client.get_executor(pure=False)
-        return
-    with Client(name.replace("dask://", "tcp://", 1)) as client:
-        yield client.get_executor(pure=False)
+        with open_executor(f"dask:{workers}" if name == "dask" else name) as remote:
+            assert remote is not None
+            yield remote
+    except (InvalidOption, BackendUnavailable) as error:
+        raise CannotExecute(str(error)) from error
