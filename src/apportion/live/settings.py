@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 from apportion.errors import InvalidOption
 
 __all__ = ["Limits"]
+
+_LEAST = MappingProxyType(
+    {"trainers": 1, "max_nodes": 1, "failures": 1, "interval_s": 0.05, "measure_s": 0.1, "lease_s": 1}
+)
+"""Least values of limits that may not be 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,6 @@ class Limits:
             value = getattr(self, field.name)
             if value is None and field.name == "max_nodes":
                 continue
-            low = 1 if field.name in ("trainers", "max_nodes", "failures") else 0
+            low = _LEAST.get(field.name, 0)
             if not low <= value < 1e9:
                 raise InvalidOption(f"{field.name} must be from {low} to 1e9, not {value}")

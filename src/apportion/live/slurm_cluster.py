@@ -115,7 +115,10 @@ class SlurmCluster:
             raise InvalidOption(f"Slurm has no partition {self.partition!r}")
         if shutil.which("scontrol") is None:
             return None
-        told = self._run("scontrol", "--oneliner", "show", "partition", self.partition)
+        try:
+            told = self._run("scontrol", "--oneliner", "show", "partition", self.partition)
+        except (ClusterUnreachable, Refused):
+            return None  # sites may keep users from it; nothing depends on it
         fields = dict(word.split("=", 1) for word in told.split() if "=" in word)
         if fields.get("PreemptMode", "").upper() in ("", "OFF"):
             return (
