@@ -67,7 +67,7 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"Measured {' to '.join(dict.fromkeys((days[0], days[-1]))) if days else 'on no day'} on "
         f"{'; '.join(machines) or 'no machine'}{beside}"
         + (f", commit {', '.join(commits)}" if commits else "")
-        + ". Times are noise on shared machines: read the ratios.",
+        + f". {_load(cells)}Times are noise on shared machines: read the ratios.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) + ".",
     ]
     typed = dict.fromkeys(str(row["arguments"]) for row in runs if row.get("arguments"))
@@ -77,6 +77,14 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if missing:
         lead.append(f"Not run for want of their files: {', '.join(missing)}.")
     return lead
+
+
+def _load(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Say what else the machine did."""
+    told = sorted(row["load"] for row in cells if row.get("load") is not None)
+    if not told:
+        return ""
+    return f"Load average beside it: median {told[len(told) // 2]:g}, at most {told[-1]:g}. "
 
 
 def _missing(runs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.suite.cell import REPEATED_BELOW_S, Cell
-from benchmarks.suite.machine import machine
+from benchmarks.suite.machine import load, machine
 
 __all__ = ["run_cell"]
 
@@ -52,6 +52,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         **measured,
         "wall_s": round(time.perf_counter() - began, 3),
         "machine": machine(),
+        "load": load(),
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

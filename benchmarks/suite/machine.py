@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["commit", "machine", "peak_mib", "versions"]
+__all__ = ["commit", "load", "machine", "peak_mib", "versions"]
 
 
 def machine() -> dict[str, str | int | None]:
@@ -20,6 +20,14 @@ def machine() -> dict[str, str | int | None]:
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}",
     }
+
+
+def load() -> float | None:
+    """Return the load average of the last minute: what else the machine did; ``None`` if it does not say."""
+    try:
+        return round(os.getloadavg()[0], 1)
+    except OSError:
+        return None
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
