@@ -155,8 +155,10 @@ class Harvest:
         return [line for line in listed.splitlines() if line.strip()]
 
     def agents(self) -> list[int]:
-        """Return the processes of agents of this cluster."""
-        return [pid for pid in _processes() if b"apportion.live.agent" in _command_line(pid)]
+        """Return the processes of this controller's agents, of all its runs."""
+        own = [f"\0--pilot\0{event['instance']}-".encode() for event in self.events("began")]
+        lines = {pid: _command_line(pid) for pid in _processes()}
+        return [pid for pid, line in lines.items() if any(pilot in line for pilot in own)]
 
 
 def _cli(name: str) -> list[str]:

@@ -36,8 +36,7 @@ def harvest(slurm: OneMachineSlurm, tmp_path: Path) -> Iterator[Harvest]:
     """A controller that is not started yet; whatever it held is given back after the test."""
     with Harvest(slurm, tmp_path) as made:
         yield made
-    if jobs := slurm.run(["squeue", "-h", "-o", "%i"]).split():
-        slurm.run(["scancel", *jobs])
+    slurm.reset()
     end = time.monotonic() + 15.0
     while made.agents() and time.monotonic() < end:
         time.sleep(0.1)

@@ -18,6 +18,7 @@ __all__ = ["Rank", "adopt_orphans", "environment_of"]
 
 TAIL = 2000
 """Characters of a trainer's output that are kept; six bytes each at worst, it fits a line."""
+_NICE = 5
 _READ_AT_ONCE = 256 * 1024
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -89,7 +90,7 @@ class Rank:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=_prepare,
         )
         self.started_s = time.monotonic()
         assert self._process.stdout is not None
@@ -188,8 +189,9 @@ def _children() -> list[int]:
     return [int(pid) for pid in listed.split()]
 
 
-def _end_with_parent() -> None:
-    """Have the kernel kill the leader when its agent dies (Linux), and undo what Python ignores."""
+def _prepare() -> None:
+    """Have the kernel kill the leader when its agent dies (Linux), and let agent and slurmd go first."""
+    os.nice(_NICE)
     if _LIBC is not None:
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
