@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +13,9 @@ from apportion.models.assignment_lowering import LoweredAssignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.node_packing import NodePacking
 
-__all__ = ["AssignmentFormulation", "KnapsackFormulation", "LinearFormulation", "Plan"]
+__all__ = ["AssignmentFormulation", "KnapsackFormulation", "LinearFormulation", "PlacedFormulation", "Plan"]
 
 Plan = dict[str, Any]
 """A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""
@@ -63,6 +64,33 @@ class KnapsackFormulation(Protocol):
         It is feasible exactly where `knapsack` is, and stays so under any other capacities: its menus are
         not cut to them. Its values mean nothing.
         """
+        ...
+
+
+class PlacedFormulation(KnapsackFormulation, Protocol):
+    """A knapsack that says what is chosen, not where it lies: a relaxation, tightened while one is solved.
+
+    Every tightened model keeps the options of the first, so that a choice means the same in all of them.
+    """
+
+    def packings(self, choice: NDArray[np.int64]) -> Mapping[str, NodePacking]:
+        """Return what a choice asks of the nodes, by the name of their type; empty where nothing has any."""
+        ...
+
+    def plan_on(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> Plan:
+        """Return the plan of a choice on given nodes."""
+        ...
+
+    def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> PlacedFormulation:
+        """Return the same with the capacity of node weights."""
+        ...
+
+    def excluding(self, gpu_type: str, choice: NDArray[np.int64]) -> PlacedFormulation:
+        """Return the same without what was shown not to lie on the nodes."""
+        ...
+
+    def provable(self) -> PlacedFormulation:
+        """Return the same with those capacities only that a certificate can name."""
         ...
 
 

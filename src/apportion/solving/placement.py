@@ -1,6 +1,6 @@
 """Plans on nodes: place what was chosen, and where that fails tighten the model and choose again.
 
-The model of a formulation that offers ``packings`` says what is chosen, not where it lies, and so is a
+The model of a `PlacedFormulation` says what is chosen, not where it lies, and so is a
 relaxation. Its choice goes to the packing engine; one that cannot be placed comes back as a capacity that it
 exceeds and no plan that can be placed does. Every model on the way is a relaxation, so the last bound is the
 instance's; every capacity excludes at least the choice it came from, of which there are finitely many. This
