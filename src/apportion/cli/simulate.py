@@ -28,6 +28,7 @@ _POLICIES = (
     "pollux-genetic",
     "sia",
     "icefrog",
+    "icefrog-learning",
 )
 
 
@@ -55,6 +56,9 @@ _POLICIES = (
 )
 @click.option("--round-s", type=float, default=60.0, show_default=True, help="Seconds between decisions.")
 @click.option("--restart-s", type=float, default=30.0, show_default=True, help="Standstill after a restart.")
+@click.option(
+    "--rebuild-s", type=float, default=5.0, show_default=True, help="Standstill where depth changes."
+)
 @click.option(
     "--interference",
     type=float,
@@ -102,6 +106,7 @@ def command(**given: Any) -> None:
         beliefs,
         round_s=given["round_s"],
         restart_s=given["restart_s"],
+        rebuild_s=given["rebuild_s"],
         interference=given["interference"],
     )
     summary = summarise_cluster(run, given["policy_name"], time.perf_counter() - begun)

@@ -9,7 +9,7 @@ published freezing measurements of those six.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -81,6 +81,14 @@ class FreezingProfile:
         low = self.phases[high - 1]
         share = (phase - low) / (self.phases[high] - low)
         return np.asarray((1 - share) * self.retained[high - 1] + share * self.retained[high])
+
+    def phase_agnostic(self) -> FreezingProfile:
+        """Return the same with the mean psi in every phase: what who does not look at phases believes."""
+        return replace(self, phases=np.array([0.5]), retained=self.retained.mean(axis=0, keepdims=True))
+
+    def with_penalty_of(self, other: FreezingProfile) -> FreezingProfile:
+        """Return the same savings with the psi of another network."""
+        return replace(self, phases=other.phases, retained=other.retained)
 
 
 def _retained(*rows: str) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.estimation.training.freezing_profile import LEVELS
+from apportion.policies.cluster.belief import profiled
 from apportion.policies.cluster.configurations import Configurations
 from apportion.policies.cluster.view import ClusterView
 
@@ -18,7 +19,7 @@ def frozen_penalties(view: ClusterView, limit: NDArray[np.int64]) -> NDArray[np.
     penalty[:, 0] = 0.0
     for position in np.flatnonzero(limit > 0).tolist():
         depths = slice(int(limit[position]) + 1)
-        penalty[position, depths] = 1.0 - view.beliefs[position].retained_by_depth()[depths]
+        penalty[position, depths] = 1.0 - profiled(view.beliefs[position]).retained_by_depth()[depths]
     return penalty
 
 
@@ -43,7 +44,7 @@ def depth_gains(
     names = [view.nodes.types[index] for index in menu.gpu_type.tolist()]
     kept = 1.0 - penalty
     for position in np.flatnonzero(np.isfinite(penalty[:, 1:]).any(axis=1)).tolist():
-        belief = view.beliefs[position]
+        belief = profiled(view.beliefs[position])
         allowed = np.isfinite(kept[position])
         for column in np.flatnonzero(np.isfinite(rates[position])).tolist():
             faster = belief.speed_by_depth(menu.placements[column], names[column])

@@ -1,7 +1,8 @@
 """How deep every job may be frozen this round: warm-up, a greatest depth, and its accuracy budget.
 
 The budget bounds A_j = sum_r f_jr dt_r / T_j, the frozen share of the layers averaged over the seconds a job
-held GPUs. It is kept at every moment, so also at the end whenever that comes: nobody has to know T_j.
+held GPUs. It is kept at every moment, so also at the end whenever that comes: nobody has to know T_j. What
+warm-up saves is spent as soon as it pays; spreading it over the believed rest of the run was no better.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.estimation.training.freezing_profile import LEVELS
+from apportion.policies.cluster.belief import profiled
 from apportion.policies.cluster.view import ClusterView
 
 __all__ = ["DepthGates"]
@@ -33,36 +35,21 @@ class DepthGates:
         Greatest share of the layers that may be frozen.
     budget
         Greatest A_j; ``None``: no such limit.
-    paced
-        Spread what the budget has left over the believed rest of the run instead of spending it at once.
     """
 
     warm_up: float = 0.1
     deepest: float = 0.9
     budget: float | None = None
-    paced: bool = True
 
-    def limits(self, view: ClusterView, rates: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return int64 [jobs]: the deepest depth each may have now, 0 for a job that is not to be frozen.
-
-        Parameters
-        ----------
-        view
-            The round.
-        rates
-            float64 [jobs, configurations]: believed progress per second, NaN where a job cannot run.
-        """
+    def limits(self, view: ClusterView) -> NDArray[np.int64]:
+        """Return int64 [jobs]: the deepest depth each may have now, 0 for a job that is not to be frozen."""
         limit = np.full(view.num_jobs, min(int(self.deepest * LEVELS + _ROUNDING), LEVELS - 1))
-        for position, belief in enumerate(view.beliefs):
+        for position, told in enumerate(view.beliefs):
+            belief = profiled(told)
             if belief.freezing is None or belief.phase < self.warm_up:
                 limit[position] = 0
         if self.budget is None:
             return limit
         ahead = view.round_s + _OVERDRAW_S
         share = (self.budget * (view.attained_s + ahead) - view.frozen_s) / ahead
-        if self.paced:
-            fastest = np.nanmax(np.where(np.isnan(rates), 0.0, rates), axis=1)
-            remaining = np.array([belief.remaining_progress for belief in view.beliefs])
-            rest = np.maximum(remaining / np.maximum(fastest, _ROUNDING), ahead)
-            share = np.minimum(share, (self.budget * (view.attained_s + rest) - view.frozen_s) / rest)
         return np.clip(np.floor(share * LEVELS + _ROUNDING).astype(np.int64), 0, limit)

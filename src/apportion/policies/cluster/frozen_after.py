@@ -1,4 +1,4 @@
-"""Any policy's GPUs, and frozen depths chosen afterwards: freezing that the scheduler of GPUs knows nothing of."""
+"""Any policy's GPUs, and depths chosen afterwards: freezing of which the scheduler of GPUs knows nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from apportion.estimation.training.freezing_profile import LEVELS
+from apportion.policies.cluster.belief import profiled
 from apportion.policies.cluster.depth_gains import frozen_penalties
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.placing import run_lengths
@@ -36,18 +37,15 @@ class FrozenAfter:
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
         nodes = self.base(view).nodes
-        rates = np.zeros((view.num_jobs, 1))
-        for position in [index for index, held in enumerate(nodes) if held]:
-            placement, name = run_lengths(nodes[position]), view.nodes.type_of(nodes[position])
-            rates[position] = view.beliefs[position].rate(placement, name)
-        penalty = frozen_penalties(view, self.gates.limits(view, rates))
+        penalty = frozen_penalties(view, self.gates.limits(view))
         depth = np.zeros(view.num_jobs, dtype=np.int64)
         stay = max(0.0, 1.0 - self.rebuild_s / view.round_s)
         for position in np.flatnonzero(np.isfinite(penalty[:, 1:]).any(axis=1)).tolist():
             held = nodes[position]
             if not held:
                 continue
-            faster = view.beliefs[position].speed_by_depth(run_lengths(held), view.nodes.type_of(held))
+            belief = profiled(view.beliefs[position])
+            faster = belief.speed_by_depth(run_lengths(held), view.nodes.type_of(held))
             gains = faster * (1.0 - penalty[position])
             if held == view.held[position]:
                 gains[np.arange(LEVELS) != view.depth[position]] *= stay

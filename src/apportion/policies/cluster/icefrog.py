@@ -1,11 +1,11 @@
 """IceFrog's idea in rounds: GPUs and frozen depth chosen together for effective progress.
 
 Gao et al., TPDS 36(6), 2025; the exact published policy is not public. Here, with EP(g, k) = throughput x
-efficiency x (1 - frozen penalty) on configuration g with k layers frozen, Sia's program gets one dimension more:
+efficiency x (1 - frozen penalty) on configuration g with k layers frozen, Sia's program has one more index:
 
     maximise  sum_jgk A_jgk (lambda - (r_jgk EP_j(g, k) / EP_j,ref)^p)      (p > 0: plus instead of minus)
 
-with r the restart factor where the configuration changes, 1 - rebuild / horizon where only the depth does.
+with r the restart factor where the configuration changes, 1 - rebuild / round where only the depth does.
 Nothing but GPUs couples the jobs, so of every configuration the best depth is found first and Sia's program
 is left: that is exact. A cap on the cluster's frozen penalty enters by one multiplier, found by bisection.
 """
@@ -43,12 +43,10 @@ class IceFrog:
     ----------
     power, queue_penalty, gap
         As of Sia.
-    warm_up, deepest, budget, paced
+    warm_up, deepest, budget
         As of `DepthGates`.
     rebuild_s
         Believed standstill after a change of depth alone.
-    rebuild_horizon_s
-        Seconds over which that standstill is spread when it is weighed; ``None``: the round.
     weigh_restarts
         Count what a change of configuration or depth costs; without it only what it brings.
     penalty_cap
@@ -61,9 +59,7 @@ class IceFrog:
     warm_up: float = 0.1
     deepest: float = 0.9
     budget: float | None = None
-    paced: bool = True
     rebuild_s: float = 5.0
-    rebuild_horizon_s: float | None = None
     weigh_restarts: bool = True
     penalty_cap: float | None = None
 
@@ -85,7 +81,7 @@ class IceFrog:
         rates = believed_rates(view, menu, range(view.num_jobs))
         rates[~reachable(view, menu)] = np.nan
         least = np.nanmin(np.where(np.isnan(rates), np.inf, rates), axis=1, keepdims=True)
-        limit = DepthGates(self.warm_up, self.deepest, self.budget, self.paced).limits(view, rates)
+        limit = DepthGates(self.warm_up, self.deepest, self.budget).limits(view)
         penalty = frozen_penalties(view, limit)
         progress = (rates / least)[:, :, None] * depth_gains(view, menu, rates, penalty)
         if self.weigh_restarts:
@@ -102,9 +98,8 @@ class IceFrog:
         self, view: ClusterView, current: NDArray[np.int64], progress: NDArray[np.float64]
     ) -> None:
         """On the configuration a job has, every depth but its present one costs a rebuild."""
-        horizon = view.round_s if self.rebuild_horizon_s is None else self.rebuild_horizon_s
         stays = np.flatnonzero(current >= 0)
-        factor = np.full((stays.size, progress.shape[2]), max(0.0, 1.0 - self.rebuild_s / horizon))
+        factor = np.full((stays.size, progress.shape[2]), max(0.0, 1.0 - self.rebuild_s / view.round_s))
         factor[np.arange(stays.size), view.depth[stays]] = 1.0
         # what a gate forbids stays -inf, also where the factor is 0
         here = progress[stays, current[stays]]
@@ -153,7 +148,7 @@ class IceFrog:
 def _best_depths(
     values: NDArray[np.float64], current: NDArray[np.int64], depth: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the best value and its depth, [jobs, configurations]; of equals the present, then the shallowest."""
+    """Return best values and depths, [jobs, configurations]; of equals the present, then the shallowest."""
     known = np.where(np.isnan(values), -np.inf, values)
     best = np.argmax(known, axis=2)
     stays = np.flatnonzero(current >= 0)

@@ -11,6 +11,7 @@ from apportion.policies.cluster.afs import afs
 from apportion.policies.cluster.fifo import fifo, srtf
 from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.icefrog import IceFrog
+from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.optimus import optimus
 from apportion.policies.cluster.pollux import Pollux
 from apportion.policies.cluster.pollux_genetic import PolluxGenetic
@@ -55,6 +56,7 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "pollux-genetic": NamedPolicy(PolluxGenetic, adaptive=True),
         "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
         "icefrog": NamedPolicy(lambda _: IceFrog(), adaptive=True, freezes=True),
+        "icefrog-learning": NamedPolicy(lambda _: LearningIceFrog(), adaptive=True, freezes=True),
     }
 )
 

@@ -13,6 +13,8 @@ from apportion.estimation.training.goodput import GoodputTable
 
 __all__ = ["MeasuredTraining", "Nature", "SplitRule", "fixed_batches", "most_goodput"]
 
+_LEAST_KEPT = 0.01
+
 SplitRule = Callable[[int, tuple[int, ...], str, int], BatchSplit | None]
 """How a job, given its placement, GPU type and epoch, splits its batch; ``None`` where it cannot run."""
 
@@ -64,7 +66,8 @@ class MeasuredTraining:
     freezing
         What freezing really does, by application; one that is not there does not gain and loses nothing.
     theta
-        Scale of the frozen penalty: 1 - theta (1 - psi) of the statistical progress remains.
+        Scale of the frozen penalty: 1 - theta (1 - psi) of the statistical progress remains, but never less
+        than a hundredth: a scheduler that trusts a wrong penalty shall lose much, not wait for ever.
     """
 
     def __init__(
@@ -103,5 +106,5 @@ class MeasuredTraining:
         if depth == 0 or profile is None:
             return gain / split.seconds(step, sync)
         phase = progress / float(application.progress[-1])
-        kept = max(0.0, 1.0 - self._theta * (1.0 - float(profile.retained_at(phase)[depth])))
+        kept = max(_LEAST_KEPT, 1.0 - self._theta * (1.0 - float(profile.retained_at(phase)[depth])))
         return kept * gain / float(profile.seconds(step, sync, split.accumulation)[depth])

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.estimation.training.application import Application
-from apportion.estimation.training.freezing_profile import PROFILES
+from apportion.estimation.training.freezing_profile import PROFILES, FreezingProfile
 from apportion.estimation.training.goodput import GoodputTable
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief
+from apportion.policies.cluster.misjudged_belief import MisjudgedBelief
 from apportion.policies.cluster.view import Nodes
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.nature import MeasuredTraining, Nature, fixed_batches, most_goodput
@@ -80,7 +82,13 @@ class Scenario:
         """int64 [jobs]."""
         return np.array([job.gpus for job in self.jobs], dtype=np.int64)
 
-    def nature(self, adaptive: bool, freezing: bool = False, theta: float = 1.0) -> Nature:
+    def nature(
+        self,
+        adaptive: bool,
+        freezing: bool = False,
+        theta: float = 1.0,
+        profiles: Mapping[str, FreezingProfile] = PROFILES,
+    ) -> Nature:
         """Return what the jobs really do.
 
         Parameters
@@ -88,31 +96,63 @@ class Scenario:
         adaptive
             Whether they choose their batch by themselves, or keep their user's.
         freezing
-            Whether frozen layers save time and cost progress as their profiles say.
+            Whether frozen layers save time and cost progress as the profiles say.
         theta
             True scale of the frozen penalty.
+        profiles
+            What freezing really does, by application.
         """
         if adaptive:
             rule = most_goodput([self.tables[job.application] for job in self.jobs])
         else:
             rule = fixed_batches(self.applications, [job.batch for job in self.jobs])
-        return MeasuredTraining(self.applications, rule, PROFILES if freezing else {}, theta)
+        return MeasuredTraining(self.applications, rule, profiles if freezing else {}, theta)
 
     def oracle(self, adaptive: bool, freezing: bool = False, theta: float = 1.0) -> Beliefs:
         """Return beliefs that are the truth, but for the scale of the penalty, which is `theta`."""
+        return self.beliefs(adaptive, PROFILES if freezing else {}, theta)
+
+    def beliefs(
+        self,
+        adaptive: bool,
+        profiles: Mapping[str, FreezingProfile],
+        theta: float = 1.0,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> Beliefs:
+        """Return what the scheduler believes; nothing of it moves with the truth but what can be observed.
+
+        Parameters
+        ----------
+        adaptive
+            Whether jobs choose their batch by themselves.
+        profiles
+            What freezing is believed to do, by application; one that is not there is not to be frozen.
+        theta
+            Believed scale of the frozen penalty.
+        noise
+            Standard deviation of the logarithm of an error in the believed throughput, drawn once for every
+            job and GPU count.
+        seed
+            Of the errors.
+        """
+        errors: NDArray[np.float64] | None = None
+        if noise:
+            shape = (len(self.jobs), self.nodes.total_gpus + 1)
+            errors = np.exp(np.random.default_rng(seed).normal(0.0, noise, shape))
 
         def belief(job: int, states: JobStates) -> JobBelief:
             application = self.applications[job]
-            table = self.tables[application.name] if adaptive else None
-            profile = PROFILES.get(application.name) if freezing else None
-            return JobBelief(
+            profile = profiles.get(application.name)
+            told = JobBelief(
                 application=application,
                 batch=self.jobs[job].batch,
                 epoch=int(states.epoch[job]),
                 progress=float(states.progress[job]),
-                goodput=table,
+                goodput=self.tables[application.name] if adaptive else None,
                 freezing=None if profile is None else BelievedFreezing(profile, theta),
             )
+            return told if errors is None else MisjudgedBelief.of(told, errors[job])
 
         return belief
 
