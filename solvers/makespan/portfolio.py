@@ -30,7 +30,7 @@ _PATIENCE = 5
 _SUBPROBLEMS = "sub-problems"
 _WEIGHTS = {_SUBPROBLEMS: 1.2, "cp-sat": 1.0, "highs": 0.9, "scip": 0.2}
 """Shares of time to begin with: what each was worth on generated instances of Fanjul-Peyro's families."""
-_FIRST = {_SUBPROBLEMS: 0.12, "cp-sat": 0.15, "highs": 0.15, "scip": 0.08}
+_FIRST = {_SUBPROBLEMS: 0.12, "cp-sat": 0.15, "highs": 0.2, "scip": 0.08}
 """First turns, as shares of the time left; of sub-problems, how long one may go without improvement."""
 _WIDTHS: dict[str, tuple[int | None, ...]] = {
     "cp-sat": (None, 2, 3),
