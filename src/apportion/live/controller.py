@@ -227,7 +227,8 @@ class Controller:
             for pilot in state.pilots.values():
                 if pilot.job is not None:
                     pilot.job, pilot.free_s = None, now_s
-        ranks_without_pilots(state, self.limits.lease_s, now_s, self._note)
+        fence_s = self.limits.lease_s + self.limits.overdue_s
+        ranks_without_pilots(state, self._connections.keys(), fence_s, now_s, self._note)
         self._generations.conclude(state, now_s)
         self.store.commit(state, now_s)
         self._inbox = []

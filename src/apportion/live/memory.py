@@ -43,6 +43,8 @@ class MemoryCluster:
     ----------
     now_s
         The clock.
+    lease_s
+        An agent of a failed node that nobody hears of ends its rank after this time.
     main
         Nodes the main queue has.
     trainers
@@ -60,6 +62,7 @@ class MemoryCluster:
     def __init__(self, nodes: tuple[str, ...], start_s: float = 1.0, stop_s: float = 1.0) -> None:
         self.nodes, self.start_s, self.stop_s = nodes, start_s, stop_s
         self.now_s = 1000.0
+        self.lease_s = 20.0
         self.main: set[str] = set()
         self.pilots: dict[str, MemoryPilot] = {}
         self.trainers: dict[str, MemoryTrainer] = {}
@@ -124,6 +127,12 @@ class MemoryCluster:
             if pilot.node == node and pilot.state is PilotState.PENDING:
                 pilot.state, pilot.ready_s = PilotState.RUNNING, self.now_s + self.start_s
                 break
+
+    def node_fails(self, node: str, connected: bool) -> None:
+        """Let the scheduler give up a node whose agent goes on, heard of or not, until its lease is over."""
+        for pilot in self.pilots.values():
+            if pilot.node == node and pilot.state is PilotState.RUNNING:
+                pilot.state, pilot.silent, pilot.left_s = PilotState.LOST, not connected, self.now_s
 
     def _answer(self) -> None:
         if not self.reachable:
@@ -195,7 +204,7 @@ class MemoryCluster:
         self.reconnect()
 
     def _connected(self, pilot: MemoryPilot, ended: bool = False) -> bool:
-        there = ended or pilot.state is PilotState.RUNNING
+        there = ended or pilot.state in (PilotState.RUNNING, PilotState.LOST)
         return there and pilot.pilot in self._expected and self.now_s >= pilot.ready_s and not pilot.silent
 
     def _told_to_run(self, pilot: MemoryPilot, run: Run) -> None:
@@ -233,6 +242,10 @@ class MemoryCluster:
         while self.now_s < until_s - 1e-9:
             step_s = min(tick_s, until_s - self.now_s)
             self.now_s += step_s
+            for pilot in self.pilots.values():
+                alone_s = 0.0 if pilot.left_s is None else self.now_s - pilot.left_s
+                if pilot.silent and pilot.run is not None and alone_s > self.lease_s:
+                    self._exit(pilot, STOPPED, asked=True)
             for job in sorted({pilot.run.job for pilot in self.pilots.values() if pilot.run is not None}):
                 self._train(job, step_s)
 

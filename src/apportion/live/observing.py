@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hmac import compare_digest
 from typing import Protocol
 
@@ -63,10 +64,21 @@ def list_pilots(state: State, seen: ClusterSeen, now_s: float, note: Note) -> li
     return orphans
 
 
-def ranks_without_pilots(state: State, lease_s: float, now_s: float, note: Note) -> None:
-    """End the ranks whose pilots are gone, and the pilots whose failed nodes have outlived their lease."""
+def ranks_without_pilots(
+    state: State, connected: Collection[str], lease_s: float, now_s: float, note: Note
+) -> None:
+    """End the ranks whose pilots are gone.
+
+    The scheduler has given up a pilot on a failed node, but what it ran may go on there: that has ended only
+    if its agent says so, or has not been connected for the whole of its lease.
+    """
+    rank_on = state.rank_on()
     for pilot in state.pilots.values():
-        if pilot.live and pilot.lost_s is not None and now_s - pilot.lost_s > lease_s:
+        if not pilot.live or pilot.lost_s is None:
+            continue
+        if pilot.pilot in connected:
+            pilot.lost_s = now_s
+        if pilot.pilot not in rank_on or now_s - pilot.lost_s > lease_s:
             _gone(pilot, now_s, note)
     for rank in state.ranks.values():
         if not rank.live:
