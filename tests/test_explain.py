@@ -425,3 +425,25 @@ def test_demand_is_feasible_where_the_menus_are() -> None:
     job = GapFillingJob("j", 2, 9, ScalingCurve((0, 9), (0.0, 9.0)), 0.0, 0.0, forbidden_counts=(0, 2, 3))
     structure = GapFillingByCount(GapFillingInstance("1", 1.0, ("n0",), (job,)))
     assert structure.demand().uses.tolist() == [[4]]
+
+
+def test_a_freezing_round_on_nodes_is_explained_with_the_cut_of_its_nodes() -> None:
+    """Six jobs of 5 GPUs on three nodes of 8: the GPUs left over are worth nothing to anybody."""
+    row = {"gpu_type": "v100", "gpus": 5, "depths": [0, 5], "effective_progress": [4.0, 5.0]}
+    made = {
+        "kind": "freezing",
+        "schema_version": "1",
+        "round_s": 60.0,
+        "power": 1.0,
+        "queue_penalty": 0.0,
+        "gpus": {"v100": 24},
+        "gpus_per_node": {"v100": 8},
+        "jobs": [{"id": f"j{k}", "layers": 10, "reference_progress": 1.0, "menu": [row]} for k in range(6)],
+    }
+    instance = apportion.read(made)
+    running = sorted(apportion.solve(instance).plan["configuration"])
+    told = explain(instance, job=running[0])
+    assert any(capacity.name.startswith("nodes of v100 by ") for capacity in told.capacities)
+    (worth,) = told.jobs
+    assert worth.unfrozen is not None and worth.unfrozen.needed is not None
+    assert worth.unfrozen.needed.exact == 1.0

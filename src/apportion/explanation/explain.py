@@ -12,7 +12,7 @@ from apportion.certify import usable
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.explanation import conflict, relaxation
 from apportion.explanation.capacities import capacity_worths
-from apportion.explanation.freezing_depth import with_depth
+from apportion.explanation.freezing_depth import cut_by_nodes, with_depth
 from apportion.explanation.jobs import job_worth
 from apportion.explanation.makespan import explain_makespan
 from apportion.explanation.matching_menus import MatchingMenus
@@ -103,6 +103,7 @@ def explain(
     if solution is None:
         solution = resolver.solve(instance, share=0.5)
         assert solution is not None
+    structure = cut_by_nodes(structure, instance, solution.certificate.multipliers)
     rows = _rows(structure, solution)
     if rows is None:
         return _infeasible(instance, structure, names, solution, resolver)

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from apportion.explanation.jobs import rival
 from apportion.explanation.plan_view import PlanView
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import JobWorth
 from apportion.explanation.words import amount
+from apportion.formulations.freezing.on_nodes import FreezingOnNodes
+from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances.freezing import FreezingInstance, FreezingJob, FreezingRow
+from apportion.instances.freezing.nodes import NodeWeights
 
-__all__ = ["with_depth"]
+__all__ = ["cut_by_nodes", "with_depth"]
+
+
+def cut_by_nodes(
+    structure: KnapsackFormulation, instance: Any, multipliers: Mapping[str, float] | None
+) -> KnapsackFormulation:
+    """Return the formulation with the capacities of node weights that a certificate's multipliers name.
+
+    Without them a choice that lies on no nodes would count as the better one.
+    """
+    if isinstance(structure, FreezingOnNodes):
+        for name in multipliers or ():
+            weights = NodeWeights.named(instance, name)
+            if weights is not None:
+                structure = structure.bounded(weights.gpu_type, weights.weights)
+    return structure
 
 
 def with_depth(
