@@ -165,8 +165,8 @@ def _outcome(
         cp_model.OPTIMAL: Termination.OPTIMAL,
         cp_model.INFEASIBLE: Termination.INFEASIBLE,
         cp_model.MODEL_INVALID: Termination.ERROR,
-        cp_model.FEASIBLE: _limit(options, solver.parameters.max_time_in_seconds, seconds[1]),
-        cp_model.UNKNOWN: _limit(options, solver.parameters.max_time_in_seconds, seconds[1]),
+        cp_model.FEASIBLE: _limit(solver.parameters.max_time_in_seconds, seconds[1]),
+        cp_model.UNKNOWN: _limit(solver.parameters.max_time_in_seconds, seconds[1]),
     }
     termination = known.get(status, Termination.ERROR)
     point, bound = None, None
@@ -187,11 +187,12 @@ def _outcome(
     )
 
 
-def _limit(options: SolveOptions, time_limit: float | None, solved: float) -> Termination:
+def _limit(time_limit: float | None, solved: float) -> Termination:
     """Say which limit ended a search that CP-SAT calls feasible or unknown."""
     if time_limit is not None and solved >= 0.9 * time_limit - 0.05:
         return Termination.TIME_LIMIT
-    return Termination.INTERRUPTED if options.work_limit is None else Termination.NODE_LIMIT
+    # its own limit or the caller's; whoever interrupts it is heard elsewhere
+    return Termination.NODE_LIMIT
 
 
 def _outward(model: LinearModel, whole: IntegerModel, native_bound: float) -> float | None:
