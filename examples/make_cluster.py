@@ -1,0 +1,77 @@
+"""Write the profiles and the workload of `examples/cluster`: two made-up networks by a law of our own.
+
+``python examples/make_cluster.py FOLDER [SEED]``. A step takes (20 + local batch) ms / speed plus an
+all-reduce that grows with GPUs and nodes; gradients get noisier by the epoch.
+Nothing here was measured.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+import sys
+from pathlib import Path
+
+LOCAL = (8, 16, 32, 64)
+BATCHES = (32, 64, 128, 256)
+NETWORKS = {"small_net": (1.0, 20, 2.0), "large_net": (0.25, 30, 8.0)}
+"""Speed, epochs, gradient variance over squared norm."""
+
+
+def seconds(speed: float, nodes: int, gpus: int, local: int) -> tuple[float, float]:
+    """Return the seconds of a step and, of these, of the all-reduce."""
+    sync = 0.0 if gpus == 1 else 0.01 / speed * (1 - 1 / gpus) * (1 + 0.5 * nodes)
+    return round((0.02 + 0.001 * local) / speed + sync, 6), round(sync, 6)
+
+
+def table(path: Path, header: list[str], rows: list[list[object]]) -> None:
+    """Write a CSV."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def profiles(folder: Path) -> None:
+    """Write what would be measured on up to four nodes of four GPUs."""
+    for name, (speed, epochs, noise) in NETWORKS.items():
+        placed: list[list[object]] = []
+        scaled: list[list[object]] = []
+        for gpus in range(1, 17):
+            full, rest = divmod(gpus, 4)
+            fewest = full + (rest > 0)
+            for nodes in range(fewest, gpus + 1):
+                for local in LOCAL:
+                    times = seconds(speed, nodes, gpus, local)
+                    if nodes == fewest:
+                        placed.append([(str(rest) if rest else "") + "4" * full, local, *times])
+                    else:
+                        scaled.append([nodes, gpus, local, *times])
+        table(folder / name / "placements.csv", ["placement", "local_bsz", "step_time", "sync_time"], placed)
+        columns = ["num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"]
+        table(folder / name / "scalability.csv", columns, scaled)
+        for batch in BATCHES:
+            rows: list[list[object]] = [
+                [500 * (epoch + 1), 500 * (epoch + 1) * 32 // batch, 1.0, round(noise * (1 + epoch / 4), 3)]
+                for epoch in range(epochs)
+            ]
+            columns = ["progress", "iteration", "grad_sqr", "grad_var"]
+            table(folder / name / f"validation-{batch}.csv", columns, rows)
+
+
+def workload(path: Path, seed: int, jobs: int = 40) -> None:
+    """Write jobs that arrive for an hour."""
+    draw = random.Random(seed)
+    times = sorted(draw.randrange(3600) for _ in range(jobs))
+    rows: list[list[object]] = []
+    for index, time in enumerate(times):
+        name = draw.choice(list(NETWORKS))
+        rows.append([f"{name}-{index}", time, name, draw.choice((1, 2, 4, 8)), draw.choice(BATCHES[1:])])
+    table(path, ["name", "time", "application", "num_replicas", "batch_size"], rows)
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    profiles(target / "profiles")
+    workload(target / "workload.csv", int(sys.argv[2]) if len(sys.argv) > 2 else 1)

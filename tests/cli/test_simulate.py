@@ -1,0 +1,93 @@
+"""`apportion simulate`: the shipped example, its figures, and wrong input by field and line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apportion.cli.main import main
+from tests.cli.calling import call
+
+FIGURES = {
+    "avg_jct_s",
+    "p99_jct_s",
+    "makespan_s",
+    "restarts",
+    "mean_frozen_fraction",
+    "seconds",
+}
+
+
+@pytest.fixture
+def example(root: Path) -> Path:
+    return root / "examples" / "cluster"
+
+
+def _called(*arguments: str) -> tuple[int | None, str, str]:
+    told = call(main, *arguments)
+    return told.code, told.out, told.err
+
+
+def simulated(profiles: Path, workload: Path, policy: str, *more: str) -> tuple[int | None, str, str]:
+    where = ("--profiles", str(profiles), "--workload", str(workload), "--nodes", "4", "--policy", policy)
+    return _called("simulate", *where, *more)
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "sia", "icefrog"])
+def test_the_shipped_example_runs(example: Path, policy: str) -> None:
+    code, out, err = simulated(example / "profiles", example / "workload.csv", policy, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told.keys() >= FIGURES
+    assert told["jobs_done"] == told["jobs"] == 40
+    assert told["avg_jct_s"] < told["p99_jct_s"] <= told["makespan_s"]
+    assert told["mean_frozen_fraction"] == 0.0  # these networks have no freezing curves
+
+
+def test_the_example_is_what_its_script_writes(root: Path, example: Path, tmp_path: Path) -> None:
+    script = root / "examples" / "make_cluster.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True)
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.csv")}
+    assert made == {path.relative_to(example): path.read_bytes() for path in example.rglob("*.csv")}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("x,0,unknown_net,1,64", "application 'unknown_net' has no profile"),
+        ("x,soon,small_net,1,64", "time must be a number"),
+        ("x,0,small_net,0,64", "num_replicas and batch_size at least 1"),
+        ("x,0,small_net,1", "has 4 fields, the header 5"),
+        ("x,0,small_net,99,64", "asks for 99 GPUs, the cluster has 16"),
+    ],
+)
+def test_a_wrong_job_is_told_by_its_place(example: Path, tmp_path: Path, row: str, message: str) -> None:
+    workload = tmp_path / "jobs.csv"
+    workload.write_text(f"name,time,application,num_replicas,batch_size\n{row}\n")
+    code, out, err = simulated(example / "profiles", workload, "fifo")
+    assert (code, out) == (3, "")
+    assert message in err and "Traceback" not in err
+
+
+def test_wrong_profiles_are_told(example: Path, tmp_path: Path) -> None:
+    code, _, err = simulated(tmp_path / "none", example / "workload.csv", "fifo")
+    assert code == 3 and "is no folder" in err
+    code, _, err = simulated(tmp_path, example / "workload.csv", "fifo")
+    assert code == 3 and "validation-BATCH.csv" in err
+
+
+def test_a_log_of_durations_needs_no_profiles(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv.gz"
+    rows = "\n".join(f"2026-01-01 00:{minute:02d}:00,{600 + minute},{1 + minute % 4}" for minute in range(20))
+    log.write_bytes(gzip.compress(f"timestamp,duration,num_gpus\n{rows}\n".encode()))
+    where = ("--workload", str(log), "--nodes", "2", "--json")
+    for policy in ("fifo", "srtf", "tiresias"):
+        code, out, _ = _called("simulate", *where, "--policy", policy)
+        assert code == 0 and json.loads(out)["jobs_done"] == 20
+    code, _, err = _called("simulate", *where, "--policy", "optimus")
+    assert code == 2 and "needs jobs with measured profiles" in err
