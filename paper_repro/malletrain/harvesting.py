@@ -111,8 +111,9 @@ class Harvest:
 
     def journal(self) -> list[dict[str, Any]]:
         """Return the events so far."""
-        events = []
-        for line in (self.folder / "journal.jsonl").read_text(errors="replace").splitlines():
+        events: list[object] = []
+        path = self.folder / "journal.jsonl"
+        for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
             with contextlib.suppress(ValueError):
                 events.append(json.loads(line))
         return [event for event in events if isinstance(event, dict)]

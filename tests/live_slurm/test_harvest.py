@@ -98,10 +98,10 @@ def _delays(slurm: OneMachineSlurm, count: int, pause_s: float) -> list[float]:
     return seconds
 
 
-def _added(harvest: Harvest, slurm: OneMachineSlurm, count: int) -> tuple[float, float, int]:
-    """Return the 95th percentile of the added delay, the median, and how many pilots were taken back."""
+def _added(harvest: Harvest, slurm: OneMachineSlurm, count: int) -> tuple[float, float]:
+    """Return the 95th percentile and the median of the added delay, seconds."""
     idle = statistics.median(_delays(slurm, max(count // 4, 5), 0.0))
-    harvest.start()
+    harvest.start("--policy", "equal-share")  # which never leaves a node idle because growing costs too much
     for _ in range(2):
         harvest.submit(None, numpy_trainer())
     harvest.until(
@@ -120,12 +120,11 @@ def _added(harvest: Harvest, slurm: OneMachineSlurm, count: int) -> tuple[float,
         f"median {np.median(added):.3f} s, 95th percentile {np.quantile(added, 0.95):.3f} s, "
         f"most {added.max():.3f} s"
     )
-    lost = len(harvest.events("released")) + len(harvest.events("lost")) + len(harvest.events("ended"))
-    return float(np.quantile(added, 0.95)), float(np.median(added)), lost
+    return float(np.quantile(added, 0.95)), float(np.median(added))
 
 
 def test_the_main_queue_hardly_waits(harvest: Harvest, slurm: OneMachineSlurm) -> None:
-    _, median, _ = _added(harvest, slurm, 8)
+    _, median = _added(harvest, slurm, 8)
     assert median < 0.5
 
 
@@ -133,7 +132,7 @@ def test_the_main_queue_hardly_waits(harvest: Harvest, slurm: OneMachineSlurm) -
 def test_the_main_queue_waits_less_than_half_a_second_more_in_95_of_100_cases(
     harvest: Harvest, slurm: OneMachineSlurm
 ) -> None:
-    late, _, _ = _added(harvest, slurm, 100)
+    late, _ = _added(harvest, slurm, 100)
     assert late < 0.5
 
 
