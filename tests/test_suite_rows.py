@@ -16,6 +16,7 @@ from benchmarks.suite import guard
 from benchmarks.suite.cell import Cell, InstanceSpec, SolverSpec
 from benchmarks.suite.driver import run
 from benchmarks.suite.guard import run_cell
+from benchmarks.suite.making import make
 from benchmarks.suite.registry import Selection, UnknownPattern, cells_of, missing_data
 from benchmarks.suite.rows import BadRows, RowWriter, read_rows
 from benchmarks.suite.sets import FAMILIES
@@ -248,6 +249,10 @@ def test_published_instances_come_with_what_is_known_of_them(data: Path) -> None
     cells = cells_of(Selection(data=data, only=("orlib-*", "mmkp-files", "rcmax-files", OURS)))
     known = [c for c in cells if c.instance.best_known is not None]
     assert len(cells) > 80 and len(known) / len(cells) > 0.9
+    for c in known:
+        if c.instance.name.startswith("c") and c.instance.set_name == "orlib-gap":
+            made = make(c.instance.maker, dict(c.instance.arguments), str(data))
+            assert c.instance.name == f"c{len(made.machines):02d}{len(made.jobs)}", "files list 5x100, 5x200"
     row = run_cell(next(c for c in known if c.instance.name == "assign100"))
     assert row["objective"] == row["best_known"] == 305.0
     assert missing_data(Selection(data=data)) == []

@@ -68,7 +68,7 @@ def _summit(folder: Path) -> Iterator[InstanceSpec]:
 
 def _gap(folder: Path) -> Iterator[InstanceSpec]:
     best = {row["Path"].split("/")[-1]: row for row in _rows(folder / "or/gap/best_known.csv")}
-    for law, sizes in (("c", ("05100", "10100", "20100", "05200", "10200", "20200")),):
+    for law, sizes in (("c", ("05100", "05200", "10100", "10200", "20100", "20200")),):
         if (folder / f"or/gap/gap{law}.txt").is_file():
             for index, size in enumerate(sizes):
                 known = best.get(f"{law}{size}")
