@@ -364,12 +364,28 @@ def test_a_failed_node_is_waited_for_until_its_lease_is_over(connected: bool) ->
     before = site.job("a").generation
     site.world.node_fails("n0", connected)
     site.run(10)
-    assert (site.job("a").generation > before) == connected, "an agent that is heard of says when its rank has ended"
+    assert (site.job("a").generation > before) == connected, (
+        "an agent that is heard of says when its rank has ended"
+    )
     site.run(60)
     assert site.job("a").state is JobState.RUNNING
     assert site.job("a").generation > before
     assert site.job("a").failures == 0
     site.drain()
+
+
+def test_a_pilot_that_the_scheduler_has_forgotten_is_stopped_first() -> None:
+    site = Site()
+    site.submit("a", concave(10.0), samples=100_000)
+    site.run(15)
+    node = next(pilot.node for pilot in site.world.pilots.values() if pilot.run is not None)
+    site.world.forget(node)
+    forgotten = next(pilot for pilot in site.world.pilots.values() if pilot.forgotten)
+    site.run(20)
+    assert forgotten.state.value == "ended", "told to leave, since the scheduler does not end it"
+    assert site.told("node_lost")
+    assert site.job("a").state is JobState.RUNNING
+    assert site.job("a").failures == 0
 
 
 def test_a_plan_that_breaks_a_rule_is_not_carried_out() -> None:
@@ -414,6 +430,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("scheduler"), st.integers(0, 2)),
     st.tuples(st.just("disk"), st.integers(0, 1)),
     st.tuples(st.just("fail"), st.integers(0, len(NODES) - 1)),
+    st.tuples(st.just("forget"), st.integers(0, len(NODES) - 1)),
     st.tuples(st.just("silence"), st.integers(0, len(NODES) - 1)),
     st.tuples(st.just("cancel"), st.just(0)),
 )
@@ -440,6 +457,9 @@ def act(site: Site, action: str, number: int) -> None:
         site.run(2)
     elif action == "fail":
         world.node_fails(NODES[number], connected=world.now_s % 2 < 1)
+        site.run(1)
+    elif action == "forget":
+        world.forget(NODES[number])
         site.run(1)
     elif action == "silence":
         for pilot in world.pilots.values():
@@ -474,8 +494,9 @@ def check_faults(actions: list[tuple[str, int]]) -> None:
             assert job.id == "c"
             assert job.samples == job.durable <= site.world.trainers[job.id].saved
     site.drain()
-    states = {pilot.state.value for pilot in site.world.pilots.values()}
-    assert states <= {"ended", "lost"}, "a pilot is orphaned"
+    assert all(pilot.state.value == "ended" or pilot.silent for pilot in site.world.pilots.values()), (
+        "a pilot is orphaned"
+    )
     assert not any(pilot.hold is not Hold.ENDED for pilot in site.controller.state.pilots.values())
     assert not site.world.broken, site.world.broken
 

@@ -116,6 +116,21 @@ def test_pilots_of_others_are_not_ours() -> None:
     assert [pilot.pilot for pilot in pilots_of_text(lines, "0a1b2c3d")] == ["0a1b2c3d-2"]
 
 
+def test_errors_in_the_json_are_no_empty_list() -> None:
+    """Slurm 22.05 without slurmctld prints no jobs, an error, and ends with exit code 0."""
+    told = {
+        "errors": [
+            {"description": "Failed while looking for jobs", "error_number": -1, "error": "Unspecified"}
+        ],
+        "jobs": [],
+        "nodes": [],
+    }
+    with pytest.raises(ClusterUnreachable, match="Failed while looking for jobs, Unspecified"):
+        pilots_of_json(raw(told), "i")
+    with pytest.raises(ClusterUnreachable):
+        idle_of_json(raw(told), "harvest")
+
+
 def test_running_and_completing_is_ending() -> None:
     told = {"jobs": [{"job_id": 1, "name": "apportion-i-1", "job_state": ["COMPLETED", "COMPLETING"]}]}
     assert pilots_of_json(raw(told), "i")[0].state is PilotState.ENDING

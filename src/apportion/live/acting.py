@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from apportion.live.cluster import AgentSeen, Channel, Cluster
 from apportion.live.errors import ClusterUnreachable, Refused
 from apportion.live.jobs import Job, JobState
-from apportion.live.messages import Acknowledge, Exited, Run, Stop
+from apportion.live.messages import Acknowledge, Exited, Leave, Run, Stop
 from apportion.live.observing import Note
 from apportion.live.settings import Limits
 from apportion.live.state import Hold, Pilot, Rank, State
@@ -136,6 +136,10 @@ class Acting:
                 if self.channel.send(rank.pilot, message):
                     self._told[rank.pilot] = told
                 self.at("commanded")
+        rank_on = state.rank_on()
+        for pilot in state.pilots.values():  # the scheduler has given these up, and ends them no more
+            if pilot.live and pilot.lost_s is not None and pilot.pilot not in rank_on:
+                self.channel.send(pilot.pilot, Leave(self.limits.grace_s))
 
     def _release(self, state: State, orphans: Sequence[str], now_s: float) -> None:
         handles = [

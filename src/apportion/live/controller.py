@@ -220,7 +220,7 @@ class Controller:
             if (exit := hear(state, pilot, told, self.advisor, now_s, self._note)) is not None
         ]
         if seen is not None:
-            self._orphans = list_pilots(state, seen, now_s, self._note)
+            self._orphans = list_pilots(state, seen, self._connections.keys(), now_s, self._note)
             live = {pilot.node for pilot in state.pilots.values() if pilot.live}
             self._idle.saw([*seen.idle, *live], seen.idle, now_s)
         if state.draining:

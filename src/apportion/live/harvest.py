@@ -223,7 +223,7 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
         cluster.check()
     now_s = time.time()
     seen = cluster.look()
-    list_pilots(state, seen, now_s, lambda event, **told: None)
+    list_pilots(state, seen, (), now_s, lambda event, **told: None)
     advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)
     advisor.recall(state.jobs.values())
     policy = make_policy(settings.policy, settings.horizon_s, settings.limits, advisor)

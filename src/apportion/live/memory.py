@@ -18,6 +18,7 @@ from apportion.live.messages import (
     AgentMessage,
     ControllerMessage,
     Exited,
+    Leave,
     Leaving,
     Progress,
     Run,
@@ -83,7 +84,7 @@ class MemoryCluster:
         seen = [
             PilotSeen(pilot.pilot, pilot.handle, pilot.node, pilot.state)
             for pilot in self.pilots.values()
-            if pilot.state is not PilotState.ENDED
+            if pilot.state is not PilotState.ENDED and not pilot.forgotten
         ]
         return ClusterSeen(idle, tuple(seen))
 
@@ -134,6 +135,12 @@ class MemoryCluster:
             if pilot.node == node and pilot.state is PilotState.RUNNING:
                 pilot.state, pilot.silent, pilot.left_s = PilotState.LOST, not connected, self.now_s
 
+    def forget(self, node: str) -> None:
+        """Let the scheduler lose its record of a pilot that goes on."""
+        for pilot in self.pilots.values():
+            if pilot.node == node and pilot.state is PilotState.RUNNING:
+                pilot.forgotten = True
+
     def _answer(self) -> None:
         if not self.reachable:
             raise ClusterUnreachable("the scheduler does not answer")
@@ -178,6 +185,8 @@ class MemoryCluster:
             self._told_to_run(found, message)
         elif isinstance(message, Stop):
             self._told_to_stop(found, message)
+        elif isinstance(message, Leave):
+            self._end(found, "told to leave")
         elif isinstance(message, Acknowledge):
             found.exits.pop((message.job, message.generation), None)
         return True

@@ -63,4 +63,5 @@ class MemoryPilot:
     exits: dict[tuple[str, int], Exited] = field(default_factory=dict)
     seen: set[tuple[str, int]] = field(default_factory=set)
     silent: bool = False
+    forgotten: bool = False
     left_s: float | None = None

@@ -25,29 +25,31 @@ class Note(Protocol):
         ...
 
 
-def list_pilots(state: State, seen: ClusterSeen, now_s: float, note: Note) -> list[str]:
+def list_pilots(
+    state: State, seen: ClusterSeen, connected: Collection[str], now_s: float, note: Note
+) -> list[str]:
     """Bring the pilots on record up to date; return the handles of those that nobody ordered.
 
     A pilot on record that the scheduler does not list has ended, or was never accepted. One that it lists but
     that is not on record as live is an orphan: a controller was killed between asking and noting down, or the
-    answer was lost.
+    answer was lost. One that is not listed although its agent is connected was forgotten by the scheduler
+    (slurmctld lost its state): it is treated like one on a failed node.
     """
     listed = {pilot.pilot: pilot for pilot in seen.pilots}
     for pilot in state.pilots.values():
         if not pilot.live:
             continue
         found = listed.get(pilot.pilot)
+        if found is None and pilot.pilot in connected:
+            _lost(pilot, now_s, note)
+            continue
         if found is None or found.state is PilotState.ENDED:
             if pilot.lost_s is None:
                 _gone(pilot, now_s, note)
             continue
         pilot.handle = found.handle
         if found.state is PilotState.LOST:
-            if pilot.lost_s is None:
-                pilot.lost_s = now_s
-                note("node_failed", node=pilot.node, pilot=pilot.pilot)
-            if pilot.usable:
-                pilot.enter(Hold.RELEASING, now_s)
+            _lost(pilot, now_s, note)
         elif found.state is PilotState.ENDING:
             if pilot.usable:
                 note("node_leaves", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
@@ -78,7 +80,7 @@ def ranks_without_pilots(
             continue
         if pilot.pilot in connected:
             pilot.lost_s = now_s
-        if pilot.pilot not in rank_on or now_s - pilot.lost_s > lease_s:
+        elif pilot.pilot not in rank_on or now_s - pilot.lost_s > lease_s:
             _gone(pilot, now_s, note)
     for rank in state.ranks.values():
         if not rank.live:
@@ -155,6 +157,14 @@ def _rank(state: State, job: Job, generation: int, pilot: str) -> Rank | None:
     if generation != job.generation:
         return None
     return next((rank for rank in state.ranks_of(job) if rank.pilot == pilot), None)
+
+
+def _lost(pilot: Pilot, now_s: float, note: Note) -> None:
+    if pilot.lost_s is None:
+        pilot.lost_s = now_s
+        note("node_lost", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
+    if pilot.usable:
+        pilot.enter(Hold.RELEASING, now_s)
 
 
 def _gone(pilot: Pilot, now_s: float, note: Note) -> None:

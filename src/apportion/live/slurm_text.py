@@ -186,7 +186,20 @@ def _object(raw: bytes, command: str) -> dict[str, Any]:
         raise NotUnderstood(f"{command} --json printed no JSON: {error}") from None
     if not isinstance(told, dict):
         raise NotUnderstood(f"{command} --json printed no object")
+    if told.get("errors"):  # 22.05 says so, lists nothing, and ends with exit code 0
+        raise ClusterUnreachable(f"{command}: {_errors(told['errors'])}")
     return told
+
+
+def _errors(errors: Any) -> str:
+    said = [
+        str(error.get(key))
+        for error in (errors if isinstance(errors, list) else [])
+        if isinstance(error, dict)
+        for key in ("description", "error")
+        if error.get(key)
+    ]
+    return ", ".join(said)[:500] or "errors without a description"
 
 
 def _objects(items: list[Any], what: str) -> list[dict[str, Any]]:
