@@ -308,12 +308,16 @@ def _program(name: str) -> str | None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
+    """Return ports that nobody listens on now, none that an outgoing connection may be given meanwhile."""
+    found: list[int] = []
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        while len(found) < count:
+            one = stack.enter_context(socket.socket())
+            port = 15000 + secrets.randbelow(15000)
+            with contextlib.suppress(OSError):
+                one.bind(("127.0.0.1", port))
+                found.append(port)
+    return found
 
 
 def _end_with_parent() -> None:
