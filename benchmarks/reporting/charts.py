@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT = 1000.0, 320.0
 _COLOURS = 7
 STYLE = """
 .plot{position:relative;height:17rem;margin:0 .8rem 1.7rem 4rem}
-.plot svg{width:100%;height:100%;overflow:hidden;display:block}
+.plot svg{width:100%;height:100%;overflow:visible;display:block}
 .curve{fill:none;stroke-width:1.7;vector-effect:non-scaling-stroke;stroke-linejoin:round}
 .first{stroke-width:3.4}
 .dot{stroke-width:7;stroke-linecap:round;vector-effect:non-scaling-stroke}

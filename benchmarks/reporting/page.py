@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -60,7 +61,7 @@ def page(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
             number += 1
             parts.append(_table(block) if isinstance(block, Table) else _figure(block, number))
         body.append("".join(parts) + "</section>")
-    told = "".join(f'<p class="lead">{escape(line)}</p>' for line in lead)
+    told = "".join(f'<p class="lead">{_coded(escape(line))}</p>' for line in lead)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -69,6 +70,11 @@ def page(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>'
         f'<main id="main">{"".join(body)}</main></body></html>\n'
     )
+
+
+def _coded(text: str) -> str:
+    """Turn what stands between backticks into code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
 def _figure(chart: Chart, number: int) -> str:

@@ -72,8 +72,8 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     typed = dict.fromkeys(str(row["arguments"]) for row in runs if row.get("arguments"))
     if typed:
-        told = " and ".join(f"python -m benchmarks run {arguments}" for arguments in typed)
-        lead.append(f"Run with {told}; this page: python -m benchmarks report.")
+        told = " and ".join(f"`python -m benchmarks run {arguments}`" for arguments in typed)
+        lead.append(f"Run with {told}; this page: `python -m benchmarks report`.")
     if missing:
         lead.append(f"Not run for want of their files: {', '.join(missing)}.")
     return lead

@@ -215,31 +215,28 @@ def _at(corners: Sequence[tuple[float, float]], factor: float) -> float:
 
 
 def _shared(groups: Sequence[Group], solvers: Sequence[str]) -> tuple[list[str], list[Group]]:
-    """Return the solvers that ran on most of the contested instances, and the instances all of them ran."""
-    contested = [group for group in groups if sum(r.ran for r in group.records.values()) >= 4]
-    names = []
-    for name in solvers:
-        ran = sum(_ran(group, name) for group in contested)
-        if contested and ran >= 0.8 * len(contested):
-            names.append(name)
-    return names, [group for group in contested if all(_ran(group, name) for name in names)]
+    """Return solvers and the instances all of them ran, chosen so that solvers times instances is large.
+
+    Instances that fewer than four solvers ran (fewer than half of those that ran any, if those are few) are
+    left out. Solvers join from the one that ran most; one that would shrink the product does not.
+    """
+    ran = {name: frozenset(k for k, group in enumerate(groups) if _ran(group, name)) for name in solvers}
+    counts = [sum(k in of for of in ran.values()) for k in range(len(groups))]
+    enough = min(max(counts, default=0) / 2, 4)
+    shared = frozenset(k for k, count in enumerate(counts) if count and count >= enough)
+    names: list[str] = []
+    for name in sorted(solvers, key=lambda name: -len(ran[name] & shared)):
+        left = shared & ran[name]
+        if left and (not names or len(left) * (len(names) + 1) >= len(shared) * len(names)):
+            names, shared = [*names, name], left
+    chosen = [name for name in solvers if name in names]
+    return chosen, [group for k, group in enumerate(groups) if k in shared] if names else []
 
 
 def common(groups: Sequence[Group], family: str) -> tuple[list[str], list[Group]]:
-    """Return the solvers that ran at least half of a family's contested instances, and those all of them ran.
-
-    Contested is what at least half as many solvers ran as ran any instance of the family.
-    """
+    """Return the solvers of a family's column and the instances that all of them ran."""
     own = [group for group in groups if group.family == family]
-    most = max((sum(r.ran for r in group.records.values()) for group in own), default=0)
-    own = [group for group in own if sum(r.ran for r in group.records.values()) >= min(most / 2, 4)]
-    counts: dict[str, int] = {}
-    for group in own:
-        for record in group.records.values():
-            counts[record.solver] = counts.get(record.solver, 0) + record.ran
-    names = [name for name, ran in counts.items() if ran and ran >= len(own) / 2]
-    shared = [group for group in own if all(_ran(group, name) for name in names)]
-    return [name for name in counts if shared and all(_ran(g, name) for g in shared)], shared
+    return _shared(own, list(dict.fromkeys(name for group in own for name in group.records)))
 
 
 def _ran(group: Group, solver: str) -> bool:
