@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from apportion.errors import ApportionError
 from apportion.policies.cluster.placing import run_lengths
 from apportion.policies.cluster.view import Nodes
+from apportion.simulation.cluster.co_location import CoLocation
 from apportion.simulation.cluster.nature import Nature
 
 __all__ = ["JobStates", "NoProgress"]
@@ -32,8 +33,8 @@ class JobStates:
         float64 [jobs]: standstill after every (re)start.
     rebuild_s
         Standstill after a change of the frozen depth alone.
-    interference
-        Share of its rate a distributed job loses where another distributed job shares a node of it.
+    co_location
+        What jobs lose by whom they run beside; ``None``: nothing.
 
     Attributes
     ----------
@@ -54,11 +55,11 @@ class JobStates:
         submitted_s: NDArray[np.float64],
         restart_s: NDArray[np.float64],
         rebuild_s: float = 0.0,
-        interference: float = 0.0,
+        co_location: CoLocation | None = None,
     ) -> None:
         jobs = submitted_s.size
         self._nature, self._nodes = nature, nodes
-        self.restart_s, self._rebuild_s, self._interference = restart_s, rebuild_s, interference
+        self.restart_s, self._rebuild_s, self._co_location = restart_s, rebuild_s, co_location
         self.epoch = np.zeros(jobs, dtype=np.int64)
         self.depth = np.zeros(jobs, dtype=np.int64)
         self.restarts = np.zeros(jobs, dtype=np.int64)
@@ -101,19 +102,14 @@ class JobStates:
         return len(lost)
 
     def share_nodes(self, jobs: NDArray[np.int64]) -> None:
-        """Slow down distributed jobs that share a node with another distributed one."""
-        if not self._interference:
+        """Slow down jobs by whom they now run beside."""
+        if self._co_location is None:
             return
-        spread = {int(job): frozenset(self.held[job]) for job in jobs if len(set(self.held[job])) > 1}
-        tenants = np.bincount([node for nodes in spread.values() for node in nodes], minlength=1)
-        for job in jobs:
-            nodes = spread.get(int(job), frozenset())
-            crowded = any(tenants[node] > 1 for node in nodes)
-            slowdown = self._interference if crowded else 0.0
-            if slowdown != self._slowdown[job]:
-                self._slowdown[job] = slowdown
-                if self.held[job]:
-                    self._refresh(int(job))
+        lost = self._co_location(jobs, [self.held[job] for job in jobs.tolist()])
+        for job in jobs[lost != self._slowdown[jobs]].tolist():
+            self._slowdown[job] = lost[np.searchsorted(jobs, job)]
+            if self.held[job]:
+                self._refresh(job)
 
     def advance(self, active: NDArray[np.int64], now_s: float, seconds: float) -> None:
         """Let `seconds` pass from `now_s` for the active jobs."""

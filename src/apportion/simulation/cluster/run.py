@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from apportion.errors import ApportionError, InvalidOption
 from apportion.policies.cluster.belief import Belief
 from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView, Nodes, check_cluster_plan
+from apportion.simulation.cluster.co_location import CoLocation, DistributedNeighbours
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.nature import Nature
 
@@ -68,7 +69,7 @@ def run_cluster(
     round_s: float = 60.0,
     restart_s: float | NDArray[np.float64] = 30.0,
     rebuild_s: float = 0.0,
-    interference: float = 0.0,
+    interference: float | CoLocation = 0.0,
     limit_s: float | None = None,
     present: Present | None = None,
     observe: Callable[[ClusterView, ClusterPlan], None] | None = None,
@@ -97,7 +98,8 @@ def run_cluster(
     rebuild_s
         Standstill after a change of depth alone.
     interference
-        Share of its rate that a distributed job loses beside another one, 0 to 1.
+        Share of its rate that a distributed job loses beside another one, 0 to 1; or what jobs lose by whom
+        they run beside.
     limit_s
         Stop at this time; what is not complete by then stays so.
     present
@@ -114,10 +116,15 @@ def run_cluster(
     """
     if not 0 < round_s < 1e9:
         raise InvalidOption(f"round_s must be positive seconds, not {round_s}")
-    if not 0 <= interference < 1:
+    co_location: CoLocation | None
+    if callable(interference):
+        co_location = interference
+    elif 0 <= interference < 1:
+        co_location = DistributedNeighbours(interference) if interference else None
+    else:
         raise InvalidOption(f"interference must be from 0 to below 1, not {interference}")
     delays = np.broadcast_to(np.asarray(restart_s, dtype=np.float64), submitted_s.shape).copy()
-    states = JobStates(nature, nodes, submitted_s, delays, rebuild_s, interference)
+    states = JobStates(nature, nodes, submitted_s, delays, rebuild_s, co_location)
     arrivals = np.argsort(submitted_s, kind="stable")
     arrived, rounds, events, idle_rounds, now = 0, 0, 0, 0, 0.0
     active = np.empty(0, dtype=np.int64)
@@ -139,16 +146,17 @@ def run_cluster(
         arrived = upto
         if not active.size:
             continue
-        machines = nodes
+        machines, evicted = nodes, 0
         if present is not None:
             there = present(now)
             machines = Nodes(np.where(there, nodes.gpus, 0), nodes.kind, nodes.types)
-            events += states.evict(active, there)
+            evicted = states.evict(active, there)
+            events += evicted
         view = _view(active, now, round_s, machines, requested_gpus, submitted_s, states, beliefs)
         plan = policy(view)
         check_cluster_plan(view, plan)
         changed = _apply(states, view, plan)
-        if changed or finished.any():
+        if changed or evicted or finished.any():
             states.share_nodes(active)
         rounds += 1
         events += changed

@@ -1,0 +1,39 @@
+"""Jobs in order of submission take the free GPU type on which they are believed quickest; nobody is moved.
+
+The reading of the model-similarity policy as jobs in turn (Thanapol et al., ACIIDS 2023). Under beliefs that
+tell no type from another it is first come, first served.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apportion.policies.cluster.matching import believed_seconds
+from apportion.policies.cluster.place_by_type import place_by_type
+from apportion.policies.cluster.placing import free_gpus
+from apportion.policies.cluster.view import ClusterPlan, ClusterView
+
+__all__ = ["in_turn"]
+
+
+def in_turn(view: ClusterView) -> ClusterPlan:
+    """Decide a round; a job for which no type has room makes all later ones wait."""
+    kinds, types = view.nodes.kind, len(view.nodes.types)
+    chosen = np.array([kinds[held[0]] if held else -1 for held in view.held], dtype=np.int64)
+    free = free_gpus(view.nodes.gpus, view.held)
+    left = np.bincount(kinds, weights=free, minlength=types)
+    waiting = np.flatnonzero(chosen < 0)
+    if not waiting.size or not left.any():
+        return ClusterPlan(list(view.held))
+    seconds = believed_seconds(view)
+    for job in waiting[np.argsort(view.submitted_s[waiting], kind="stable")].tolist():
+        room = np.where(left >= view.requested_gpus[job], seconds[job], np.inf)
+        if np.isinf(room).all():
+            if np.isinf(seconds[job]).all():
+                continue
+            break
+        # of equally quick types the emptiest
+        kind = int(np.lexsort((-left, room))[0])
+        chosen[job] = kind
+        left[kind] -= view.requested_gpus[job]
+    return ClusterPlan(place_by_type(view, chosen))

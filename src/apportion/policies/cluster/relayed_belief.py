@@ -1,0 +1,61 @@
+"""A belief that stands before another one and changes what is believed of speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.policies.cluster.belief import Belief, JobBelief
+
+__all__ = ["Rate", "RateRule", "relayed"]
+
+Rate = Callable[[Sequence[int], str], float]
+"""Progress per second on a placement of a GPU type, as `Belief.rate`."""
+RateRule = Callable[[Rate, Sequence[int], str], float]
+"""What is believed instead, given what was."""
+
+
+@dataclass(slots=True)
+class _Relayed:
+    """Before any belief."""
+
+    inner: Belief
+    rule: RateRule
+
+    @property
+    def remaining_progress(self) -> float:
+        return self.inner.remaining_progress
+
+    @property
+    def max_gpus(self) -> int:
+        return self.inner.max_gpus
+
+    def rate(self, placement: Sequence[int], gpu_type: str) -> float:
+        return self.rule(self.inner.rate, placement, gpu_type)
+
+
+@dataclass(slots=True, kw_only=True)
+class _RelayedJob(JobBelief):
+    """Before a belief that rests on a measured profile: policies that need one still see one."""
+
+    inner: JobBelief
+    rule: RateRule
+
+    def rate(self, placement: Sequence[int], gpu_type: str) -> float:
+        """Return what the rule makes of the inner belief."""
+        return self.rule(self.inner.rate, placement, gpu_type)
+
+    def speed_by_depth(self, placement: Sequence[int], gpu_type: str) -> NDArray[np.float64]:
+        """Return the inner belief's."""
+        return self.inner.speed_by_depth(placement, gpu_type)
+
+
+def relayed(belief: Belief, rule: RateRule) -> Belief:
+    """Return `belief` with the rate that a rule makes of its own."""
+    if not isinstance(belief, JobBelief):
+        return _Relayed(belief, rule)
+    told = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
+    return _RelayedJob(**told, inner=belief, rule=rule)
