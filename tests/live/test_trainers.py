@@ -252,3 +252,18 @@ def _torch_counts(folder: Path) -> dict[str, int]:
     held = restore(folder, lambda file: torch.load(file, weights_only=True))
     assert held is not None
     return dict(held["counts"])
+
+
+def test_the_example_of_the_protocol_stops_and_goes_on(site: Site) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "minimal.py"
+    command = [sys.executable, str(example)]
+    site.run(["a-1"], command, 1, samples=3000)
+    site.progress(100, 1)
+    site.stop(["a-1"], 1)
+    [ended] = site.exits(["a-1"], 1)
+    assert ended.code == STOPPED and ended.last is not None and ended.last.samples == ended.last.durable
+    held = ended.last.samples
+    site.run(["a-2"], command, 2, samples=3000)
+    assert site.progress(held, 2).samples >= held
+    [ended] = site.exits(["a-2"], 2)
+    assert ended.code == 0 and ended.last is not None and ended.last.samples == 3000 and ended.last.done
