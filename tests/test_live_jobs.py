@@ -410,6 +410,23 @@ def test_a_request_that_is_not_valid_is_put_aside(tmp_path: Path) -> None:
     assert waiting(tmp_path)[1] == []
 
 
+def test_a_spool_that_cannot_be_written_stops_no_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = leave(tmp_path, Drain())
+    (path.parent / "1.json").write_text("{}")
+    found, problems = waiting(tmp_path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    monkeypatch.setattr(Path, "unlink", full)
+    found[0].remove()
+    requests.put_aside(tmp_path, problems)
+    assert len(waiting(tmp_path)[0]) == 1
+
+
 def test_the_listing_is_plain_json() -> None:
     state = filled()
     state.jobs[1].generation = 1

@@ -240,6 +240,16 @@ def test_no_answer_and_a_refusal_are_told_apart(fake: Path) -> None:
         cluster.release("5; rm -rf /")
 
 
+def test_a_script_that_cannot_be_written_takes_no_node(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(Refused, match="No space left"):
+        made(fake).take("n1", "0a1b2c3d-1", "t")
+    assert not (fake / "pilot.sh").exists(), "and no half of it is left to be run"
+
+
 def test_text_where_there_is_no_json(fake: Path) -> None:
     cluster = made(fake)
     answers(fake, "squeue", code=1, err="squeue: unrecognized option '--json'")

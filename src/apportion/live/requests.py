@@ -7,6 +7,7 @@ and taking it up twice is harmless: a job's id is chosen by whoever submits it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -60,8 +61,9 @@ class Waiting:
     request: Request
 
     def remove(self) -> None:
-        """Remove the file: what it asks is on record."""
-        self.path.unlink(missing_ok=True)
+        """Remove the file: what it asks is on record, and taking it up once more is harmless."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
 
 
 def new_id() -> str:
@@ -103,13 +105,12 @@ def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
 
 
 def put_aside(folder: Path, problems: list[Problem]) -> None:
-    """Move files that are no valid requests out of the way."""
+    """Move files that are no valid requests out of the way, as far as the disk lets."""
     aside = folder / _FOLDER / _REJECTED
     for problem in problems:
-        aside.mkdir(mode=0o700, exist_ok=True)
-        path = folder / _FOLDER / problem.path
-        if path.exists():
-            os.replace(path, aside / problem.path)  # noqa: PTH105
+        with contextlib.suppress(OSError):
+            aside.mkdir(mode=0o700, exist_ok=True)
+            os.replace(folder / _FOLDER / problem.path, aside / problem.path)  # noqa: PTH105
 
 
 def apply(state: State, request: Request, now_s: float) -> str:

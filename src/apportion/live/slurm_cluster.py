@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from apportion.errors import InvalidOption
+from apportion.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, Refused, SchedulerMissing
 from apportion.live.slurm_text import (
@@ -134,9 +135,12 @@ class SlurmCluster:
 
     def take(self, node: str, pilot: str, token: str) -> str:
         """Submit a pilot."""
-        if not self._script.is_file():
-            self._script.write_text(_SCRIPT)
+        try:
+            if not self._script.is_file():
+                write_whole(self._script, _SCRIPT.encode())
             self._script.chmod(0o700)
+        except OSError as error:
+            raise Refused(str(error)) from None
         exported = [name for name in _EXPORTED if name == TOKEN or name in os.environ]
         told = self._run(
             "sbatch",
