@@ -87,23 +87,31 @@ class IceFrog:
         if self.weigh_restarts:
             moved = np.arange(menu.gpus.size) != current[:, None]
             running = np.array([bool(held) for held in view.held])
-            progress *= np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)[:, :, None]
+            factor = np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)
+            np.multiply(progress, factor[:, :, None], out=progress, where=progress > 0)
             self._weigh_rebuilds(view, current, progress)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        progress[~(progress >= 0)] = np.nan
+        with np.errstate(divide="ignore"):
             worth = progress**self.power
-        worth[~np.isfinite(worth) | ~(progress >= 0)] = np.nan
+        worth[~np.isfinite(worth)] = np.nan
         return self.queue_penalty + (worth if self.power > 0 else -worth), penalty
 
     def _weigh_rebuilds(
         self, view: ClusterView, current: NDArray[np.int64], progress: NDArray[np.float64]
     ) -> None:
-        """On the configuration a job has, every depth but its present one costs a rebuild."""
+        """On the configuration a job has, every depth but its present one costs a rebuild.
+
+        Where a gate forbids the present depth a rebuild is unavoidable: weighed, it would let the job wait.
+        """
         stays = np.flatnonzero(current >= 0)
         factor = np.full((stays.size, progress.shape[2]), max(0.0, 1.0 - self.rebuild_s / view.round_s))
-        factor[np.arange(stays.size), view.depth[stays]] = 1.0
-        # what a gate forbids stays -inf, also where the factor is 0
         here = progress[stays, current[stays]]
-        progress[stays, current[stays]] = np.where(here > 0, here * factor, here)
+        present = np.arange(stays.size), view.depth[stays]
+        factor[present] = 1.0
+        factor[~(here[present] > 0)] = 1.0
+        # what a gate forbids stays -inf, also where the factor is 0
+        np.multiply(here, factor, out=here, where=here > 0)
+        progress[stays, current[stays]] = here
 
     def _chosen(
         self,

@@ -105,6 +105,14 @@ class MeasuredTraining:
         profile = self._freezing.get(application.name)
         if depth == 0 or profile is None:
             return gain / split.seconds(step, sync)
-        phase = progress / float(application.progress[-1])
-        kept = max(_LEAST_KEPT, 1.0 - self._theta * (1.0 - float(profile.retained_at(phase)[depth])))
-        return kept * gain / float(profile.seconds(step, sync, split.accumulation)[depth])
+        frozen_s = float(profile.seconds(step, sync, split.accumulation)[depth])
+        return self.retained(job, progress, depth) * gain / frozen_s
+
+    def retained(self, job: int, progress: float, depth: int) -> float:
+        """Return the share of its statistical progress that a job keeps when frozen to `depth`."""
+        application = self._applications[job]
+        profile = self._freezing.get(application.name)
+        if depth == 0 or profile is None:
+            return 1.0
+        psi = float(profile.retained_at(progress / float(application.progress[-1]))[depth])
+        return max(_LEAST_KEPT, 1.0 - self._theta * (1.0 - psi))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,10 @@ from apportion.estimation.training.application import Application
 from apportion.estimation.training.freezing_profile import PROFILES, FreezingProfile
 from apportion.estimation.training.goodput import GoodputTable
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief
-from apportion.policies.cluster.misjudged_belief import MisjudgedBelief
+from apportion.policies.cluster.remembered_belief import RememberedBelief
 from apportion.policies.cluster.view import Nodes
 from apportion.simulation.cluster.job_states import JobStates
-from apportion.simulation.cluster.nature import MeasuredTraining, Nature, fixed_batches, most_goodput
+from apportion.simulation.cluster.nature import MeasuredTraining, fixed_batches, most_goodput
 from apportion.simulation.cluster.run import Beliefs
 from apportion.simulation.cluster.workload import TrainingJob
 
@@ -88,7 +89,7 @@ class Scenario:
         freezing: bool = False,
         theta: float = 1.0,
         profiles: Mapping[str, FreezingProfile] = PROFILES,
-    ) -> Nature:
+    ) -> MeasuredTraining:
         """Return what the jobs really do.
 
         Parameters
@@ -141,6 +142,8 @@ class Scenario:
             shape = (len(self.jobs), self.nodes.total_gpus + 1)
             errors = np.exp(np.random.default_rng(seed).normal(0.0, noise, shape))
 
+        memories: dict[tuple[str, int | None], dict[Any, Any]] = {}
+
         def belief(job: int, states: JobStates) -> JobBelief:
             application = self.applications[job]
             profile = profiles.get(application.name)
@@ -152,7 +155,8 @@ class Scenario:
                 goodput=self.tables[application.name] if adaptive else None,
                 freezing=None if profile is None else BelievedFreezing(profile, theta),
             )
-            return told if errors is None else MisjudgedBelief.of(told, errors[job])
+            known = memories.setdefault((application.name, None if adaptive else told.batch), {})
+            return RememberedBelief.of(told, known, None if errors is None else errors[job])
 
         return belief
 
