@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apportion.instances.fields import Amount, Count, Name
-from apportion.instances.freezing.menu_arrays import MenuArrays
+
+if TYPE_CHECKING:
+    from apportion.instances.freezing.menu_arrays import MenuArrays
 
 __all__ = ["MILLION", "FreezingConfiguration", "FreezingJob", "FreezingRow"]
 
@@ -116,4 +118,6 @@ class FreezingJob(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def menu_arrays(self) -> MenuArrays:
         """The menu as arrays, formed once per job object; no part of what makes two jobs equal."""
+        from apportion.instances.freezing.menu_arrays import MenuArrays  # loads numpy
+
         return MenuArrays(self.menu)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from msgspec import UNSET
 
 from apportion.errors import Problem
@@ -225,6 +224,8 @@ def _check_reference(path: str, job: FreezingJob, problems: list[Problem]) -> No
 
 def _is_sound(job: FreezingJob, layers: int, gpus: dict[str, int]) -> bool:
     """Return whether the menu and the reference keep every rule, judged as arrays."""
+    import numpy as np  # only freezing instances need it
+
     if not set(map(type, job.menu)) <= {FreezingRow}:
         return False
     try:
