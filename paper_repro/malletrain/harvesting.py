@@ -48,6 +48,7 @@ class Harvest:
         self.slurm, self.folder, self.options = slurm, folder, options
         self.state = folder / "state"
         self.process: subprocess.Popen[bytes] | None = None
+        self._begun_before = 0
 
     def __enter__(self) -> Harvest:
         return self
@@ -63,6 +64,7 @@ class Harvest:
         """Start the controller, or another `program` in its place."""
         command = [*_cli("harvest"), "--partition", "harvest", "--state", str(self.state), "--json", *QUICK]
         command += [*self.options, *options]
+        self._begun_before = len(self.events("began"))
         with (self.folder / "journal.jsonl").open("ab") as journal:
             self.process = subprocess.Popen(
                 list(program) if program is not None else command,
@@ -78,6 +80,18 @@ class Harvest:
             self.process.send_signal(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
+
+    def drain(self) -> None:
+        """Drain the controller, once it is up: a controller that only starts cannot be drained.
+
+        Raises
+        ------
+        SlurmFailed
+            If it does not come up in 20 s, or cannot be drained.
+        """
+        told = "the controller is up"
+        self.slurm.wait_until(lambda: len(self.events("began")) > self._begun_before, told, 20.0)
+        self.command("drain")
 
     def command(self, name: str, *arguments: str) -> str:
         """Run one of the commands on this state folder and return what it printed.

@@ -107,7 +107,7 @@ def run_policy(policy: str, jobs: Sequence[MainJob], seconds: float) -> Result:
         submitted, held_s, main_s = _load(slurm, Path(folder), script, jobs, seconds)
         records = harvest.jobs() if trainers else {}
         if trainers:
-            harvest.command("drain")
+            harvest.drain()
             records = harvest.jobs()
         slurm.wait_until(
             lambda: all((Path(folder) / f"started-{number}").exists() for number in range(len(jobs))),
@@ -125,7 +125,7 @@ def run_policy(policy: str, jobs: Sequence[MainJob], seconds: float) -> Result:
             held_s,
             main_s,
             sum(int(record["generation"]) for record in records.values()),
-            len(harvest.events("node_gone")),
+            len({one["pilot"] for kind in ("node_leaves", "node_gone") for one in harvest.events(kind)}),
         )
 
 

@@ -68,7 +68,7 @@ def test_a_controller_killed_in_the_middle_is_continued_by_the_next(
         jobs = harvest.until_over()
     assert before
     assert_trained(jobs[job])
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
@@ -98,13 +98,13 @@ def test_killed_at_every_named_point_of_a_step_nothing_is_lost_or_used_twice(
     assert_trained(jobs[first])
     assert_trained(jobs[second])
     assert witness.looks > 100
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments(harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Path) -> None:
-    job = harvest.submit(25_000, numpy_trainer())
+    job = harvest.submit(60_000, numpy_trainer())
     chance = random.Random(2)
     with Witness(tmp_path):
         for _ in range(12):
@@ -114,7 +114,7 @@ def test_killed_at_random_moments(harvest: Harvest, slurm: OneMachineSlurm, tmp_
         harvest.start()
         jobs = harvest.until_over(120.0)
     assert_trained(jobs[job])
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
@@ -164,7 +164,7 @@ def test_slurmctld_restarted(harvest: Harvest, slurm: OneMachineSlurm, tmp_path:
         slurm.start_slurmctld()
         jobs = harvest.until_over(120.0)
     assert_trained(jobs[job])
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
@@ -183,7 +183,7 @@ def test_a_slurmd_killed(harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Pat
         slurm.start_slurmd(lost)
         jobs = harvest.until_over(150.0)
     assert_trained(jobs[job])
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
@@ -203,7 +203,7 @@ def test_a_slurmd_killed_whose_agent_lives_on(
         slurm.start_slurmd(lost)
         jobs = harvest.until_over(150.0)
     assert_trained(jobs[job])
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
@@ -231,7 +231,7 @@ def test_a_node_taken_back_in_the_middle_of_a_resize(
     assert taken > 0
     for record in jobs.values():
         assert_trained(record)
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
@@ -312,7 +312,7 @@ def test_a_full_disk_for_the_state_stops_nothing_that_runs(
         assert len(harvest.agents()) == agents > 0
         full.unlink()
         assert_trained(harvest.until_over(90.0)[job])
-        harvest.command("drain")
+        harvest.drain()
         assert_nothing_is_left(harvest)
 
 

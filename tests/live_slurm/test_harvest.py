@@ -64,7 +64,7 @@ def test_jobs_are_trained_while_the_main_queue_takes_nodes_back(
     assert jobs[first]["restarts"] > 1 and jobs[first]["curve"]
     assert len({job for job, *_ in witness.seen}) == 2
     assert (harvest.state / "state.sqlite3").stat().st_mode & 0o077 == 0
-    harvest.command("drain")
+    harvest.drain()
     assert_nothing_is_left(harvest)
 
 
