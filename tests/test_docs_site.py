@@ -1,92 +1,127 @@
-"""The tutorials do what they say, and the site builds strictly, opens from a folder and fetches nothing."""
+"""The site builds strictly, has no dead link, fetches nothing, and is searched from a folder (.ci/docs)."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
-TUTORIALS = ("administrator", "scheduler_developer", "researcher")
-_FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_NUMBER = re.compile(r"-?[\d,]*\.?\d+(?:e[+-]?\d+)?")
+pytestmark = pytest.mark.slow
 
 
-def same(told: str, shown: str) -> bool:
-    """Whether two outputs agree token by token: ``...`` is any token, numbers agree to a part in a million."""
-    tokens, expected = told.split(), shown.split()
-    return len(tokens) == len(expected) and all(map(_alike, tokens, expected))
+class _Page(HTMLParser):
+    """What a page leads to, what it loads, and the places in it that can be led to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.places: set[str] = set()
+        self.unnamed_images = 0
+        self.language: str | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.places |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag in ("script", "img", "iframe") and "src" in given:
+            self.loaded.append(given["src"])
+        elif tag == "link" and "href" in given:
+            self.loaded.append(given["href"])
+        if tag == "html":
+            self.language = given.get("lang")
+        if tag == "img" and "alt" not in given:
+            self.unnamed_images += 1
 
 
-def _alike(token: str, expected: str) -> bool:
-    if expected in ("...", token):
-        return True
-    if not (_NUMBER.fullmatch(token) and _NUMBER.fullmatch(expected)):
-        return False
-    one, other = (float(text.replace(",", "")) for text in (token, expected))
-    return one == pytest.approx(other, rel=1e-6)
+@pytest.fixture(scope="module")
+def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built with warnings as errors."""
+    if find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install -e '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(root / "src")}
+    run = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    return folder
 
 
-@pytest.fixture
-def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that looks like the root of a clone, in which a tutorial may write."""
-    for name in ("examples", "docs"):
-        (tmp_path / name).symlink_to(root / name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(root / "src"))
-    monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
-    return tmp_path
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, _Page]:
+    """Every page of the site."""
+    return {path: _Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
 
 
-def commands(block: str) -> Iterator[tuple[str, str]]:
-    """Yield every command of a console block and what it prints."""
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, _, printed = part.partition("\n")
-        yield command, printed
+def test_no_link_of_any_page_is_dead(site: Path, pages: dict[Path, _Page]) -> None:
+    assert len(pages) > 30
+    dead = []
+    for path, page in pages.items():
+        if path.name == "404.html":  # led to from anywhere, so its links are absolute
+            continue
+        for link in page.links + page.loaded:
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            target = Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
+            anchor = unquote(parts.fragment)
+            there = target in pages or target.is_file()
+            if not there or (anchor and target in pages and anchor not in pages[target].places):
+                dead.append(f"{path.relative_to(site)}: {link}")
+    assert not dead
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
-def test_the_tutorial_does_what_it_says(name: str, root: Path, folder: Path) -> None:
-    page = (root / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
-    namespace: dict[str, object] = {"__name__": "tutorial"}
-    printed: str | None = None
-    ran = 0
-    for language, title, block in _FENCE.findall(page):
-        if title:  # an excerpt of a file that ships with the project
-            assert block in (root / title).read_text(encoding="utf-8"), f"{title} does not hold:\n{block}"
-        elif language == "console":
-            for command, shown in commands(block):
-                run = subprocess.run(
-                    ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120
-                )
-                assert same(run.stdout, shown), f"$ {command}\n{run.stdout}{run.stderr}\ninstead of\n{shown}"
-                ran += 1
-        elif language == "python":
-            assert not printed, f"the page does not show\n{printed}"
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(block, f"{name}.md", "exec"), namespace)
-            printed = out.getvalue()
-            ran += 1
-        elif language == "text":
-            assert printed is not None and same(printed, block), f"{printed}\ninstead of\n{block}"
-            printed = None
-        else:
-            assert language in ("sh", "json"), f"a block of {language} is not replayed"
-    assert not printed and ran >= 5
+def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, _Page]) -> None:
+    for path, page in pages.items():
+        assert not [url for url in page.loaded if urlsplit(url).netloc], path
+        assert page.language == "en" and not page.unnamed_images, path
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import )[\"']?(?:https?:)?//", sheet.read_text(encoding="utf-8")), (
+            sheet
+        )
 
 
-def test_the_slurm_log_is_written_again_byte_for_byte(root: Path, tmp_path: Path) -> None:
-    made = root / "examples" / "slurm_log"
-    subprocess.run([sys.executable, made / "make.py", tmp_path], check=True, capture_output=True)
-    for name in ("sacct.txt", "backlog.csv"):
-        assert (tmp_path / name).read_bytes() == (made / name).read_bytes()
+def test_every_name_of_the_package_is_in_the_reference(pages: dict[Path, _Page]) -> None:
+    import apportion
+
+    places = {place.rsplit(".", 1)[-1] for page in pages.values() for place in page.places}
+    assert not [name for name in apportion.__all__ if name not in places and name != "__version__"]
+
+
+def test_the_search_works_from_a_folder(site: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no chromium on this machine; apt-get install chromium")
+    shown = subprocess.run(
+        [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            f"file://{site}/index.html?q=certificate",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
+    assert re.search(r"\d+ matching documents", shown)
+    assert "certificate.html?h=certificate" in shown

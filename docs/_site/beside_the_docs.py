@@ -1,4 +1,4 @@
-"""Take what the documents link to outside of ``docs/`` along into the site, so that every link leads somewhere.
+"""Take what the documents link to outside of ``docs/`` into the site, so that every link leads somewhere.
 
 A document links to the repository as it stands (``../examples/round.json``); in the site such files lie under
 ``beside/``. Documents among them become pages, and what they link to comes along too.
