@@ -38,7 +38,10 @@ class Agent:
             self.sealer = LineSealer(session_key(token, nonce, NONCE), "agent")
 
     def _line(self) -> bytes:
-        line = self.file.readline()
+        try:
+            line = self.file.readline()
+        except ConnectionError:  # closed with something unread
+            line = b""
         self.wire += line
         if not line:
             self.close()
