@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper_repro.icefrog.account import FrozenAccount
 
 from apportion.estimation.training import HOMOGENEOUS, read_applications
 from apportion.estimation.training.freezing_profile import LEVELS, PROFILES
@@ -154,6 +155,16 @@ def test_a_job_frozen_to_death_still_moves_and_loses_much() -> None:
     plain, dead = run(made, at_depth(0), 1.5), run(made, at_depth(9), 1.5)
     assert np.isfinite(dead.completed_s).all()
     assert dead.attained_s[0] > 10 * plain.attained_s[0]
+
+
+@pytest.mark.parametrize("theta", [0.0, 1.0])
+def test_the_account_of_lost_progress_is_what_was_kept(theta: float) -> None:
+    made = made_of([(0.0, "bert", 1, 64), (0.0, "net", 1, 64)])
+    account = FrozenAccount(made.nature(True, True, theta), 2)
+    run(made, at_depth(9), theta, observe=account)
+    totals = np.array([application.progress[-1] for application in made.applications])
+    # BERT's psi is the same in every phase, the other job cannot be frozen
+    assert account.lost(totals) == pytest.approx(theta * (1.0 - 0.865) / 2)
 
 
 def test_nothing_is_frozen_in_the_warm_up() -> None:

@@ -1,0 +1,1 @@
+"""IceFrog's claim, tested in the simulated cluster."""

@@ -1,0 +1,213 @@
+"""One simulated run: what is asked, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from apportion.estimation.training import HOMOGENEOUS, Application, read_applications
+from apportion.estimation.training.freezing_profile import PROFILES, FreezingProfile
+from apportion.estimation.training.goodput import GoodputTable
+from apportion.policies.cluster.depth_gates import DepthGates
+from apportion.policies.cluster.frozen_after import FrozenAfter
+from apportion.policies.cluster.icefrog import IceFrog
+from apportion.policies.cluster.learning_icefrog import LearningIceFrog
+from apportion.policies.cluster.names import cluster_policy
+from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.scenario import Scenario, homogeneous
+from apportion.simulation.cluster.workload import TrainingJob, read_workload
+from paper_repro.icefrog.account import FrozenAccount
+
+__all__ = ["WORKLOADS", "Case", "Result", "prepared", "run_case"]
+
+WORKLOADS = (*(f"philly-{n}" for n in range(1, 9)), "pollux-1", "pollux-6")
+"""Sia's eight Philly workloads and the two of Pollux that are at hand, 160 jobs each."""
+
+Observer = Callable[[ClusterView, ClusterPlan], None]
+
+_LONGEST_S = 40 * 86400.0
+
+
+class Case(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run; every field that is not told is the ordinary one.
+
+    Attributes
+    ----------
+    workload
+        One of `WORKLOADS`.
+    policy
+        A name of `policies.cluster.names`, or ``NAME+depth``: its GPUs, and depths chosen afterwards.
+    gpus
+        GPUs of the cluster, four to a node.
+    load
+        Submission times are divided by it.
+    adaptive
+        Whether jobs choose their batch by themselves; ``None``: as the policy's jobs do.
+    theta, believed_theta
+        True and believed scale of the frozen penalty; ``None``: believed is the truth.
+    belief
+        Believed psi: ``true``, ``phase-agnostic`` or ``borrowed`` (another network's).
+    noise
+        Error of the believed throughput, standard deviation of its logarithm.
+    deepest, warm_up, budget, penalty_cap, weigh_restarts
+        As of `IceFrog`.
+    rebuild_s
+        Standstill where depth alone changes, true and believed.
+    """
+
+    workload: str
+    policy: str
+    gpus: int = 64
+    load: float = 1.0
+    adaptive: bool | None = None
+    theta: float = 1.0
+    believed_theta: float | None = None
+    belief: str = "true"
+    noise: float = 0.0
+    deepest: float = 0.9
+    warm_up: float = 0.1
+    budget: float | None = None
+    penalty_cap: float | None = None
+    weigh_restarts: bool = True
+    rebuild_s: float = 5.0
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of it.
+
+    Attributes
+    ----------
+    avg_jct_s, p99_jct_s, makespan_s, restarts, mean_frozen_fraction
+        As of `ClusterSummary`.
+    lost_progress
+        Share of the statistical progress, in what the jobs processed, that frozen layers cost.
+    worst_frozen
+        Greatest frozen share of a job, averaged over its running time (A_j).
+    deep_jobs
+        Share of the jobs with A_j above 0.65, beyond which ViT loses accuracy (PipeTransformer, ICML 2021).
+    jobs_done
+        Jobs complete; 160 of 160 unless a wrong belief starved some.
+    seconds
+        CPU seconds of the simulation.
+    jct_s
+        Completion times.
+    """
+
+    avg_jct_s: float
+    p99_jct_s: float
+    makespan_s: float
+    restarts: int
+    mean_frozen_fraction: float
+    lost_progress: float
+    worst_frozen: float
+    deep_jobs: float
+    jobs_done: int
+    seconds: float
+    jct_s: tuple[int, ...]
+
+
+@lru_cache(maxsize=1)
+def _profiles(data: Path) -> tuple[Mapping[str, Application], Mapping[str, GoodputTable]]:
+    applications = read_applications(data / "pollux")
+    return applications, {name: GoodputTable(one) for name, one in applications.items()}
+
+
+def prepared(data: Path, case: Case) -> Scenario:
+    """Return the scenario of a case; what is known of the applications is shared within a process."""
+    applications, tables = _profiles(data)
+    kind, number = case.workload.split("-")
+    folder = data / "pollux" / "workloads" if kind == "pollux" else data / "sia" / "workloads" / kind
+    jobs = [
+        TrainingJob(job.name, job.submitted_s / case.load, job.application, job.gpus, job.batch)
+        for job in read_workload(folder / f"workload-{number}.csv", applications)
+    ]
+    made = Scenario.of(jobs, applications, homogeneous(case.gpus // 4, 4, HOMOGENEOUS))
+    return Scenario(made.jobs, made.applications, made.nodes, tables)
+
+
+def _policy(case: Case) -> ClusterPolicy:
+    own = IceFrog(
+        warm_up=case.warm_up,
+        deepest=case.deepest,
+        budget=case.budget,
+        rebuild_s=case.rebuild_s,
+        weigh_restarts=case.weigh_restarts,
+        penalty_cap=case.penalty_cap,
+    )
+    if case.policy == "icefrog":
+        return own
+    if case.policy == "icefrog-learning":
+        return LearningIceFrog(own, rebuild_s=case.rebuild_s)
+    name, _, after = case.policy.partition("+")
+    made = cluster_policy(name).make(0)
+    if after:
+        return FrozenAfter(made, DepthGates(case.warm_up, case.deepest, case.budget), case.rebuild_s)
+    return made
+
+
+def _believed(case: Case) -> dict[str, FreezingProfile]:
+    if case.belief == "phase-agnostic":
+        return {name: one.phase_agnostic() for name, one in PROFILES.items()}
+    if case.belief == "borrowed":
+        # ResNet18's penalty for all CNNs but itself and BERT's for it: as wrong as the tables at hand allow
+        other = {"cifar10": "bert", "imagenet": "cifar10", "yolov3": "cifar10", "bert": "imagenet"}
+        return {name: one.with_penalty_of(PROFILES[other[name]]) for name, one in PROFILES.items()}
+    return dict(PROFILES)
+
+
+def _both(one: Observer, other: Observer | None) -> Observer:
+    def note(view: ClusterView, plan: ClusterPlan) -> None:
+        one(view, plan)
+        if other is not None:
+            other(view, plan)
+
+    return note
+
+
+def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
+    """Simulate a case; `watch` is shown every decision."""
+    made = prepared(data, case)
+    name = case.policy.partition("+")[0]
+    freezes = name.startswith("icefrog") or "+" in case.policy
+    adaptive = cluster_policy(name).adaptive if case.adaptive is None else case.adaptive
+    believed = case.theta if case.believed_theta is None else case.believed_theta
+    nature = made.nature(adaptive, freezes, case.theta)
+    account = FrozenAccount(nature, len(made.jobs))
+    begun = time.process_time()
+    run = run_cluster(
+        _policy(case),
+        made.nodes,
+        nature,
+        made.submitted_s,
+        made.requested_gpus,
+        made.beliefs(adaptive, _believed(case) if freezes else {}, believed, case.noise),
+        rebuild_s=case.rebuild_s,
+        limit_s=_LONGEST_S,
+        observe=_both(account, watch) if freezes else watch,
+    )
+    seconds = time.process_time() - begun
+    told = summarise_cluster(run, case.policy, seconds)
+    totals = np.array([application.progress[-1] for application in made.applications])
+    share = run.frozen_s / np.maximum(run.attained_s, 1e-9)
+    done = ~np.isnan(run.completed_s)
+    jct = np.where(done, run.completed_s, _LONGEST_S) - run.submitted_s
+    return Result(
+        avg_jct_s=float(jct.mean()),
+        p99_jct_s=float(np.percentile(jct, 99)),
+        makespan_s=float((jct + run.submitted_s).max() - run.submitted_s.min()),
+        restarts=told.restarts,
+        mean_frozen_fraction=told.mean_frozen_fraction,
+        lost_progress=account.lost(totals) if freezes else 0.0,
+        worst_frozen=float(share.max()),
+        deep_jobs=float((share > 0.65).mean()),
+        jobs_done=told.jobs_done,
+        seconds=seconds,
+        jct_s=tuple(int(value) for value in jct),
+    )

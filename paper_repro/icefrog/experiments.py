@@ -1,0 +1,155 @@
+"""Which runs every part of the study needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from paper_repro.icefrog.cases import WORKLOADS, Case
+
+__all__ = [
+    "ABLATION",
+    "BASELINES",
+    "BELIEFS",
+    "CAPS",
+    "FEW",
+    "FIXED",
+    "FREEZING",
+    "LOADED",
+    "LOADS",
+    "MINOR",
+    "PARTS",
+    "THETAS",
+    "TRUTHS",
+    "Plan",
+    "ablated",
+    "believing",
+    "cases",
+    "plan",
+    "truths_told",
+]
+
+BASELINES = (
+    "fifo",
+    "srtf",
+    "optimus",
+    "tiresias",
+    "gavel-max-min",
+    "gavel-makespan",
+    "afs",
+    "titan",
+    "pollux",
+    "sia",
+)
+MINOR = ("fifo", "srtf", "gavel-max-min", "gavel-makespan", "afs", "titan")
+"""Baselines that are run on the first `FEW` workloads alone."""
+FEW = 4
+FREEZING: dict[str, Case] = {
+    "IceFrog, theta 1": Case("", "icefrog", theta=1.0),
+    "IceFrog, theta 0.5": Case("", "icefrog", theta=0.5),
+    "IceFrog, free, half of the layers": Case("", "icefrog", theta=0.0, deepest=0.5),
+    "IceFrog, free, 0.8 of the layers": Case("", "icefrog", theta=0.0, deepest=0.8),
+}
+LOADS = (0.5, 1.5, 2.0)
+LOADED = ("optimus", "tiresias", "pollux", "sia")
+FIXED = ("pollux", "sia")
+THETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+CAPS = (0.3, 0.5, 0.65, 0.9)
+TRUTHS = (0.0, 0.5, 1.0, 1.5)
+BELIEFS: dict[str, Case] = {
+    "the truth": Case("", "icefrog"),
+    "psi without phases": Case("", "icefrog", belief="phase-agnostic"),
+    "another network's psi": Case("", "icefrog", belief="borrowed"),
+    "throughput off by 10 %": Case("", "icefrog", noise=0.1),
+    "throughput off by 30 %": Case("", "icefrog", noise=0.3),
+    "no penalty: theta 0": Case("", "icefrog", believed_theta=0.0),
+    "too much of it: theta 1.5": Case("", "icefrog", believed_theta=1.5),
+}
+ABLATION: dict[str, Case] = {
+    "neither: Tiresias": Case("", "tiresias"),
+    "depth alone, on Tiresias' GPUs": Case("", "tiresias+depth"),
+    "GPUs alone: Sia": Case("", "sia"),
+    "GPUs by Sia, depth afterwards": Case("", "sia+depth"),
+    "both together: IceFrog": Case("", "icefrog"),
+    "without restart factors": Case("", "icefrog", weigh_restarts=False),
+    "without warm-up": Case("", "icefrog", warm_up=0.0),
+    "rebuilds that cost nothing": Case("", "icefrog", rebuild_s=0.0),
+    "rebuilds of 23 s": Case("", "icefrog", rebuild_s=23.0),
+    "accuracy budget 0.65": Case("", "icefrog", budget=0.65),
+    "accuracy budget 0.5": Case("", "icefrog", budget=0.5),
+    "accuracy budget 0.3": Case("", "icefrog", budget=0.3),
+    "penalty cap of 2 jobs": Case("", "icefrog", penalty_cap=2.0),
+}
+PARTS = ("main", "fixed", "loads", "depths", "beliefs", "wrong", "ablation")
+Plan = Mapping[str, Sequence[str]]
+"""Workloads of every part."""
+
+
+def plan(quick: bool) -> Plan:
+    """Return the workloads of every part; few of them for a quick run."""
+    if quick:
+        return dict.fromkeys(PARTS, WORKLOADS[:1])
+    few = WORKLOADS[:3]
+    return dict.fromkeys(PARTS, few) | {"main": WORKLOADS, "fixed": WORKLOADS[:4]}
+
+
+def cases(part: str, workloads: Sequence[str], quick: bool) -> Iterator[Case]:
+    """Yield the runs of a part."""
+    for number, workload in enumerate(workloads):
+        for case in _part(part, quick):
+            if number < FEW or case.policy not in MINOR:
+                yield replace(case, workload=workload)
+
+
+def _part(part: str, quick: bool) -> Iterator[Case]:
+    if part in ("main", "fixed"):
+        adaptive = None if part == "main" else False
+        for gpus in (48,) if quick else (48, 64):
+            for name in BASELINES if part == "main" else FIXED:
+                yield Case("", name, gpus, adaptive=adaptive)
+            for asked in FREEZING.values():
+                yield replace(asked, gpus=gpus, adaptive=adaptive)
+    elif part == "loads":
+        for load in LOADS[-1:] if quick else LOADS:
+            for name in LOADED[-1:] if quick else LOADED:
+                yield Case("", name, load=load)
+            for asked in list(FREEZING.values())[: 1 if quick else 3]:
+                yield replace(asked, load=load)
+    elif part == "depths":
+        yield Case("", "sia", 48)
+        for theta in THETAS[::3] if quick else THETAS:
+            for deepest in CAPS[1::2] if quick else CAPS:
+                yield Case("", "icefrog", 48, theta=theta, deepest=deepest)
+    elif part == "beliefs":
+        yield Case("", "sia", 48)
+        for theta in TRUTHS[:3:2] if quick else TRUTHS:
+            for believed in TRUTHS[:3:2] if quick else TRUTHS:
+                for name in ("icefrog", "icefrog-learning"):
+                    yield believing(theta, believed, name)
+    elif part == "wrong":
+        for theta in truths_told(quick):
+            for asked in list(BELIEFS.values())[: 3 if quick else None]:
+                for name in ("icefrog", "icefrog-learning"):
+                    yield replace(asked, policy=name, gpus=48, theta=theta)
+    else:
+        for theta in truths_told(quick):
+            for asked in list(ABLATION.values())[: 6 if quick else None]:
+                yield ablated(asked, theta)
+
+
+def truths_told(quick: bool) -> tuple[float, ...]:
+    """Return the thetas of the parts that have few."""
+    return (0.5,) if quick else (0.5, 1.0)
+
+
+def believing(theta: float, believed: float, policy: str) -> Case:
+    """Return the run with a believed theta; IceFrog itself is not told what it knows."""
+    known = believed == theta and policy == "icefrog"
+    return Case("", policy, 48, theta=theta, believed_theta=None if known else believed)
+
+
+def ablated(asked: Case, theta: float) -> Case:
+    """Return the run of an ablation under a theta, which means nothing to who does not freeze."""
+    freezes = asked.policy not in ("sia", "tiresias")
+    return replace(asked, gpus=48, theta=theta if freezes else 1.0)
