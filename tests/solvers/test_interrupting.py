@@ -70,6 +70,6 @@ def test_a_signal_received_by_the_native_thread_stops_it() -> None:
     def call() -> str:
         time.sleep(0.05)
         signal.raise_signal(signal.SIGINT)
-        return "stopped" if stopped.wait(5.0) else "not stopped"
+        return "stopped" if stopped.wait(60.0) else "not stopped"
 
     assert interruptibly(call, stopped.set) == ("stopped", True)

@@ -43,7 +43,7 @@ STOPPED = 75
 Id = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Secret = Annotated[str, msgspec.Meta(min_length=16, max_length=128)]
 
@@ -77,7 +77,7 @@ class TrainerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     samples: Count
     step: Count = 0
     durable: Count | None = None
-    rate: Annotated[float, msgspec.Meta(ge=0, le=1e15)] | None = None
+    rate: Annotated[float, msgspec.Meta(ge=0.0, le=1e15)] | None = None
     loss: float | None = None
     done: bool = False
 
@@ -156,7 +156,7 @@ class Progress(_Line, frozen=True, tag="progress"):
     samples: Count
     step: Count = 0
     durable: Count | None = None
-    rate: Annotated[float, msgspec.Meta(ge=0, le=1e15)] | None = None
+    rate: Annotated[float, msgspec.Meta(ge=0.0, le=1e15)] | None = None
     loss: float | None = None
     done: bool = False
     dropped: Count = 0
