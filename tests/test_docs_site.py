@@ -97,6 +97,11 @@ def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, _Page])
         )
 
 
+def test_no_markup_of_a_docstring_is_left_unread(site: Path) -> None:
+    for path in sorted((site / "reference").glob("*.html")):
+        assert not re.search(r"<p>[^<]*(====|----|\.\. \w+::)", path.read_text(encoding="utf-8")), path.name
+
+
 def test_every_name_of_the_package_is_in_the_reference(pages: dict[Path, _Page]) -> None:
     import apportion
 
