@@ -74,13 +74,14 @@ class Packing:
     ----------
     pairs
         Believed speeds of pairs.
-    weights, lasts_s
+    weights, lasts_s, gap
         As of `Matching`.
     """
 
     pairs: PairSpeeds
     weights: Weights = shortest_first
     lasts_s: float = 1800.0
+    gap: float = 1e-2
     _jobs: tuple[int, ...] = ()
     _matched: list[tuple[int, int]] = field(default_factory=list)
 
@@ -97,7 +98,9 @@ class Packing:
         paired = {job for pair in self._matched for job in pair}
         units += [(job,) for job in range(view.num_jobs) if job not in paired]
         menus = [list(_choices(unit, alone, together)) for unit in units]
-        return ClusterPlan(_placed(view, [menu[pick] for menu, pick in _picked(view, menus) if pick >= 0]))
+        return ClusterPlan(
+            _placed(view, [menu[pick] for menu, pick in _picked(view, menus, self.gap) if pick >= 0])
+        )
 
     def _together(self, view: ClusterView) -> NDArray[np.float64]:
         """Return float64 [types, jobs, jobs]: gain of the first beside the second, NaN if they do not fit."""
@@ -148,7 +151,7 @@ def _choices(
                 yield _Choice(unit, (kind, other), False, float(alone[one, kind] + alone[two, other]))
 
 
-def _picked(view: ClusterView, menus: list[list[_Choice]]) -> Iterator[tuple[list[_Choice], int]]:
+def _picked(view: ClusterView, menus: list[list[_Choice]], gap: float) -> Iterator[tuple[list[_Choice], int]]:
     """Yield every unit's menu and the row chosen, -1 for none."""
     from apportion.api import solve
 
@@ -169,7 +172,7 @@ def _picked(view: ClusterView, menus: list[list[_Choice]]) -> Iterator[tuple[lis
     model = MultipleChoiceKnapsack.from_arrays(
         values, uses, offsets, capacities, required=False, capacity_names=view.nodes.types
     )
-    rows = np.asarray(solve(model, backend="exact", gap=1e-2).require())
+    rows = np.asarray(solve(model, backend="exact", gap=gap).require())
     for menu, row, start in zip(menus, rows.tolist(), offsets.tolist(), strict=False):
         yield menu, row - start if row >= 0 else -1
 

@@ -1,0 +1,1 @@
+"""Matching, packing and the joint policy in the cluster simulation."""

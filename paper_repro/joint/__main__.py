@@ -1,0 +1,131 @@
+"""Matching by similarity, packing, and the joint policy, in the cluster simulation.
+
+``python -m paper_repro.joint --data FOLDER [--quick] [--out FOLDER] [--workers 2]``
+
+Writes ``results.md``, ``matching.svg`` and ``joint.svg``. ``--part`` runs one of the three parts alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from paper_repro.joint.ablation import ABLATION, FULL, ablation_tasks, run_ablation
+from paper_repro.joint.drawing import dots
+from paper_repro.joint.matching import MATCHING, matching_tasks, run_matching
+from paper_repro.joint.packing import PACKING, packing_tasks, run_packing
+from paper_repro.joint.tables import COLUMNS, Estimate, estimate, figures, table
+from paper_repro.joint.tasks import Result, Task, run_all
+
+_PARTS = ("matching", "packing", "joint")
+_SEEDS, _QUICK_SEEDS = range(10), range(2)
+_WORKLOADS, _QUICK_WORKLOADS = range(1, 9), range(2, 3)
+_AVERAGE = COLUMNS[0][1]
+_FIRST = "first come, first served"
+
+
+def one(data: Path, task: Task) -> Result:
+    """Run a task of any part."""
+    run = {"matching": run_matching, "packing": run_packing, "joint": run_ablation}[task.part]
+    return run(data, task)
+
+
+def tasks(part: str, quick: bool) -> list[Task]:
+    """Return the runs of a part."""
+    seeds = _QUICK_SEEDS if quick else _SEEDS
+    if part == "matching":
+        return matching_tasks(seeds, quick)
+    if part == "packing":
+        return packing_tasks(seeds, quick)
+    return ablation_tasks(_QUICK_WORKLOADS if quick else _WORKLOADS, quick)
+
+
+def tables(part: str, results: Sequence[Result]) -> Iterator[str]:
+    """Yield the tables of a part."""
+    settings = list(dict.fromkeys(one.task.setting for one in results))
+    if part == "joint":
+        # what freezes nothing ran under one theta and holds for all
+        same = {name: "theta 1" for name, case in ABLATION.items() if not case.freezes}
+        for setting in sorted(settings):
+            yield from (*table(results, setting, list(ABLATION), FULL, same), "")
+        return
+    rows = list(MATCHING if part == "matching" else PACKING)
+    for setting in settings:
+        yield from (*table(results, setting, rows, rows[0], {}), "")
+
+
+def matching_drawing(results: Sequence[Result]) -> str:
+    """Return average completion times over those of first come, first served."""
+    series: dict[str, dict[str, Estimate]] = {}
+    for setting in dict.fromkeys(one.task.setting for one in results):
+        base = figures(results, setting, _FIRST, _AVERAGE)
+        told = {case: figures(results, setting, case, _AVERAGE) for case in MATCHING}
+        series[setting] = {case: estimate(own / base) for case, own in told.items() if own.size}
+    rows = [case for case in MATCHING if case != _FIRST]
+    return dots(
+        "Matching jobs to GPU types round by round",
+        "average completion time over that of first come, first served",
+        rows,
+        series,
+    )
+
+
+def joint_drawing(results: Sequence[Result]) -> str:
+    """Return average completion times over those of the full policy."""
+    series: dict[str, dict[str, Estimate]] = {}
+    for setting in sorted({one.task.setting for one in results}):
+        base = figures(results, setting, FULL, _AVERAGE)
+        told = {}
+        for name, case in ABLATION.items():
+            own = figures(results, setting if case.freezes else "theta 1", name, _AVERAGE)
+            if own.size:
+                told[name] = estimate(own / base)
+        series[f"frozen penalty x {setting.split(' ')[1]}"] = told
+    rows = [name for name in ABLATION if any(name in told for told in series.values())]
+    return dots(
+        "What each ingredient of the joint policy adds",
+        "average completion time over that of all of it together",
+        rows,
+        series,
+    )
+
+
+def main() -> None:
+    """Run the parts asked for, write tables and drawings."""
+    parser = argparse.ArgumentParser(prog="python -m paper_repro.joint")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with gavel, sia, pytorch_gpu_benchmark"
+    )
+    parser.add_argument("--out", type=Path, default=Path("joint_results"))
+    parser.add_argument("--quick", action="store_true", help="few seeds, one workload: a minute")
+    parser.add_argument("--part", choices=_PARTS, action="append", help="only this part; may be repeated")
+    parser.add_argument("--workers", type=int, default=2, help="processes side by side")
+    asked = parser.parse_args()
+    begun = time.perf_counter()
+    parts = asked.part or _PARTS
+    wanted = [task for part in parts for task in tasks(part, asked.quick)]
+    results = run_all(one, asked.data, wanted, asked.workers)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    versions = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy", "highspy"))
+    spent = sum(one.summary.seconds for one in results)
+    lines = [
+        f"{len(results)} runs, {spent:.0f} s of processor time, {time.perf_counter() - begun:.0f} s in all with "
+        f"{asked.workers} processes; Python {platform.python_version()}, {versions}.",
+        "",
+    ]
+    drawings = {"matching": matching_drawing, "joint": joint_drawing}
+    for part in parts:
+        own = [one for one in results if one.task.part == part]
+        lines += [f"## {part.capitalize()}", "", *tables(part, own)]
+        if part in drawings:
+            (asked.out / f"{part}.svg").write_text(drawings[part](own), encoding="utf-8")
+    (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
+    print(f"written: {asked.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The joint policy on a heterogeneous cluster with gap nodes: what each ingredient adds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from apportion.estimation.training import Application, read_applications
+from apportion.estimation.training.goodput import GoodputTable
+from apportion.policies.cluster.agnostic import TypeAgnostic
+from apportion.policies.cluster.depth_gates import DepthGates
+from apportion.policies.cluster.joint import Joint
+from apportion.policies.cluster.joint_counts import as_requested
+from apportion.policies.cluster.lifetime_discount import LifetimeDiscount
+from apportion.policies.cluster.view import ClusterPolicy
+from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.gap_nodes import GapNodes
+from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.scenario import Scenario, parse_nodes
+from apportion.simulation.cluster.workload import read_workload
+from apportion.simulation.generated import generated_trace
+from paper_repro.joint.tasks import Result, Task
+
+__all__ = ["ABLATION", "FULL", "ablation_tasks", "run_ablation"]
+
+MACHINES = "aws:6x4,rtx:3x8,dgx-ext:2x8"
+POOL, POOL_GPUS, POOL_TYPE = "gap", 4, "azure"
+POOL_NODES, POOL_DAYS = 64, 3.0
+RESTART_S: Mapping[str, float] = MappingProxyType(
+    {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0, "ncf": 30.0}
+)
+"""As in Sia's published code; ncf, which it does not name, as in Pollux."""
+_THETAS = (0.5, 1.0)
+_NEVER = DepthGates(deepest=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A row: how its policy is made, and whether there are gap nodes and frozen layers."""
+
+    make: Callable[[], ClusterPolicy]
+    gap: bool
+    freezes: bool
+
+
+FULL = "all of it"
+ABLATION: Mapping[str, _Case] = MappingProxyType(
+    {
+        "GPUs as asked for, types alike": _Case(
+            lambda: TypeAgnostic(Joint(as_requested, _NEVER)), False, False
+        ),
+        "+ architecture": _Case(lambda: Joint(as_requested, _NEVER), False, False),
+        "+ elastic GPU counts": _Case(lambda: Joint(gates=_NEVER), False, False),
+        "+ frozen depth": _Case(Joint, False, True),
+        "+ gap nodes": _Case(Joint, True, True),
+        FULL: _Case(lambda: LifetimeDiscount(Joint(), POOL), True, True),
+        "without architecture": _Case(lambda: TypeAgnostic(LifetimeDiscount(Joint(), POOL)), True, True),
+        "without elastic GPU counts": _Case(lambda: LifetimeDiscount(Joint(as_requested), POOL), True, True),
+        "without frozen depth": _Case(lambda: LifetimeDiscount(Joint(gates=_NEVER), POOL), True, False),
+    }
+)
+"""Without gap nodes is the row ``+ frozen depth``, without the discount ``+ gap nodes``."""
+
+
+def ablation_tasks(workloads: range, quick: bool) -> list[Task]:
+    """Return the runs of this part; what freezes nothing runs once for all thetas."""
+    names = [name for name in ABLATION if not quick or name.startswith("+") or name == FULL]
+    names = [
+        name for name in names if not quick or ABLATION[name].make is not ABLATION["+ architecture"].make
+    ]
+    return [
+        Task("joint", f"theta {theta:g}", name, workload)
+        for name in names
+        for theta in (_THETAS if ABLATION[name].freezes else _THETAS[-1:])
+        if not quick or theta == _THETAS[-1]
+        for workload in workloads
+    ]
+
+
+def run_ablation(data: Path, task: Task) -> Result:
+    """Simulate one."""
+    case, theta = ABLATION[task.case], float(task.setting.split(" ")[1])
+    profiles, tables = _profiles(data)
+    nodes, present = parse_nodes(MACHINES), None
+    if case.gap:
+        gap = _gap(task.seed)
+        nodes, present = gap.joined(nodes), gap.present(nodes)
+    jobs = read_workload(data / "sia" / "workloads" / "philly" / f"workload-{task.seed}.csv", profiles)
+    scenario = Scenario(jobs, tuple(profiles[job.application] for job in jobs), nodes, tables)
+    begun = time.process_time()
+    run = run_cluster(
+        case.make(),
+        nodes,
+        scenario.nature(True, case.freezes, theta),
+        scenario.submitted_s,
+        scenario.requested_gpus,
+        scenario.oracle(True, case.freezes, theta),
+        restart_s=np.array([RESTART_S[job.application] for job in jobs]),
+        rebuild_s=5.0,
+        present=present,
+    )
+    return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))
+
+
+def _gap(seed: int) -> GapNodes:
+    return GapNodes(generated_trace(seed, POOL_NODES, POOL_DAYS), POOL_GPUS, POOL, POOL_TYPE)
+
+
+@cache
+def _profiles(data: Path) -> tuple[Mapping[str, Application], Mapping[str, GoodputTable]]:
+    """Return profiles and goodput tables, shared by all runs of a process: filling them takes seconds."""
+    profiles = _gap(0).measured(read_applications(data / "sia"))
+    return profiles, {name: GoodputTable(profile) for name, profile in profiles.items()}

@@ -1,0 +1,92 @@
+"""Policies and beliefs on jobs known by their measured speeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from apportion.policies.cluster.gavel import Gavel
+from apportion.policies.cluster.in_turn import in_turn
+from apportion.policies.cluster.matching import Matching, longest_first
+from apportion.policies.cluster.observed_speeds import ObservedSpeeds
+from apportion.policies.cluster.view import ClusterPolicy
+from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.run import run_cluster
+from paper_repro.joint.drawn_jobs import drawn, machines, predicted
+from paper_repro.joint.tasks import Result, Task
+
+__all__ = ["LONGEST_GAP", "MATCHING", "RESTART_S", "ROUND_S", "matching_tasks", "run_matching"]
+
+ROUND_S = 360.0
+"""Gavel's rounds."""
+RESTART_S = 30.0
+LONGEST_GAP = 0.05
+"""Many jobs are worth the same per GPU there: a proof of 1 % takes ten times as long and changes nothing."""
+_LOADS: Mapping[str, float | None] = MappingProxyType(
+    {"all at once": None, "Poisson, load 0.7": 0.7, "Poisson, load 1.4": 1.4}
+)
+_OTHER = "pytorch-gpu-benchmark, all at once"
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    make: Callable[[], ClusterPolicy]
+    believes: str
+
+
+MATCHING: Mapping[str, _Case] = MappingProxyType(
+    {
+        "first come, first served": _Case(lambda: in_turn, "agnostic"),
+        "in turn, by similarity": _Case(lambda: in_turn, "similarity"),
+        "in turn, oracle": _Case(lambda: in_turn, "oracle"),
+        "shortest first, agnostic": _Case(Matching, "agnostic"),
+        "shortest first, agnostic + observed": _Case(lambda: ObservedSpeeds(Matching()), "agnostic"),
+        "shortest first, by similarity": _Case(Matching, "similarity"),
+        "shortest first, similarity + observed": _Case(lambda: ObservedSpeeds(Matching()), "similarity"),
+        "shortest first, one profile": _Case(Matching, "one profile"),
+        "shortest first, profile + observed": _Case(lambda: ObservedSpeeds(Matching()), "one profile"),
+        "shortest first, oracle": _Case(Matching, "oracle"),
+        "longest first, by similarity": _Case(lambda: Matching(longest_first, gap=LONGEST_GAP), "similarity"),
+        "longest first, one profile": _Case(lambda: Matching(longest_first, gap=LONGEST_GAP), "one profile"),
+        "longest first, oracle": _Case(lambda: Matching(longest_first, gap=LONGEST_GAP), "oracle"),
+        "Gavel max-min, one profile": _Case(Gavel, "one profile"),
+        "Gavel max-min, oracle": _Case(Gavel, "oracle"),
+        "Gavel makespan, one profile": _Case(lambda: Gavel("makespan"), "one profile"),
+        "Gavel makespan, oracle": _Case(lambda: Gavel("makespan"), "oracle"),
+    }
+)
+
+
+def matching_tasks(seeds: range, quick: bool) -> list[Task]:
+    """Return the runs of this part."""
+    settings = ["Gavel, Poisson, load 1.4"] if quick else [*(f"Gavel, {name}" for name in _LOADS), _OTHER]
+    return [
+        Task("matching", setting, case, seed)
+        for setting in settings
+        for case in MATCHING
+        # a makespan is an objective where no more jobs come
+        if setting.endswith("at once") or not case.startswith("longest")
+        for seed in seeds
+    ]
+
+
+def run_matching(data: Path, task: Task) -> Result:
+    """Simulate one."""
+    source, arrivals = task.setting.split(", ", 1)
+    jobs = drawn(data, source, task.seed, _LOADS[arrivals], widest=8, slots=1)
+    case = MATCHING[task.case]
+    begun = time.process_time()
+    run = run_cluster(
+        case.make(),
+        machines(predicted(data, source)[0], slots=1),
+        jobs.table,
+        jobs.table.submitted_s,
+        jobs.table.requested_slots,
+        jobs.table.believed(jobs.believed[case.believes]),
+        round_s=ROUND_S,
+        restart_s=RESTART_S,
+    )
+    return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))
