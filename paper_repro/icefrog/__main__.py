@@ -65,7 +65,7 @@ def _head(runs: Runs, told: Plan, quick: bool, took_s: float) -> Iterator[str]:
         "rebuilds of 5 s."
     )
     starved = sum(runs[case].jobs_done < 160 for case in asked)
-    yield f"Runs in which not all jobs ended within 40 days: {starved}."
+    yield f"Runs in which not all jobs ended within 10 days: {starved}."
     yield ""
 
 

@@ -32,7 +32,7 @@ WORKLOADS = (*(f"philly-{n}" for n in range(1, 9)), "pollux-1", "pollux-6")
 
 Observer = Callable[[ClusterView, ClusterPlan], None]
 
-_LONGEST_S = 40 * 86400.0
+_LONGEST_S = 10 * 86400.0
 
 
 class Case(msgspec.Struct, frozen=True, omit_defaults=True):

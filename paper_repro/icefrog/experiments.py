@@ -53,7 +53,7 @@ FREEZING: dict[str, Case] = {
 }
 LOADS = (0.5, 1.5, 2.0)
 LOADED = ("optimus", "tiresias", "pollux", "sia")
-FIXED = ("pollux", "sia")
+FIXED = ("optimus", "tiresias", "pollux", "sia")
 THETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 CAPS = (0.3, 0.5, 0.65, 0.9)
 TRUTHS = (0.0, 0.5, 1.0, 1.5)

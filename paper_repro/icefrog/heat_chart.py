@@ -83,5 +83,5 @@ def _cell(svg: Svg, x: float, y: float, value: float | None) -> None:
             (x + 1, y + _ROW - 4),
         ]
         svg.line([*corners, corners[0]], INK, 2.0, 1.0)
-    told = f"{100 * value:.0f}".replace("-", "−")
+    told = "< −100" if value < -1.0 else f"{100 * value:.0f}".replace("-", "−")
     svg.text(x + (_CELL - 3) / 2, y + 21, told, size=13, anchor="middle", fill=ink_on(fill), bold=inside)

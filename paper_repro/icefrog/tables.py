@@ -95,6 +95,11 @@ def reductions(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
     yield from _table(["less than, %", *FREEZING], rows)
 
 
+def _less(study: Study, case: Case, than: Case) -> str:
+    """Return in words by which share a case is shorter, a dash where it was not run."""
+    return study.shorter(case, than).told(100.0) if study.results(case) else "-"
+
+
 def loads(study: Study) -> Iterator[str]:
     """Yield average completion times by load."""
     rows = []
@@ -106,7 +111,9 @@ def loads(study: Study) -> Iterator[str]:
             study.mean(case, lambda one: one.avg_jct_s).told() if study.results(case) else "-"
             for case in named.values()
         ]
-        less = [study.shorter(replace(case, load=load), named["sia"]).told(100.0) for _, case in some]
+        if not study.results(named["sia"]):
+            continue
+        less = [_less(study, replace(case, load=load), named["sia"]) for _, case in some]
         rows.append([f"{load:g}x", *cells, *less])
     head = ["load", *LOADED, *(name for name, _ in some), *(f"{name}: less than Sia, %" for name, _ in some)]
     yield from _table(head, rows)
@@ -122,7 +129,7 @@ def grid(study: Study) -> Iterator[str]:
     rows = [
         [
             f"{theta:g}",
-            *(study.shorter(case, sia).told(100.0) if study.results(case) else "-" for case in cases),
+            *(_less(study, case, sia) for case in cases),
         ]
         for theta, cases in known.items()
     ]
@@ -130,10 +137,7 @@ def grid(study: Study) -> Iterator[str]:
     for name in ("icefrog", "icefrog-learning"):
         rows = [
             [f"{theta:g}"]
-            + [
-                study.shorter(case, sia).told(100.0) if study.results(case) else "-"
-                for case in (believing(theta, believed, name) for believed in TRUTHS)
-            ]
+            + [_less(study, case, sia) for case in (believing(theta, believed, name) for believed in TRUTHS)]
             for theta in TRUTHS
         ]
         yield from _table([f"{name}: true theta \\ believed", *(f"{theta:g}" for theta in TRUTHS)], rows)

@@ -151,11 +151,11 @@ def plan_of(view: ClusterView, plan: ClusterPlan) -> dict[str, object]:
 
 
 def rounds(made: Scenario, policy: ClusterPolicy, theta: float) -> list[tuple[ClusterView, ClusterPlan]]:
-    """Every third contended round of a run; beliefs are kept as they were."""
+    """Every fifth round of a run; beliefs are kept as they were."""
     seen: list[tuple[ClusterView, ClusterPlan]] = []
 
     def note(view: ClusterView, plan: ClusterPlan) -> None:
-        if round(view.time_s / view.round_s) % 3 == 0:
+        if round(view.time_s / view.round_s) % 5 == 0:
             seen.append((replace(view, beliefs=list(view.beliefs)), plan))
 
     run(made, policy, theta, observe=note)

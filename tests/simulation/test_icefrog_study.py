@@ -1,0 +1,66 @@
+"""The study of IceFrog's claim: pairs of runs, intervals, and runs that are not repeated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from paper_repro.icefrog.cases import WORKLOADS, Case, Result
+from paper_repro.icefrog.experiments import PARTS, cases, plan
+from paper_repro.icefrog.figures import Mean, Study
+from paper_repro.icefrog.store import Runs
+from paper_repro.icefrog.tables import ablation, claims, grid, loads, policies, reductions, wrong_beliefs
+
+
+def result(average_s: float) -> Result:
+    return Result(average_s, 9e3, 9e4, 320, 0.2, 0.1, 0.5, 0.25, 160, 1.0, (int(average_s),) * 160)
+
+
+def stored(folder: Path, told: dict[Case, Result]) -> Runs:
+    lines = [
+        {"case": msgspec.to_builtins(case), "result": msgspec.to_builtins(one)} for case, one in told.items()
+    ]
+    (folder / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return Runs(folder, folder / "runs.jsonl", 1)
+
+
+def test_reductions_pair_runs_of_the_same_workload(tmp_path: Path) -> None:
+    sia, own = Case("", "sia", 48), Case("", "icefrog", 48, theta=0.5)
+    told = {}
+    for number, name in enumerate(WORKLOADS[:4]):
+        told[msgspec.structs.replace(own, workload=name)] = result(500.0 * (number + 1))
+        if number:
+            told[msgspec.structs.replace(sia, workload=name)] = result(1000.0 * (number + 1) + 100.0 * number)
+    study = Study(stored(tmp_path, told), WORKLOADS)
+    shares = [1 - 500.0 * (k + 1) / (1000.0 * (k + 1) + 100.0 * k) for k in (1, 2, 3)]
+    found = study.shorter(own, sia)
+    assert found.count == 3 and found.value == pytest.approx(np.mean(shares))
+    # Student's t for two degrees of freedom
+    assert found.half == pytest.approx(4.30265 * np.std(shares, ddof=1) / 3**0.5, rel=1e-5)
+    assert Mean.of([1.0, 2.0]).half is None
+    assert study.completion_s(sia).size == 3 * 160
+
+
+def test_what_is_known_is_not_run_again_and_every_table_finds_its_runs(tmp_path: Path) -> None:
+    """The folder has no data: a run would fail."""
+    told = plan(quick=True)
+    asked = [case for part in PARTS for case in cases(part, told[part], True)]
+    rng = np.random.default_rng(0)
+    runs = stored(tmp_path, {case: result(float(rng.integers(2000, 9000))) for case in asked})
+    assert runs.run(asked) == 0
+    study = Study(runs, told["main"])
+    tables = [
+        list(policies(study, 48, None)),
+        list(reductions(study, 48, None)),
+        list(claims(study, 48, None)),
+        list(loads(study)),
+        list(grid(study)),
+        list(wrong_beliefs(study, (0.5,))),
+        list(ablation(study, (0.5,))),
+    ]
+    for lines in tables:
+        assert len(lines) > 3 and not any("nan" in line for line in lines)
+    assert any("sia" in line for line in tables[0])
