@@ -10,7 +10,12 @@ __all__ = ["command"]
 
 
 @click.command("snapshot")
-@click.option("--trace", required=True, metavar="FILE.npz", help="Idle intervals of the nodes of a machine.")
+@click.option(
+    "--trace",
+    required=True,
+    metavar="FILE",
+    help="Idle intervals of a machine's nodes (.npz, .pkl), or a job log (.swf, .swf.gz, sacct -P text).",
+)
 @click.option("--jobs", required=True, metavar="FILE.csv", help="The submitted jobs.")
 @click.option("--at", "at_s", required=True, type=float, metavar="SECONDS", help="Since the trace's t0.")
 @click.option("--trainers", required=True, type=int, metavar="N", help="How many jobs are admitted at most.")
@@ -18,13 +23,26 @@ __all__ = ["command"]
 @click.option(
     "--curves", metavar="FILE.json", help="Throughput curves by name; the published ones by default."
 )
+@click.option("--machine-nodes", type=click.IntRange(min=1), help="Nodes of a job log's machine.")
+@click.option(
+    "--cores-per-node", type=click.IntRange(min=1), default=1, show_default=True, help="Of an SWF log."
+)
 @click.option("-o", "--out", default="-", metavar="FILE", help="Standard output by default.")
 def command(
-    trace: str, jobs: str, at_s: float, trainers: int, horizon_s: float, curves: str | None, out: str
+    trace: str,
+    jobs: str,
+    at_s: float,
+    trainers: int,
+    horizon_s: float,
+    curves: str | None,
+    machine_nodes: int | None,
+    cores_per_node: int,
+    out: str,
 ) -> None:
     """Write the gap-filling instance that an allocator would face at one instant of a trace."""
     import msgspec
 
     from apportion.simulation.snapshot import snapshot_from_files
 
-    emit(msgspec.json.encode(snapshot_from_files(trace, jobs, at_s, trainers, horizon_s, curves)), out)
+    made = snapshot_from_files(trace, jobs, at_s, trainers, horizon_s, curves, machine_nodes, cores_per_node)
+    emit(msgspec.json.encode(made), out)

@@ -23,7 +23,8 @@ from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.equal_share import equal_share
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
+from apportion.simulation.idle_trace import IdleTrace
+from apportion.simulation.inputs import read_trace
 from apportion.simulation.job_table import SubmittedJob, read_job_table
 
 __all__ = ["curve_of_jobs", "read_curves", "snapshot", "snapshot_from_files"]
@@ -103,14 +104,19 @@ def snapshot_from_files(
     trainers: int,
     horizon_s: float = 120.0,
     curves_path: str | Path | None = None,
+    machine_nodes: int | None = None,
+    cores_per_node: int = 1,
 ) -> GapFillingInstance:
-    """Read a trace (``.npz``), a job table (``.csv``) and, if given, a curves file, and take a snapshot.
+    """Read a trace, a job table (``.csv``) and, if given, a curves file, and take a snapshot.
+
+    The trace is of any format that `read_trace` knows; `machine_nodes` and `cores_per_node` are for job logs.
 
     Without a curves file the published curves are used; a curves file replaces them altogether. What is
-    raised is what `read_idle_trace`, `read_job_table`, `read_curves` and `snapshot` raise.
+    raised is what `read_trace`, `read_job_table`, `read_curves` and `snapshot` raise.
     """
     curves = PUBLISHED_CURVES if curves_path is None else read_curves(curves_path)
-    return snapshot(read_idle_trace(trace_path), read_job_table(jobs_path), curves, at_s, trainers, horizon_s)
+    trace = read_trace(trace_path, machine_nodes, cores_per_node)
+    return snapshot(trace, read_job_table(jobs_path), curves, at_s, trainers, horizon_s)
 
 
 def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
