@@ -14,34 +14,16 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from paper_repro.joint.ablation import ABLATION, FULL, ablation_tasks, run_ablation
+from paper_repro.joint.ablation import ABLATION, FULL
 from paper_repro.joint.drawing import dots
-from paper_repro.joint.matching import MATCHING, matching_tasks, run_matching
-from paper_repro.joint.packing import PACKING, packing_tasks, run_packing
+from paper_repro.joint.matching import MATCHING
+from paper_repro.joint.packing import PACKING
+from paper_repro.joint.parts import PARTS, run_one, tasks_of
 from paper_repro.joint.tables import COLUMNS, Estimate, estimate, figures, table
-from paper_repro.joint.tasks import Result, Task, run_all
+from paper_repro.joint.tasks import Result, run_all
 
-_PARTS = ("matching", "packing", "joint")
-_SEEDS, _QUICK_SEEDS = range(10), range(2)
-_WORKLOADS, _QUICK_WORKLOADS = range(1, 9), range(2, 3)
 _AVERAGE = COLUMNS[0][1]
 _FIRST = "first come, first served"
-
-
-def one(data: Path, task: Task) -> Result:
-    """Run a task of any part."""
-    run = {"matching": run_matching, "packing": run_packing, "joint": run_ablation}[task.part]
-    return run(data, task)
-
-
-def tasks(part: str, quick: bool) -> list[Task]:
-    """Return the runs of a part."""
-    seeds = _QUICK_SEEDS if quick else _SEEDS
-    if part == "matching":
-        return matching_tasks(seeds, quick)
-    if part == "packing":
-        return packing_tasks(seeds, quick)
-    return ablation_tasks(_QUICK_WORKLOADS if quick else _WORKLOADS, quick)
 
 
 def tables(part: str, results: Sequence[Result]) -> Iterator[str]:
@@ -102,19 +84,19 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("joint_results"))
     parser.add_argument("--quick", action="store_true", help="few seeds, one workload: a minute")
-    parser.add_argument("--part", choices=_PARTS, action="append", help="only this part; may be repeated")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--workers", type=int, default=2, help="processes side by side")
     asked = parser.parse_args()
     begun = time.perf_counter()
-    parts = asked.part or _PARTS
-    wanted = [task for part in parts for task in tasks(part, asked.quick)]
-    results = run_all(one, asked.data, wanted, asked.workers)
+    parts = asked.part or PARTS
+    wanted = [task for part in parts for task in tasks_of(part, asked.quick)]
+    results = run_all(run_one, asked.data, wanted, asked.workers)
     asked.out.mkdir(parents=True, exist_ok=True)
     versions = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy", "highspy"))
     spent = sum(one.summary.seconds for one in results)
     lines = [
-        f"{len(results)} runs, {spent:.0f} s of processor time, {time.perf_counter() - begun:.0f} s in all with "
-        f"{asked.workers} processes; Python {platform.python_version()}, {versions}.",
+        f"{len(results)} runs, {spent:.0f} s of processor time, {time.perf_counter() - begun:.0f} s in all "
+        f"with {asked.workers} processes; Python {platform.python_version()}, {versions}.",
         "",
     ]
     drawings = {"matching": matching_drawing, "joint": joint_drawing}

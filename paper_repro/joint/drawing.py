@@ -66,8 +66,7 @@ def dots(
             svg.rect(left + low * scale, y - 0.75, (one.mean + half - low) * scale, 1.5, color(number))
             svg.rect(left + one.mean * scale - 3.5, y - 2.5, 7, 5, color(number))
             svg.close_group()
-    told = f"{len(cases)} rows, {len(series)} series; means with 95 % intervals"
-    return svg.finish(bottom + 36, title, told)
+    return svg.finish(bottom + 36, title, f"{len(cases)} rows, {len(series)} series; means, 95 % intervals")
 
 
 def _step(reach: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,7 +95,7 @@ def drawn(data: Path, source: str, seed: int, load: float | None, widest: int, s
     wanted = rng.choice(_GPUS, p=share / share.sum(), size=JOBS)
     kind = np.array([rng.choice(np.flatnonzero(measured.gpus == gpus)) for gpus in wanted], dtype=np.int64)
     speeds, gpus = measured.speeds[kind], measured.gpus[kind]
-    quickest_s = 60.0 * np.exp(rng.uniform(*np.log(_MINUTES), JOBS))
+    quickest_s = 60.0 * np.exp(rng.uniform(math.log(_MINUTES[0]), math.log(_MINUTES[1]), JOBS))
     steps = quickest_s * speeds.max(axis=1)
     submitted_s = np.zeros(JOBS)
     if load is not None:

@@ -85,7 +85,7 @@ def run_packing(data: Path, task: Task) -> Result:
 
 @cache
 def measured_pairs(data: Path) -> NDArray[np.float64]:
-    """Return float64 [types, job types, job types]: speed beside the other over speed alone, Gavel's table."""
+    """Return [types, job types, job types]: speed beside the other over speed alone, Gavel's table."""
     measured: Measured = predicted(data, "Gavel")[0]
     tree = json.loads((data / "gavel" / "simulation_throughputs.json").read_bytes())
     row = {signature.name: at for at, signature in enumerate(measured.signatures)}

@@ -54,7 +54,7 @@ def run_all(
             results.append(result)
             task, told = result.task, result.summary
             print(
-                f"{task.part} | {task.setting} | {task.case} | {task.seed}: {told.avg_jct_s:.0f} s on average, "
+                f"{task.part} | {task.setting} | {task.case} | {task.seed}: {told.avg_jct_s:.0f} s average, "
                 f"{told.makespan_s:.0f} s in all, {told.seconds:.1f} s of processor time",
                 flush=True,
             )

@@ -34,7 +34,7 @@ class GapNodes:
     Raises
     ------
     InvalidOption
-        If the trace has no event, or a node no GPU.
+        If a node has no GPU.
     """
 
     trace: IdleTrace
@@ -43,8 +43,8 @@ class GapNodes:
     measured_as: str
 
     def __post_init__(self) -> None:
-        if not self.trace.event_s.size or self.gpus < 1:
-            raise InvalidOption("gap nodes need a trace with events and at least one GPU each")
+        if self.gpus < 1:
+            raise InvalidOption(f"gap nodes need at least one GPU each, not {self.gpus}")
 
     def joined(self, own: Nodes) -> Nodes:
         """Return the cluster's own nodes and after them all of the trace."""
