@@ -22,6 +22,8 @@ _POLICIES = (
     "tiresias",
     "gavel-max-min",
     "gavel-makespan",
+    "matching",
+    "matching-makespan",
     "afs",
     "titan",
     "pollux",
@@ -29,6 +31,7 @@ _POLICIES = (
     "sia",
     "icefrog",
     "icefrog-learning",
+    "joint",
 )
 
 

@@ -11,7 +11,9 @@ from apportion.policies.cluster.afs import afs
 from apportion.policies.cluster.fifo import fifo, srtf
 from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.icefrog import IceFrog
+from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
+from apportion.policies.cluster.matching import Matching, longest_first
 from apportion.policies.cluster.optimus import optimus
 from apportion.policies.cluster.pollux import Pollux
 from apportion.policies.cluster.pollux_genetic import PolluxGenetic
@@ -50,6 +52,8 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "tiresias": NamedPolicy(lambda _: Tiresias()),
         "gavel-max-min": NamedPolicy(lambda _: Gavel("max_min")),
         "gavel-makespan": NamedPolicy(lambda _: Gavel("makespan")),
+        "matching": NamedPolicy(lambda _: Matching()),
+        "matching-makespan": NamedPolicy(lambda _: Matching(longest_first, gap=0.05)),
         "afs": NamedPolicy(lambda _: afs, adaptive=True),
         "titan": NamedPolicy(lambda _: Titan(), adaptive=True),
         "pollux": NamedPolicy(lambda _: Pollux(), adaptive=True),
@@ -57,6 +61,7 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
         "icefrog": NamedPolicy(lambda _: IceFrog(), adaptive=True, freezes=True),
         "icefrog-learning": NamedPolicy(lambda _: LearningIceFrog(), adaptive=True, freezes=True),
+        "joint": NamedPolicy(lambda _: Joint(), adaptive=True, freezes=True),
     }
 )
 
