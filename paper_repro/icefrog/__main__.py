@@ -39,8 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     runs, told = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
-    begun = time.monotonic()
-    until = None if given.minutes is None else begun + 60 * given.minutes
+    until = None if given.minutes is None else time.monotonic() + 60 * given.minutes
     left = runs.run((case for part in PARTS for case in cases(part, told[part], given.quick)), until)
     if left:
         print(f"{left} runs are left; call again")
@@ -55,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"written: {given.out / name}")
 
 
-def _head(runs: Runs, told: Plan, quick: bool, took_s: float) -> Iterator[str]:
+def _head(runs: Runs, told: Plan, quick: bool) -> Iterator[str]:
     asked = dict.fromkeys(case for part in PARTS for case in cases(part, told[part], quick))
     cpu_s = sum(runs[case].seconds for case in asked)
     packages = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy"))
     yield (
-        f"{len(asked)} runs of 160 jobs, {cpu_s:.0f} CPU seconds in all ({took_s:.0f} s since this call); "
+        f"{len(asked)} runs of 160 jobs, {cpu_s:.0f} CPU seconds in all; "
         f"{packages}, Python {platform.python_version()}; error seed 0, rounds of 60 s, restarts of 30 s, "
         "rebuilds of 5 s."
     )
@@ -78,7 +77,7 @@ def _tables(runs: Runs, told: Plan, quick: bool) -> Iterator[str]:
             yield from claims(study, gpus, adaptive)
     yield from ("## Loads, 64 GPUs", "", *loads(Study(runs, told["loads"])))
     yield from ("## Theta, depth and belief, 48 GPUs: less than Sia, %", "")
-    yield from grid(Study(runs, told["beliefs"]))
+    yield from grid(Study(runs, told["depths"]), Study(runs, told["beliefs"]))
     yield from ("## Other errors, 48 GPUs: average completion time over that of true beliefs", "")
     yield from wrong_beliefs(Study(runs, told["wrong"]), truths_told(quick))
     yield from ("## Ablation, 48 GPUs", "", *ablation(Study(runs, told["ablation"]), truths_told(quick)))
@@ -90,7 +89,7 @@ def _drawings(runs: Runs, told: Plan, data: Path) -> dict[str, Callable[[], str]
     return {
         "completion.svg": lambda: completion_chart(main_study, 48),
         "band.svg": lambda: band_chart(main_study, 48),
-        "sensitivity.svg": lambda: heat_chart(Study(runs, told["beliefs"])),
+        "sensitivity.svg": lambda: heat_chart(Study(runs, told["depths"]), Study(runs, told["beliefs"])),
         "course.svg": lambda: course_chart(data, shown),
     }
 

@@ -10,6 +10,7 @@ from paper_repro.icefrog.cases import WORKLOADS, Case
 
 __all__ = [
     "ABLATION",
+    "AFTERWARDS",
     "BASELINES",
     "BELIEFS",
     "CAPS",
@@ -51,6 +52,11 @@ FREEZING: dict[str, Case] = {
     "IceFrog, free, half of the layers": Case("", "icefrog", theta=0.0, deepest=0.5),
     "IceFrog, free, 0.8 of the layers": Case("", "icefrog", theta=0.0, deepest=0.8),
 }
+AFTERWARDS: dict[str, Case] = {
+    "Sia, depth afterwards, theta 1": Case("", "sia+depth", theta=1.0),
+    "Sia, depth afterwards, theta 0.5": Case("", "sia+depth", theta=0.5),
+}
+"""What deciding GPUs and depth together is worth is seen beside these."""
 LOADS = (0.5, 1.5, 2.0)
 LOADED = ("optimus", "tiresias", "pollux", "sia")
 FIXED = ("optimus", "tiresias", "pollux", "sia")
@@ -91,14 +97,15 @@ def plan(quick: bool) -> Plan:
     if quick:
         return dict.fromkeys(PARTS, WORKLOADS[:1])
     few = WORKLOADS[:3]
-    return dict.fromkeys(PARTS, few) | {"main": WORKLOADS, "fixed": WORKLOADS[:4]}
+    some = dict.fromkeys(("depths", "ablation"), WORKLOADS[:5])
+    return dict.fromkeys(PARTS, few) | {"main": WORKLOADS, "fixed": WORKLOADS[:4]} | some
 
 
 def cases(part: str, workloads: Sequence[str], quick: bool) -> Iterator[Case]:
     """Yield the runs of a part."""
     for number, workload in enumerate(workloads):
         for case in _part(part, quick):
-            if number < FEW or case.policy not in MINOR:
+            if case.policy not in MINOR or (number < FEW and not quick):
                 yield replace(case, workload=workload)
 
 
@@ -110,6 +117,9 @@ def _part(part: str, quick: bool) -> Iterator[Case]:
                 yield Case("", name, gpus, adaptive=adaptive)
             for asked in FREEZING.values():
                 yield replace(asked, gpus=gpus, adaptive=adaptive)
+        if part == "main":
+            for asked in AFTERWARDS.values():
+                yield replace(asked, gpus=48)
     elif part == "loads":
         for load in LOADS[-1:] if quick else LOADS:
             for name in LOADED[-1:] if quick else LOADED:

@@ -17,11 +17,11 @@ _CELL, _ROW, _LEFT, _TOP, _GAP = 62.0, 36.0, 88.0, 130.0, 96.0
 _LOSS, _NOTHING, _GAIN = (178, 60, 30), (246, 246, 246), (0, 84, 140)
 
 
-def heat_chart(study: Study) -> str:
+def heat_chart(depths: Study, beliefs: Study) -> str:
     """Return the drawing as SVG: depth caps, then beliefs without and with learning."""
     sia = Case("", "sia", 48)
 
-    def less(case: Case) -> float | None:
+    def less(study: Study, case: Case) -> float | None:
         return study.shorter(case, sia).value if study.results(case) else None
 
     panels: list[tuple[str, str, Sequence[float], Sequence[float], Callable[[float, float], Case]]] = [
@@ -44,22 +44,23 @@ def heat_chart(study: Study) -> str:
     svg = Svg(_LEFT + 3 * (4 * _CELL + _GAP) - 30)
     title = "How much less than Sia's the average completion time is, %"
     svg.text(24, 30, title, size=17, bold=True)
-    count = len(study.workloads)
-    told = f"48 GPUs, mean of {count} workload{'s' * (count > 1)}; framed: the paper's 36-48 %; red: worse"
+    told = "48 GPUs; framed: the paper's 36-48 %; red: worse"
     svg.text(24, 52, told, size=12, fill=FAINT)
     bottom = 0.0
     for number, (name, axis, rows, columns, case) in enumerate(panels):
         left = _LEFT + number * (4 * _CELL + _GAP)
+        study = beliefs if number else depths
+        count = len(study.results(case(rows[-1], columns[-1])))
         svg.text(left, _TOP - 46, name, size=13, bold=True)
-        svg.text(left, _TOP - 28, axis, size=11, fill=FAINT)
+        svg.text(left, _TOP - 28, f"{axis}; {count} workloads", size=11, fill=FAINT)
         for at, value in enumerate(columns):
             svg.text(left + (at + 0.5) * _CELL, _TOP - 8, f"{value:g}", size=11, anchor="middle", fill=FAINT)
-        known = [row for row in rows if any(less(case(row, column)) is not None for column in columns)]
+        known = [row for row in rows if any(less(study, case(row, column)) is not None for column in columns)]
         for down, row in enumerate(known):
             y = _TOP + down * _ROW
             svg.text(left - 8, y + 22, f"{row:g}", size=11, anchor="end", fill=FAINT)
             for at, column in enumerate(columns):
-                _cell(svg, left + at * _CELL, y, less(case(row, column)))
+                _cell(svg, left + at * _CELL, y, less(study, case(row, column)))
         svg.text(left - 8, _TOP - 8, "theta", size=11, anchor="end", fill=FAINT)
         bottom = max(bottom, _TOP + len(known) * _ROW)
     return svg.finish(bottom + 20, title, told)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.experiments import (
     ABLATION,
+    AFTERWARDS,
     BASELINES,
     BELIEFS,
     CAPS,
@@ -43,6 +44,8 @@ def policies(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
         name: Case("", name, gpus, adaptive=adaptive) for name in (BASELINES if adaptive is None else FIXED)
     }
     named |= {name: replace(case, gpus=gpus, adaptive=adaptive) for name, case in FREEZING.items()}
+    if adaptive is None and gpus == 48:
+        named |= {name: replace(case, gpus=gpus) for name, case in AFTERWARDS.items()}
     rows = []
     for name, case in named.items():
         if not study.results(case):
@@ -119,8 +122,11 @@ def loads(study: Study) -> Iterator[str]:
     yield from _table(head, rows)
 
 
-def grid(study: Study) -> Iterator[str]:
-    """Yield by how much less than Sia, against theta and depth cap, then against truth and belief."""
+def grid(study: Study, beliefs: Study) -> Iterator[str]:
+    """Yield by how much less than Sia, against theta and depth cap, then against truth and belief.
+
+    The second part may have other workloads.
+    """
     sia = Case("", "sia", 48)
     asked = {
         theta: [Case("", "icefrog", 48, theta=theta, deepest=deepest) for deepest in CAPS] for theta in THETAS
@@ -137,7 +143,10 @@ def grid(study: Study) -> Iterator[str]:
     for name in ("icefrog", "icefrog-learning"):
         rows = [
             [f"{theta:g}"]
-            + [_less(study, case, sia) for case in (believing(theta, believed, name) for believed in TRUTHS)]
+            + [
+                _less(beliefs, case, sia)
+                for case in (believing(theta, believed, name) for believed in TRUTHS)
+            ]
             for theta in TRUTHS
         ]
         yield from _table([f"{name}: true theta \\ believed", *(f"{theta:g}" for theta in TRUTHS)], rows)
@@ -190,7 +199,8 @@ def ablation(study: Study, thetas: Sequence[float]) -> Iterator[str]:
 
 
 def claims(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
-    """Yield, per assumption, against whom 36-48 % is reached."""
+    """Yield, per assumption, against whom 36-48 % is reached, and what deciding together adds."""
+    together: list[str] = []
     for told, case in FREEZING.items():
         inside: list[str] = []
         below: list[str] = []
@@ -202,6 +212,12 @@ def claims(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
             value = study.shorter(replace(case, gpus=gpus, adaptive=adaptive), base).value
             where = below if value < BAND[0] else above if value > BAND[1] else inside
             where.append(f"{name} {100 * value:.0f}")
+        if adaptive is None and gpus == 48:
+            for name, after in AFTERWARDS.items():
+                if after.theta == case.theta:
+                    less = study.shorter(replace(case, gpus=gpus), replace(after, gpus=gpus))
+                    together.append(f"- {told}: {less.told(100.0)} % less than {name}")
         parts = [("within", inside), ("less", below), ("more", above)]
         yield f"- {told}: " + "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
+    yield from together
     yield ""

@@ -57,7 +57,7 @@ def test_what_is_known_is_not_run_again_and_every_table_finds_its_runs(tmp_path:
         list(reductions(study, 48, None)),
         list(claims(study, 48, None)),
         list(loads(study)),
-        list(grid(study)),
+        list(grid(study, study)),
         list(wrong_beliefs(study, (0.5,))),
         list(ablation(study, (0.5,))),
     ]
