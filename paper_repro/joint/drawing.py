@@ -10,7 +10,7 @@ from paper_repro.joint.tables import Estimate
 
 __all__ = ["dots"]
 
-_WIDTH, _RIGHT, _ROW, _SIZE = 960.0, 40.0, 30.0, 13.0
+_WIDTH, _RIGHT, _SIZE, _MARK = 960.0, 40.0, 13.0, 6.5
 
 
 def dots(
@@ -35,7 +35,8 @@ def dots(
     """
     left = 40.0 + max(text_width(case, _SIZE) for case in cases)
     top = 104.0 + 22.0 * ((len(series) - 1) // 3)
-    bottom = top + _ROW * len(cases)
+    height = 14.0 + _MARK * max(len(series), 2)
+    bottom = top + height * len(cases)
     ends = [one.mean + (one.half or 0.0) for told in series.values() for one in told.values()]
     step = _step(max(ends))
     reach = step * (int(max(ends) / step) + 1)
@@ -54,12 +55,12 @@ def dots(
     if marked is not None:
         svg.rect(left + marked * scale - 0.75, top, 1.5, bottom - top, INK)
     for row, case in enumerate(cases):
-        middle = top + _ROW * (row + 0.5)
+        middle = top + height * (row + 0.5)
         svg.text(left - 12, middle + 4, case, size=_SIZE, anchor="end")
         for number, (name, told) in enumerate(series.items()):
             if case not in told:
                 continue
-            one, y = told[case], middle + (number - (len(series) - 1) / 2) * 6.5
+            one, y = told[case], middle + (number - (len(series) - 1) / 2) * _MARK
             half = one.half or 0.0
             low = max(one.mean - half, 0.0)
             svg.open_group(f"{case}, {name}: {one}")

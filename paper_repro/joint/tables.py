@@ -55,7 +55,7 @@ def figures(results: Sequence[Result], setting: str, case: str, figure: Figure) 
 def table(
     results: Sequence[Result], setting: str, cases: Sequence[str], base: str, settings: dict[str, str]
 ) -> Iterator[str]:
-    """Yield a table: a row a case; the last column is the average completion time over that of `base`.
+    """Yield a table: a row a case; the last columns are relative to `base`, seed by seed.
 
     Parameters
     ----------
@@ -73,11 +73,10 @@ def table(
     yield (
         f"| {setting} | "
         + " | ".join(name for name, _ in COLUMNS)
-        + " | restarts a job | average over base |"
+        + " | restarts a job | average over base | makespan over base |"
     )
-    yield "|---" * (len(COLUMNS) + 3) + "|"
-    average = COLUMNS[0][1]
-    compared = figures(results, settings.get(base, setting), base, average)
+    yield "|---" * (len(COLUMNS) + 4) + "|"
+    compared = [figures(results, settings.get(base, setting), base, figure) for _, figure in COLUMNS]
     for case in cases:
         where = settings.get(case, setting)
         told = [figures(results, where, case, figure) for _, figure in COLUMNS]
@@ -85,4 +84,5 @@ def table(
             continue
         restarts = figures(results, where, case, lambda one: one.restarts / one.jobs).mean()
         cells = " | ".join(str(estimate(values)) for values in told)
-        yield f"| {case} | {cells} | {restarts:.1f} | {estimate(told[0] / compared)} |"
+        average, makespan = estimate(told[0] / compared[0]), estimate(told[2] / compared[2])
+        yield f"| {case} | {cells} | {restarts:.1f} | {average} | {makespan} |"
