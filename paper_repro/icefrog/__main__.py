@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if left:
         print(f"{left} runs are left; call again")
         return
-    text = "\n".join(
-        [*_head(runs, told, given.quick, time.monotonic() - begun), *_tables(runs, told, given.quick)]
-    )
+    text = "\n".join([*_head(runs, told, given.quick), *_tables(runs, told, given.quick)])
     print(text)
     (given.out / "results.md").write_text(text + "\n", encoding="utf-8")
     for name, draw in _drawings(runs, told, given.data).items():
