@@ -25,6 +25,8 @@ __all__ = ["Tilt", "freezing", "tilted"]
 
 _NEWTON_STEPS = 40
 _BISECTIONS = 9
+_DEAREST = 1e4
+"""Greatest price of a unit, in spans of a job's values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +101,10 @@ def tilted(
     weights = np.maximum(start, temperature / room)
     # Beyond this price a capacity's mean slack is far below one unit: nothing is gained by going on.
     ceiling = np.maximum(1e3 * weights, 1e6 * temperature)
+    # Far above all values a price cancels in every sum, and the bound with it, however often it was raised.
+    span = float((menus.largest(menus.values) - menus.smallest(menus.values)).max(initial=0.0))
+    ceiling = np.minimum(ceiling, _DEAREST * max(span, temperature))
+    weights = np.minimum(weights, ceiling)
     loss, probability, partition, bound = _draws(menus, weights, temperature)
     height = bound + temperature * (partition.sum() - np.log(weights).sum())
     for _ in range(_NEWTON_STEPS):

@@ -245,3 +245,40 @@ def test_what_the_grid_of_values_proves_is_stated_as_the_bound() -> None:
     assert outcome.termination is Termination.OPTIMAL
     assert outcome.objective == outcome.bound == -3.0
     assert outcome.bound_source == "branch_and_bound"
+
+
+def test_prices_do_not_run_away_and_take_the_bound_with_them() -> None:
+    """Prices of 3e14 for values of 1 cancelled to a bound below the optimum, which was then called proven."""
+    model = MultipleChoiceKnapsack.from_arrays(
+        [0.92426873, 0.20219062, 0.10165106, 0.01438913, 0.15787429, 0.19339789, 0.17342769],
+        [[3, 0], [2, 0], [0, 2], [1, 0], [0, 1], [2, 0], [0, 2]],
+        [0, 1, 3, 5, 7],
+        [3, 2],
+        required=False,
+    )
+    outcome = solve(model, SolveOptions())
+    assert outcome.objective == pytest.approx(1.09769642)
+    assert outcome.bound is not None and outcome.bound >= 1.09769642 - 1e-9
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32 - 1))
+def test_values_of_unlike_magnitudes_against_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, capacities = int(rng.integers(1, 6)), int(rng.integers(2, 4))
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 4, jobs))))
+    rows = int(offsets[-1])
+    values = (
+        rng.random(rows),
+        rng.exponential(1.0, rows) * 10.0 ** rng.integers(-6, 6, rows),
+        rng.random(rows) * 1e6 + rng.random(rows) * 1e-6,
+    )[rng.integers(3)]
+    uses = np.zeros((rows, capacities), dtype=np.int64)
+    uses[np.arange(rows), rng.integers(0, capacities, rows)] = rng.integers(1, 4, rows)
+    limit = (uses.sum(axis=0) * rng.random(capacities) * 0.8).astype(np.int64)
+    model = MultipleChoiceKnapsack.from_arrays(values, uses, offsets, limit, required=False)
+    outcome = solve(model, SolveOptions())
+    best = enumerate_knapsack(model)
+    assert best is not None and outcome.objective is not None
+    assert outcome.objective == pytest.approx(best[0], rel=1e-9, abs=1e-9)
+    assert_sound(model, outcome)
