@@ -507,6 +507,12 @@ def test_faults_in_any_order(actions: list[tuple[str, int]]) -> None:
     check_faults(actions)
 
 
+def test_a_forgotten_pilot_on_a_node_that_then_fails_is_waited_for() -> None:
+    """Not listed and not connected, its rank went on for its lease beside the next generation."""
+    waits = [("wait", 1)] * 8
+    check_faults([*waits, ("take", 0), ("scheduler", 1), ("forget", 1), ("fail", 1)])
+
+
 @pytest.mark.slow
 @given(st.lists(ACTIONS, min_size=4, max_size=40))
 @settings(max_examples=400, suppress_health_check=list(HealthCheck))
