@@ -32,17 +32,15 @@ def list_pilots(
 
     A pilot on record that the scheduler does not list has ended, or was never accepted. One that it lists but
     that is not on record as live is an orphan: a controller was killed between asking and noting down, or the
-    answer was lost. One that is not listed although its agent is connected, or never said how its rank ended,
-    may have been forgotten by the scheduler (slurmctld lost its state): it is treated like one on a failed
-    node.
+    answer was lost. One that is not listed although its agent is connected was forgotten by the scheduler
+    (slurmctld lost its state): it is treated like one on a failed node.
     """
-    rank_on = state.rank_on()
     listed = {pilot.pilot: pilot for pilot in seen.pilots}
     for pilot in state.pilots.values():
         if not pilot.live:
             continue
         found = listed.get(pilot.pilot)
-        if found is None and (pilot.pilot in connected or pilot.pilot in rank_on):
+        if found is None and pilot.pilot in connected:
             _lost(pilot, now_s, note)
             continue
         if found is None or found.state is PilotState.ENDED:
