@@ -20,7 +20,7 @@ from apportion.instances import FreezingInstance
 from apportion.instances.freezing.generator import generate
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome
-from apportion.solvers import cp_sat, highs
+from apportion.solvers.general import cp_sat, highs
 from benchmarks.timing import provenance
 
 SIZES: dict[str, tuple[int, dict[str, int], int]] = {

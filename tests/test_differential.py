@@ -13,7 +13,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
-from apportion.solvers import highs
+from apportion.solvers.general import highs
 from apportion.solvers.knapsack import dense_dp
 from tests.oracles import enumerate_knapsack
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apportion.judge import Verdict, judge
 from apportion.outcome import Termination
+from apportion.solving.judge import Verdict, judge
 
 
 def weigh(**changes: Any) -> Verdict:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from apportion.cli.main import main
+from apportion.live.controller.harvest import Settings, harvest, rehearse
+from apportion.live.controller.view import in_words
 from apportion.live.errors import SchedulerMissing
-from apportion.live.harvest import Settings, harvest, rehearse
-from apportion.live.jobs import JobSpec
 from apportion.live.memory import MemoryCluster
-from apportion.live.requests import Cancel, Drain, Submit, waiting
-from apportion.live.store import Lock, Store, read_state
-from apportion.live.view import in_words
+from apportion.live.record.jobs import JobSpec
+from apportion.live.record.requests import Cancel, Drain, Submit, waiting
+from apportion.live.record.store import Lock, Store, read_state
 from tests.cli.calling import GROUP, Called, call, process
 
 
@@ -232,11 +232,11 @@ def test_a_full_disk_refuses_a_submission(folder: Path, monkeypatch: pytest.Monk
 def test_a_view_on_a_terminal(folder: Path) -> None:
     from rich.console import Console
 
-    from apportion.live.advisor import LiveAdvisor
-    from apportion.live.controller import Controller
-    from apportion.live.requests import apply
-    from apportion.live.settings import Limits
-    from apportion.live.view import LiveView
+    from apportion.live.controller.advisor import LiveAdvisor
+    from apportion.live.controller.controller import Controller
+    from apportion.live.controller.settings import Limits
+    from apportion.live.controller.view import LiveView
+    from apportion.live.record.requests import apply
     from apportion.policies import FreeTrain
 
     world = MemoryCluster(("n0", "n1"))

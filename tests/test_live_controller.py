@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apportion.live.advisor import LiveAdvisor
-from apportion.live.controller import POINTS, Controller, Stepped
-from apportion.live.harvest import make_policy
-from apportion.live.jobs import JobSpec, JobState
+from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.controller import POINTS, Controller, Stepped
+from apportion.live.controller.harvest import make_policy
+from apportion.live.controller.settings import Limits
 from apportion.live.memory import MemoryCluster, MemoryTrainer
-from apportion.live.requests import Cancel, Submit, apply
-from apportion.live.settings import Limits
-from apportion.live.state import Hold
-from apportion.live.store import Store
+from apportion.live.record.jobs import JobSpec, JobState
+from apportion.live.record.requests import Cancel, Submit, apply
+from apportion.live.record.state import Hold
+from apportion.live.record.store import Store
 from apportion.policies.view import Plan
 
 NODES = tuple(f"n{index}" for index in range(5))

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from apportion.cli.main import main
-from apportion.live.controller import Controller, Stepped
-from apportion.live.harvest import Settings, harvest
-from apportion.live.settings import Limits
-from apportion.live.store import in_use
+from apportion.live.controller.controller import Controller, Stepped
+from apportion.live.controller.harvest import Settings, harvest
+from apportion.live.controller.settings import Limits
+from apportion.live.record.store import in_use
 from tests.cli.calling import call
 
 PROGRAM = """#!{python} -SE
@@ -132,7 +132,7 @@ def drain_when_done(folder: Path, limit_s: float = 60.0) -> threading.Thread:
         end = time.monotonic() + limit_s
         while time.monotonic() < end and not all(job["ended_s"] for job in read_jobs(folder)):
             time.sleep(0.1)
-        from apportion.live.requests import Drain, leave
+        from apportion.live.record.requests import Drain, leave
 
         leave(folder, Drain())
 
@@ -142,8 +142,8 @@ def drain_when_done(folder: Path, limit_s: float = 60.0) -> threading.Thread:
 
 
 def read_jobs(folder: Path) -> list[dict[str, Any]]:
-    from apportion.live.listing import listing
-    from apportion.live.store import read_state
+    from apportion.live.record.listing import listing
+    from apportion.live.record.store import read_state
 
     state = read_state(folder)
     return [{"ended_s": None}] if state is None or not state.jobs else listing(state)
@@ -175,8 +175,8 @@ def test_jobs_are_harvested_profiled_and_drained(little: Little, tmp_path: Path)
 HARVEST = """
 import os, signal, sys
 from pathlib import Path
-from apportion.live.harvest import Settings, harvest
-from apportion.live.settings import Limits
+from apportion.live.controller.harvest import Settings, harvest
+from apportion.live.controller.settings import Limits
 calls = 0
 def at(point):
     global calls

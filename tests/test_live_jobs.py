@@ -19,17 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInstance, InvalidOption
-from apportion.live import requests
-from apportion.live.accounts import book, close_books, open_books
-from apportion.live.advisor import LiveAdvisor
+from apportion.live.channel.messages import Progress
+from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.settings import Limits
 from apportion.live.errors import InUse, StateUnwritable
-from apportion.live.jobs import DISTRUST, Job, JobSpec, JobState, Point
-from apportion.live.listing import listing
-from apportion.live.messages import Progress
-from apportion.live.requests import Cancel, Drain, Submit, apply, leave, waiting
-from apportion.live.settings import Limits
-from apportion.live.state import Rank, State
-from apportion.live.store import Lock, Store, in_use, private_folder, read_state
+from apportion.live.record import requests
+from apportion.live.record.accounts import book, close_books, open_books
+from apportion.live.record.jobs import DISTRUST, Job, JobSpec, JobState, Point
+from apportion.live.record.listing import listing
+from apportion.live.record.requests import Cancel, Drain, Submit, apply, leave, waiting
+from apportion.live.record.state import Rank, State
+from apportion.live.record.store import Lock, Store, in_use, private_folder, read_state
 
 
 def spec(**more: Any) -> JobSpec:
@@ -256,7 +256,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 
 def test_pilots_that_ended_long_ago_are_forgotten(tmp_path: Path) -> None:
-    from apportion.live.state import Hold
+    from apportion.live.record.state import Hold
 
     state = filled()
     state.ranks.clear()
@@ -287,7 +287,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
 def test_a_second_controller_is_refused_even_from_another_process(tmp_path: Path, root: Path) -> None:
     source = (
-        "import sys; from pathlib import Path; from apportion.live.store import Lock\n"
+        "import sys; from pathlib import Path; from apportion.live.record.store import Lock\n"
         "lock = Lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from apportion.live.channel.messages import STOPPED, Acknowledge, Exited, Leaving, Progress, Run, Stop
 from apportion.live.cluster import Channel, Cluster, PilotState
 from apportion.live.errors import ClusterUnreachable, Refused
 from apportion.live.memory import MemoryCluster, MemoryTrainer
-from apportion.live.messages import STOPPED, Acknowledge, Exited, Leaving, Progress, Run, Stop
 
 TOKEN = "t" * 16
 

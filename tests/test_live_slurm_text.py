@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from apportion.errors import InvalidOption
 from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable, Refused, SchedulerMissing
-from apportion.live.slurm_cluster import SlurmCluster
-from apportion.live.slurm_text import (
+from apportion.live.slurm.cluster import SlurmCluster
+from apportion.live.slurm.text import (
     NotUnderstood,
     expand,
     idle_of_json,
@@ -219,7 +219,7 @@ def test_a_pilot_is_submitted_by_an_argument_list_with_its_secret_in_the_environ
     for word in ("--nodelist=n3", "--partition=harvest", "--no-requeue", "--exclusive", "--account=ml"):
         assert word in call
     at = call.index("/usr/bin/python3")
-    wanted = ["-m", "apportion.live.agent", "--controller", "10.0.0.1:5000", "--pilot", "0a1b2c3d-5"]
+    wanted = ["-m", "apportion.live.agent.agent", "--controller", "10.0.0.1:5000", "--pilot", "0a1b2c3d-5"]
     assert call[at + 1 : -1] == wanted
     assert stat.S_IMODE(Path(call[at - 1]).stat().st_mode) == 0o700
 

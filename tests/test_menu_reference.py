@@ -16,7 +16,7 @@ from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.errors import InvalidInstance
 from apportion.estimation.layer_throughput import LayerThroughput
-from apportion.schemas import committed
+from apportion.reading.schemas import committed
 from apportion.stored import document, verify
 from tests.cli.calling import call
 

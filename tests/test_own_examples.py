@@ -19,7 +19,7 @@ from apportion.policies.cluster.view import ClusterPlan, ClusterView, check_clus
 from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
 from apportion.simulation.cluster.run import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous
-from apportion.solvers.highs import solve as highs
+from apportion.solvers.general.highs import solve as highs
 from tests.strategies import gap_filling_instances
 
 OWN = Path(__file__).resolve().parent.parent / "examples" / "own"

@@ -96,7 +96,7 @@ def main() -> None:
     """Solve an example with it and with what the package does, and let the checker judge both."""
     import apportion
     from apportion.options import SolveOptions
-    from apportion.solvers.highs import solve as highs
+    from apportion.solvers.general.highs import solve as highs
 
     instance = apportion.read("examples/gap_filling_small.json")
     formulation = GapFillingByIncrement(instance)

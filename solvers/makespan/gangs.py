@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions
-from apportion.solvers.guard import check_engines
-from apportion.solvers.interrupting import interruptibly
-from apportion.solvers.quiet import native_output_to_stderr
+from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.interrupting import interruptibly
+from apportion.solvers.general.quiet import native_output_to_stderr
 
 __all__ = ["Gangs", "scheduled", "small_enough"]
 

@@ -27,9 +27,9 @@ from apportion.solvers.assignment.restricted import restricted, spread
 __all__ = ["ENGINES", "Loading", "Turn", "available", "take_turn"]
 
 ENGINES = {
-    "cp-sat": ("ortools", "apportion.solvers.cp_sat:solve", 4.0),
-    "highs": ("highspy", "apportion.solvers.highs:solve", 2_000.0),
-    "scip": ("ortools", "apportion.solvers.scip:solve", 2_000.0),
+    "cp-sat": ("ortools", "apportion.solvers.general.cp_sat:solve", 4.0),
+    "highs": ("highspy", "apportion.solvers.general.highs:solve", 2_000.0),
+    "scip": ("ortools", "apportion.solvers.general.scip:solve", 2_000.0),
 }
 """By name: package, entry, and the work of one turn without a clock (deterministic seconds, nodes)."""
 _WITHIN = "apportion.solvers.makespan.within:solve"
@@ -89,7 +89,7 @@ class Loading:
     @staticmethod
     def _load(names: tuple[str, ...]) -> None:
         from apportion.models.builder import LinearModelBuilder
-        from apportion.solvers.isolated import solve as isolated
+        from apportion.solvers.isolation.isolated import solve as isolated
 
         m = LinearModelBuilder("minimize")
         m.objective(m.binary("x", ()))
@@ -184,7 +184,7 @@ def _run(
     start: NDArray[np.float64] | None,
     seconds: float | None,
 ) -> Outcome:
-    from apportion.solvers.isolated import solve as isolated
+    from apportion.solvers.isolation.isolated import solve as isolated
 
     if seconds is not None:
         return isolated(_WITHIN, part, options, start, (entry, max(seconds, 0.01)))

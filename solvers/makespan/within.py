@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome
-from apportion.solvers.observer import Observe
+from apportion.solvers.general.observer import Observe
 
 __all__ = ["solve"]
 

@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from apportion.models.node_packing import NodePacking
-from apportion.solvers.guard import check_engines
+from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.packing.best_fit import Nodes, nodes_that_matter
 from apportion.solvers.packing.search import Search
-from apportion.solvers.quiet import native_output_to_stderr
 
 __all__ = ["fewest_moves"]
 

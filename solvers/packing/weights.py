@@ -71,7 +71,7 @@ def _families(size: int) -> Iterator[tuple[int, ...]]:
 
 def _by_lp(packing: NodePacking, pieces: Counter[int]) -> tuple[int, ...] | None:
     """Return the pattern LP's weights as whole numbers, if they still show that nothing fits."""
-    from apportion.solvers.highs import solve
+    from apportion.solvers.general.highs import solve
 
     size = packing.size
     patterns = [(pattern, 1.0, 0.0) for pattern in _patterns(size)]

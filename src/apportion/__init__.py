@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from apportion.models.assignment import Assignment as Assignment
     from apportion.options import Incumbent as Incumbent
     from apportion.outcome import Termination as Termination
-    from apportion.reading import read as read
+    from apportion.reading.read import read as read
     from apportion.registry import Backend as Backend
     from apportion.report import Report as Report
     from apportion.solution import Solution as Solution
@@ -84,7 +84,7 @@ _HOME = {
     "check": "apportion.api",
     "explain": "apportion.explanation.explain",
     "model_similarity": "apportion.formulations.matching.model_similarity",
-    "read": "apportion.reading",
+    "read": "apportion.reading.read",
     "solve": "apportion.api",
     "solve_many": "apportion.batch",
     "what_if": "apportion.explanation.what_if",

@@ -129,12 +129,17 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
                 "plain dynamic programming over one whole capacity; the reference",
             ),
             Backend(
-                "highs", "linear", "apportion.solvers.highs:solve", ("highspy",), "HiGHS, MILP", general=True
+                "highs",
+                "linear",
+                "apportion.solvers.general.highs:solve",
+                ("highspy",),
+                "HiGHS, MILP",
+                general=True,
             ),
             Backend(
                 "cp-sat",
                 "linear",
-                "apportion.solvers.cp_sat:solve",
+                "apportion.solvers.general.cp_sat:solve",
                 ("ortools",),
                 "OR-Tools CP-SAT",
                 general=True,
@@ -142,7 +147,7 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
             Backend(
                 "scip",
                 "linear",
-                "apportion.solvers.scip:solve",
+                "apportion.solvers.general.scip:solve",
                 ("ortools",),
                 "SCIP through MathOpt",
                 general=True,
@@ -283,7 +288,7 @@ def _pyomo(solver: str) -> Backend:
     return Backend(
         f"pyomo:{solver}",
         "linear",
-        "apportion.solvers.pyomo_bridge:solve",
+        "apportion.solvers.general.pyomo_bridge:solve",
         ("pyomo",),
         f"Pyomo's {solver}",
         general=True,

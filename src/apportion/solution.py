@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import NoPlan
-from apportion.judge import relative_gap
+from apportion.gap import relative_gap
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 

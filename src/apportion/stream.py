@@ -11,7 +11,7 @@ import msgspec
 from apportion import stored
 from apportion.api import solve
 from apportion.errors import ApportionError, InvalidInstance
-from apportion.reading import read
+from apportion.reading.read import read
 
 __all__ = ["answer", "serve"]
 

@@ -15,7 +15,7 @@ from apportion import stored
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.instances import FreezingInstance
-from apportion.schemas import committed
+from apportion.reading.schemas import committed
 from tests.cli.calling import call
 from tests.strategies import freezing_instances
 

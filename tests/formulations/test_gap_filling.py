@@ -20,7 +20,7 @@ from tests.strategies import gap_filling_instances
 @settings(max_examples=150)
 def test_by_count_equals_the_published_milp_by_node(instance: GapFillingInstance) -> None:
     from apportion.options import SolveOptions
-    from apportion.solvers.highs import solve as highs
+    from apportion.solvers.general.highs import solve as highs
 
     counted = apportion.solve(instance)
     formulation = GapFillingByNode(instance)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from apportion.live.messages import Acknowledge, AgentMessage, Exited, Progress, Run, Stop
-from apportion.live.reports import ReportServer
+from apportion.live.channel.messages import Acknowledge, AgentMessage, Exited, Progress, Run, Stop
+from apportion.live.channel.reports import ReportServer
 
 JOB_TOKEN = "x" * 32
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -128,7 +128,7 @@ def start_agent(address: str, pilot: str, token: str) -> subprocess.Popen[bytes]
         "SLURMD_NODENAME": f"node-{pilot}",
         "SLURM_JOB_ID": "1",
     }
-    command = [sys.executable, "-m", "apportion.live.agent", "--controller", address, "--pilot", pilot]
+    command = [sys.executable, "-m", "apportion.live.agent.agent", "--controller", address, "--pilot", pilot]
     return subprocess.Popen(command, env=environment)
 
 

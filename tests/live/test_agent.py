@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from apportion.live.messages import (
+from apportion.live.channel.messages import (
     STOPPED,
     Acknowledge,
     Exited,
@@ -28,7 +28,7 @@ from apportion.live.messages import (
     Running,
     Welcome,
 )
-from apportion.live.reports import ReportServer
+from apportion.live.channel.reports import ReportServer
 from tests.live.agents import Site, python, start_agent
 
 REPORT = """

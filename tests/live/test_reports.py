@@ -12,9 +12,19 @@ import msgspec
 import pytest
 
 from apportion.errors import InvalidOption
-from apportion.live.messages import AgentMessage, Exited, Hello, Leaving, Progress, Pulse, Ready, Refused, Run
-from apportion.live.reports import ReportServer
-from apportion.live.sealing import LineSealer, agent_proof, controller_proof, session_key
+from apportion.live.channel.messages import (
+    AgentMessage,
+    Exited,
+    Hello,
+    Leaving,
+    Progress,
+    Pulse,
+    Ready,
+    Refused,
+    Run,
+)
+from apportion.live.channel.reports import ReportServer
+from apportion.live.channel.sealing import LineSealer, agent_proof, controller_proof, session_key
 
 TOKEN = "secret-of-pilot-1-abcdefgh"
 NONCE = "n" * 32

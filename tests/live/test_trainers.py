@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apportion.live.messages import STOPPED
+from apportion.live.channel.messages import STOPPED
 from apportion.live.trainer_protocol import Assignment, NotHarvested
 from apportion.live.trainers.checkpoints import durable_samples, restore, save
 from apportion.live.trainers.numpy_mlp import Network, State

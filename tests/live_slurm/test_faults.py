@@ -17,7 +17,7 @@ import pytest
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import OneMachineSlurm
 
-from apportion.live.controller import POINTS
+from apportion.live.controller.controller import POINTS
 from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained, main_job
 from tests.live_slurm.watching import Witness
 
@@ -32,8 +32,8 @@ def odd(mode: str, rates: str = "1:400,2:760,4:1400,8:2400") -> list[str]:
 
 KILLED_AT = """
 import os, signal, sys
-from apportion.live.harvest import Settings, harvest
-from apportion.live.settings import Limits
+from apportion.live.controller.harvest import Settings, harvest
+from apportion.live.controller.settings import Limits
 from pathlib import Path
 state, point, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 times = dict(interval_s=0.5, gap_s=1.0, grace_s=5.0, lease_s=30.0, linger_s=2.0, warm_up_s=0.5, measure_s=1.5)

@@ -53,12 +53,12 @@ class Backend:
 
 
 BACKENDS = (
-    Backend("highs", "apportion.solvers.highs"),
-    Backend("cp-sat", "apportion.solvers.cp_sat", work_limit=0.05, continuous=False),
-    Backend("scip", "apportion.solvers.scip"),
+    Backend("highs", "apportion.solvers.general.highs"),
+    Backend("cp-sat", "apportion.solvers.general.cp_sat", work_limit=0.05, continuous=False),
+    Backend("scip", "apportion.solvers.general.scip"),
     Backend(
         "pyomo:appsi_highs",
-        "apportion.solvers.pyomo_bridge",
+        "apportion.solvers.general.pyomo_bridge",
         ("appsi_highs",),
         work_limit=None,
         partial_starts=False,

@@ -196,7 +196,7 @@ def test_nan_is_an_error(backend: Backend, place: str) -> None:
 
 
 def test_a_bad_option_is_an_error(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apportion.solvers import cp_sat, highs, pyomo_bridge, scip
+    from apportion.solvers.general import cp_sat, highs, pyomo_bridge, scip
 
     if backend.name == "highs":
         original = highs._set

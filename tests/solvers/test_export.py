@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.options import SolveOptions
-from apportion.solvers import highs
-from apportion.solvers.export import legal, readable, to_lp, to_mps
+from apportion.solvers.general import highs
+from apportion.solvers.general.export import legal, readable, to_lp, to_mps
 from tests.solvers.conformance import hard_knapsack, infeasible, lp, small, unbounded, without_columns
 from tests.strategies import knapsacks
 

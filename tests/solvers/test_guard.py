@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from apportion.errors import BackendUnavailable
-from apportion.solvers import guard
+from apportion.solvers.general import guard
 
 SOLVE_BOTH = """
 from {first}
 from {second}
 from apportion.options import SolveOptions
-from apportion.solvers import cp_sat, highs, scip
+from apportion.solvers.general import cp_sat, highs, scip
 from tests.solvers.conformance import small
 model = small()
 for backend in (highs, cp_sat, scip):
@@ -84,7 +84,8 @@ def test_what_works_passes(monkeypatch: pytest.MonkeyPatch, versions: dict[str, 
 def test_the_guard_imports_no_engine(root: Any) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(root / 'src')!r})\n"
-        "from apportion.solvers import guard, highs, cp_sat, scip, pyomo_bridge, isolated, export\n"
+        "from apportion.solvers.general import guard, highs, cp_sat, scip, pyomo_bridge, export\n"
+        "from apportion.solvers.isolation import isolated\n"
         "guard.check_engines('highspy'); guard.check_engines('ortools')\n"
         "loaded = {'highspy', 'ortools', 'pyomo', 'scipy', 'pandas'} & set(sys.modules)\n"
         "assert not loaded, loaded"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.solvers.interrupting import interruptibly
+from apportion.solvers.general.interrupting import interruptibly
 
 SCRIPT = """
 import os, signal, sys, threading, time
@@ -65,7 +65,7 @@ def test_other_threads_just_call() -> None:
 NATIVE = """
 import signal, sys, threading, time
 sys.path.insert(0, {root!r} + "/src")
-from apportion.solvers.interrupting import interruptibly
+from apportion.solvers.general.interrupting import interruptibly
 stopped = threading.Event()
 def call():
     time.sleep(0.05)

@@ -21,15 +21,15 @@ from apportion.errors import BackendUnavailable
 from apportion.models import LinearModel
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
-from apportion.solvers import isolated
-from apportion.solvers.isolated import Child
+from apportion.solvers.isolation import isolated
+from apportion.solvers.isolation.isolated import Child
 from tests.solvers.conformance import BACKENDS, Backend, hard_knapsack, small
 
 LATE = 0.25
 """Seconds after the limit by which every call must have returned."""
 STREAMING = [backend for backend in BACKENDS if backend.streams]
 BAD = "tests.solvers.misbehaving:"
-HIGHS = "apportion.solvers.highs:solve"
+HIGHS = "apportion.solvers.general.highs:solve"
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_the_deadline_is_kept_cold_and_warm(backend: Backend, child: Child, hard
 def test_a_start_too_short_to_load_the_solver_is_not_wasted(child: Child) -> None:
     """The child goes on importing while calls run out of time, and answers once it is ready."""
     deadline = time.monotonic() + 60.0
-    cp_sat = "apportion.solvers.cp_sat:solve"
+    cp_sat = "apportion.solvers.general.cp_sat:solve"
     outcome = timed(child, cp_sat, small(), 0.05)
     first = child.pid
     while outcome.termination is not Termination.OPTIMAL and time.monotonic() < deadline:
@@ -285,7 +285,7 @@ import sys
 sys.path[:0] = {path!r}
 from tests.solvers.conformance import small, hard_knapsack
 from apportion.options import SolveOptions
-from apportion.solvers import isolated
+from apportion.solvers.isolation import isolated
 print("once", flush=True)
 """
 

@@ -11,7 +11,7 @@ from apportion.errors import BackendUnavailable
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
-from apportion.solvers import highs, pyomo_bridge
+from apportion.solvers.general import highs, pyomo_bridge
 from tests.solvers.conformance import lowered, lp, small
 from tests.strategies import knapsacks
 

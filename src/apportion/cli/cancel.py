@@ -18,10 +18,10 @@ __all__ = ["command"]
 def command(folder: str | None, jobs: tuple[str, ...]) -> int:
     """Cancel jobs by their ids. Their checkpoints are kept. Exit code 3 if there is no such job."""
     from apportion.live.errors import UnknownJob
-    from apportion.live.listing import with_requests
-    from apportion.live.requests import Cancel, leave, waiting
-    from apportion.live.state import State
-    from apportion.live.store import default_folder, in_use, read_state
+    from apportion.live.record.listing import with_requests
+    from apportion.live.record.requests import Cancel, leave, waiting
+    from apportion.live.record.state import State
+    from apportion.live.record.store import default_folder, in_use, read_state
 
     where = Path(folder or default_folder()).expanduser().absolute()
     state = read_state(where) or State(instance="")

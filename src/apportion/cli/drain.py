@@ -25,8 +25,8 @@ def command(folder: str | None, no_wait: bool, timeout_s: float) -> int:
 
     Where no controller runs, pilots that one left behind are cancelled. Exit code 5 if it takes too long.
     """
-    from apportion.live.requests import Drain, leave
-    from apportion.live.store import default_folder, in_use
+    from apportion.live.record.requests import Drain, leave
+    from apportion.live.record.store import default_folder, in_use
 
     where = Path(folder or default_folder()).expanduser().absolute()
     if not where.is_dir():
@@ -49,8 +49,8 @@ def command(folder: str | None, no_wait: bool, timeout_s: float) -> int:
 
 
 def _left_behind(where: Path) -> int:
-    from apportion.live.harvest import cancel_pilots
-    from apportion.live.store import read_state
+    from apportion.live.controller.harvest import cancel_pilots
+    from apportion.live.record.store import read_state
 
     state = read_state(where)
     if state is None or not any(pilot.live for pilot in state.pilots.values()):

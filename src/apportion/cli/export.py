@@ -26,6 +26,6 @@ def command(
     out: str,
 ) -> None:
     """Compile an instance to its linear model and write it for any other solver, names kept."""
-    from apportion.exporting import exported
+    from apportion.solving.exporting import exported
 
     emit(exported(instance_of(path, format, index, sense), target, formulation).rstrip(b"\n"), out)

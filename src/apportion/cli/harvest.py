@@ -10,8 +10,8 @@ import click
 from apportion.cli.output import OutputClosed, say
 
 if TYPE_CHECKING:
-    from apportion.live.controller import Controller, Stepped
-    from apportion.live.harvest import Settings
+    from apportion.live.controller.controller import Controller, Stepped
+    from apportion.live.controller.harvest import Settings
 
 __all__ = ["command"]
 
@@ -54,7 +54,7 @@ def command(dry_run: bool, as_json: bool, **given: Any) -> int:
     A live view on a terminal, JSON Lines otherwise. Exit code 1 if another controller uses the state folder,
     7 where Slurm's commands are missing or Slurm does not answer.
     """
-    from apportion.live.harvest import harvest
+    from apportion.live.controller.harvest import harvest
 
     settings = _settings(given)
     if dry_run:
@@ -62,7 +62,7 @@ def command(dry_run: bool, as_json: bool, **given: Any) -> int:
     if as_json or not sys.stdout.isatty():
         harvest(settings, on_step=_JsonLines())
         return 0
-    from apportion.live.view import LiveView
+    from apportion.live.controller.view import LiveView
 
     with LiveView() as view:
         harvest(settings, on_step=view)
@@ -95,9 +95,9 @@ class _JsonLines:
 def _settings(given: dict[str, Any]) -> Settings:
     from pathlib import Path
 
-    from apportion.live.harvest import Settings
-    from apportion.live.settings import Limits
-    from apportion.live.store import default_folder
+    from apportion.live.controller.harvest import Settings
+    from apportion.live.controller.settings import Limits
+    from apportion.live.record.store import default_folder
 
     host, port = _address(given.pop("address"))
     limits = {key: given.pop(key) for key in [*given] if key in Limits.__dataclass_fields__}
@@ -119,7 +119,7 @@ def _address(text: str) -> tuple[str, int | None]:
 def _rehearsed(settings: Settings, as_json: bool) -> int:
     import msgspec
 
-    from apportion.live.harvest import rehearse
+    from apportion.live.controller.harvest import rehearse
 
     decision = rehearse(settings)
     told = decision.explain()

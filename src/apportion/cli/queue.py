@@ -21,10 +21,10 @@ def command(folder: str | None, everything: bool, as_json: bool) -> int:
     """Show the queue, with jobs a controller has not taken up yet. A controller may run."""
     import msgspec
 
-    from apportion.live.listing import listing, with_requests
-    from apportion.live.requests import waiting
-    from apportion.live.state import State
-    from apportion.live.store import default_folder, in_use, read_state
+    from apportion.live.record.listing import listing, with_requests
+    from apportion.live.record.requests import waiting
+    from apportion.live.record.state import State
+    from apportion.live.record.store import default_folder, in_use, read_state
 
     where = Path(folder or default_folder()).expanduser().absolute()
     state = read_state(where) or State(instance="")

@@ -13,6 +13,6 @@ __all__ = ["command"]
 @click.argument("kind")
 def command(kind: str) -> None:
     """Print the JSON Schema (draft 2020-12) of instances of KIND, for instance gap_filling."""
-    from apportion.schemas import committed_text
+    from apportion.reading.schemas import committed_text
 
     say(committed_text(kind).rstrip("\n"))

@@ -43,7 +43,7 @@ def bytes_of(path: str) -> bytes:
     """Return the content of a file, or of standard input for ``-``, up to the size limit."""
     from pathlib import Path
 
-    from apportion.reading import read_limited
+    from apportion.reading.read import read_limited
 
     if path == "-":
         if sys.stdin is None:
@@ -56,7 +56,7 @@ def bytes_of(path: str) -> bytes:
 def json_of(path: str, what: str) -> Any:
     """Return the JSON at a path, read as strictly as an instance; problems are prefixed with `what` it is."""
     from apportion.errors import InvalidInstance, Problem
-    from apportion.json_text import parse
+    from apportion.reading.json_text import parse
 
     try:
         tree, problems = parse(bytes_of(path))
@@ -69,6 +69,6 @@ def json_of(path: str, what: str) -> Any:
 
 def instance_of(path: str, format: str | None = None, index: int = 0, sense: str | None = None) -> Instance:
     """Read and validate the instance at a path, or on standard input for ``-``."""
-    from apportion.reading import read
+    from apportion.reading.read import read
 
     return read(bytes_of("-") if path == "-" else path, format, index, sense)

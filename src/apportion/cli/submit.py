@@ -47,9 +47,9 @@ def command(
     """
     import msgspec
 
-    from apportion.live.jobs import JobSpec
-    from apportion.live.requests import Submit, leave, new_id
-    from apportion.live.store import default_folder, in_use, private_folder
+    from apportion.live.record.jobs import JobSpec
+    from apportion.live.record.requests import Submit, leave, new_id
+    from apportion.live.record.store import default_folder, in_use, private_folder
 
     id = new_id()
     where = Path(directory or ".").absolute()

@@ -20,7 +20,7 @@ from apportion.decomposition.result import Pass, ShardedSolution, outward_bound,
 from apportion.decomposition.sharding import ShardedKnapsack
 from apportion.errors import ApportionError, InvalidInstance, Problem
 from apportion.executors import in_order
-from apportion.judge import relative_gap
+from apportion.gap import relative_gap
 from apportion.outcome import Termination
 
 __all__ = ["Drive"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from apportion.decomposition.bounding import Summed
 from apportion.decomposition.finishing import Finished
 from apportion.decomposition.sharding import ShardedKnapsack
-from apportion.judge import relative_gap
+from apportion.gap import relative_gap
 from apportion.outcome import Termination
 
 __all__ = ["Pass", "ShardedSolution", "outward_bound", "summed_value"]

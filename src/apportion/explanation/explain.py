@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.certify import usable
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.explanation import conflict, relaxation
 from apportion.explanation.capacities import capacity_worths
@@ -26,6 +25,7 @@ from apportion.instances.matching import MatchingInstance
 from apportion.outcome import Termination
 from apportion.registry import Backend
 from apportion.solution import Solution
+from apportion.solving.certify import usable
 
 __all__ = ["LEFT_OUT", "explain"]
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 
 from apportion import registry
-from apportion.arrays import ARRAYS, ArrayFormulation
 from apportion.errors import InvalidOption
 from apportion.explanation.matching_menus import MatchingMenus
 from apportion.explanation.submodel import held_to, with_capacities
@@ -18,6 +17,7 @@ from apportion.instances.freezing import FreezingInstance
 from apportion.instances.kinds import Kind, kind_of
 from apportion.instances.matching import MatchingInstance
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solving.arrays import ARRAYS, ArrayFormulation
 
 __all__ = ["compiled", "fewer", "held", "kind_for", "with_more", "without"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from apportion.live.messages import AgentMessage, ControllerMessage, Running
+from apportion.live.channel.messages import AgentMessage, ControllerMessage, Running
 
 __all__ = ["AgentSeen", "Channel", "Cluster", "ClusterSeen", "PilotSeen", "PilotState", "RankSeen"]
 

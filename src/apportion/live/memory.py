@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
-from apportion.live.errors import ClusterUnreachable, Refused
-from apportion.live.memory_trainer import MemoryPilot, MemoryTrainer
-from apportion.live.messages import (
+from apportion.live.channel.messages import (
     STOPPED,
     Acknowledge,
     AgentMessage,
@@ -24,6 +21,9 @@ from apportion.live.messages import (
     Run,
     Stop,
 )
+from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
+from apportion.live.errors import ClusterUnreachable, Refused
+from apportion.live.memory_trainer import MemoryPilot, MemoryTrainer
 
 __all__ = ["MemoryCluster", "MemoryPilot", "MemoryTrainer"]
 

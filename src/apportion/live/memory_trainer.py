@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from apportion.live.channel.messages import Exited, Run
 from apportion.live.cluster import PilotState
-from apportion.live.messages import Exited, Run
 
 __all__ = ["MemoryPilot", "MemoryTrainer"]
 

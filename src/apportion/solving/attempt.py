@@ -16,8 +16,8 @@ from apportion.options import Incumbent
 from apportion.outcome import Outcome, Termination
 from apportion.solving.placement import chosen_on_nodes, plan_of
 from apportion.solving.run import Run
+from apportion.solving.structure import point_type, start
 from apportion.solving.subject import compiled
-from apportion.structure import point_type, start
 
 __all__ = ["attempt"]
 
@@ -87,7 +87,7 @@ def _guarded(run: Run, chosen: registry.Backend, model: Any, start: Any) -> Outc
                 model, options, start, preferred=run.structure.preferred(), hint=run.multipliers
             )
         if chosen.general and isinstance(chosen.solve, str) and options.time_limit is not None:
-            from apportion.solvers.isolated import solve as isolated
+            from apportion.solvers.isolation.isolated import solve as isolated
 
             return isolated(chosen.solve, model, options, start, chosen.extra)
         if chosen.extra:

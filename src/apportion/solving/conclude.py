@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion import registry
-from apportion.certify import certified_bound, usable
-from apportion.judge import judge
 from apportion.outcome import Outcome, Termination
 from apportion.solution import Certificate, Solution
+from apportion.solving.certify import certified_bound, usable
+from apportion.solving.judge import judge
 from apportion.solving.placement import plan_of
 from apportion.solving.run import Run
-from apportion.structure import magnitude
+from apportion.solving.structure import magnitude
 
 __all__ = ["conclude"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from apportion.outcome import Outcome, Termination
 from apportion.solving.run import Run
-from apportion.structure import repaired
+from apportion.solving.structure import repaired
 
 __all__ = ["chosen_on_nodes", "plan_of"]
 

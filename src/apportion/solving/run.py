@@ -15,7 +15,7 @@ from apportion.instances.kinds import Kind
 from apportion.options import SolveOptions
 from apportion.report import Report
 from apportion.solution import Solution
-from apportion.structure import StructuredModel, repaired, structured
+from apportion.solving.structure import StructuredModel, repaired, structured
 
 __all__ = ["Run"]
 

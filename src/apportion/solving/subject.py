@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from apportion import registry
-from apportion.arrays import ARRAYS, ArrayFormulation
-from apportion.bare_assignment import ASSIGNMENT, AssignmentFormulation
 from apportion.instances.kinds import Kind, kind_of
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solving.arrays import ARRAYS, ArrayFormulation
+from apportion.solving.bare_assignment import ASSIGNMENT, AssignmentFormulation
 
 __all__ = ["compiled", "kind_of_any"]
 

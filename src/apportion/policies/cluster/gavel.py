@@ -126,7 +126,7 @@ def _program(
     at_least: float | None,
 ) -> tuple[NDArray[np.float64], float]:
     """Return fractions and the least normalised speed; `at_least` given, the greatest sum of them."""
-    from apportion.solvers import highs
+    from apportion.solvers.general import highs
 
     program = LinearModelBuilder("maximize")
     x = program.continuous("X", speeds.shape, 0.0, 1.0)

@@ -1,0 +1,1 @@
+"""Hard deadlines: a general solver runs in a child process that is ended when its time is up."""

@@ -1,0 +1,197 @@
+"""One rank of a trainer as a process group of its own: started, told to stop, ended for good."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from apportion.live.channel.messages import Run
+
+__all__ = ["Rank", "adopt_orphans", "environment_of"]
+
+TAIL = 2000
+"""Characters of a trainer's output that are kept; six bytes each at worst, it fits a line."""
+_NICE = 5
+_READ_AT_ONCE = 256 * 1024
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what a trainer's processes leave behind, so that it can be ended (Linux)."""
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def environment_of(run: Run, base: Mapping[str, str], report_port: int) -> dict[str, str]:
+    """Return a rank's environment: this process's without the scheduler's, the job's, the protocol's.
+
+    Slurm's variables describe the pilot, a job of one task; libraries that find them take over.
+    """
+    kept = {
+        name: value for name, value in base.items() if not name.startswith(("SLURM", "SBATCH", "APPORTION_"))
+    }
+    kept.update(run.environment)
+    kept.update(
+        APPORTION_JOB=run.job,
+        APPORTION_GENERATION=str(run.generation),
+        APPORTION_RANK=str(run.rank),
+        APPORTION_WORLD_SIZE=str(len(run.nodes)),
+        APPORTION_NODES=",".join(run.nodes),
+        APPORTION_RENDEZVOUS=run.rendezvous,
+        APPORTION_CHECKPOINT=run.checkpoint,
+        APPORTION_REPORT=f"127.0.0.1:{report_port}",
+        APPORTION_REPORT_TOKEN=run.token,
+        APPORTION_REPORT_EVERY_S=repr(run.report_every_s),
+    )
+    if run.samples is not None:
+        kept["APPORTION_SAMPLES"] = str(run.samples)
+    return kept
+
+
+class Rank:
+    """A started rank.
+
+    Parameters
+    ----------
+    run
+        What to start.
+    base
+        The environment to start from.
+    report_port
+        Where on 127.0.0.1 its reports are heard.
+
+    Raises
+    ------
+    OSError, ValueError, subprocess.SubprocessError
+        If the command cannot be started.
+    """
+
+    def __init__(self, run: Run, base: Mapping[str, str], report_port: int) -> None:
+        self.run = run
+        self.asked = False
+        self.code: int | None = None
+        self._kill_at_s: float | None = None
+        self._killed = False
+        self._tail = bytearray()
+        Path(run.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._process = subprocess.Popen(
+            list(run.command),
+            cwd=run.directory,
+            env=environment_of(run, base, report_port),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_prepare,
+        )
+        self.started_s = time.monotonic()
+        assert self._process.stdout is not None
+        self.output = self._process.stdout
+        os.set_blocking(self.output.fileno(), False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its leader has ended and everything it started was killed."""
+        return self.code is not None
+
+    @property
+    def kill_at_s(self) -> float | None:
+        """When it will be killed, by `time.monotonic`; ``None`` if it was not told to stop."""
+        return None if self._killed else self._kill_at_s
+
+    def stop(self, grace_s: float) -> None:
+        """Send SIGTERM once; SIGKILL comes after `grace_s`. Told again, only an earlier end counts."""
+        at = time.monotonic() + grace_s
+        self._kill_at_s = at if self._kill_at_s is None else min(at, self._kill_at_s)
+        if not self.asked:
+            self.asked = True
+            self._signal(signal.SIGTERM)
+
+    def look(self) -> bool:
+        """Reap, kill what is due, and return whether the leader has ended."""
+        if self.code is not None:
+            return True
+        if self._kill_at_s is not None and not self._killed and time.monotonic() >= self._kill_at_s:
+            self._killed = True
+            self._signal(signal.SIGKILL)
+        leader = self._process.pid
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid == leader:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+        if self._process.returncode is None:
+            return False
+        self._end_the_rest()
+        self.read_output()
+        self.output.close()
+        self.code = self._process.returncode
+        return True
+
+    def read_output(self) -> bool:
+        """Take what it has printed; return whether more may come."""
+        for _ in range(_READ_AT_ONCE // 65536):
+            try:
+                data = os.read(self.output.fileno(), 65536)
+            except BlockingIOError:
+                return True
+            except (OSError, ValueError):
+                return False
+            if not data:
+                return False
+            self._tail += data
+            del self._tail[: -4 * TAIL]
+        return True
+
+    def tail(self) -> str:
+        """Return the end of what it printed, without control characters: people see it on terminals."""
+        text = self._tail.decode(errors="replace")[-TAIL:]
+        return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _end_the_rest(self) -> None:
+        """Kill the process group and every orphan of the rank that has come to this process."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        end = time.monotonic() + 2.0
+        while (left := _children()) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if left == _children():
+                time.sleep(0.002)
+
+
+def _children() -> list[int]:
+    """Return the processes whose parent this one is (Linux)."""
+    try:
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    except OSError:
+        return []
+    return [int(pid) for pid in listed.split()]
+
+
+def _prepare() -> None:
+    """Have the kernel kill the leader when its agent dies (Linux), and let agent and slurmd go first."""
+    os.nice(_NICE)
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

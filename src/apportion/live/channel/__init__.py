@@ -1,0 +1,1 @@
+"""The channel between the controller and its agents: sealed lines over TCP."""

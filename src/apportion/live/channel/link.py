@@ -1,0 +1,215 @@
+"""The agent's connection to its controller: made again and again, proved both ways, never waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import random
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from apportion.live.channel.lines import LineBuffer, LineTooLong, OutBuffer
+from apportion.live.channel.messages import (
+    CONTROLLER_LINE_LIMIT,
+    AgentMessage,
+    Challenge,
+    ControllerMessage,
+    Hello,
+    Welcome,
+)
+from apportion.live.channel.sealing import (
+    Forged,
+    LineSealer,
+    agent_proof,
+    controller_proof,
+    fresh_nonce,
+    session_key,
+)
+
+__all__ = ["ControllerLink"]
+
+HANDSHAKE_S = 5.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+WAITING_BYTES = 1024 * 1024
+CHUNK = 64 * 1024
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[ControllerMessage] = msgspec.json.Decoder(ControllerMessage)
+
+
+class ControllerLink:
+    """A connection that comes back.
+
+    Parameters
+    ----------
+    selector
+        Its socket is registered here, with this object as data.
+    host, port
+        The controller.
+    token
+        The pilot's secret.
+    hello
+        Called with the nonce and the local address for what to say of oneself; `proof` is filled in here.
+    """
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        host: str,
+        port: int,
+        token: str,
+        hello: Callable[[str, str], Hello],
+    ) -> None:
+        self._selector, self._at, self._token, self._hello = selector, (host, port), token, hello
+        self._socket: socket.socket | None = None
+        self._sealer: LineSealer | None = None
+        self._challenge: Challenge | None = None
+        self._nonce = ""
+        self._lines, self._out = LineBuffer(CONTROLLER_LINE_LIMIT + 80), OutBuffer(WAITING_BYTES)
+        self._wait_s = FIRST_WAIT_S
+        self._due_s = time.monotonic()
+        self._begun_s = 0.0
+        self.welcome: Welcome | None = None
+        self.heard_s = time.monotonic()
+
+    @property
+    def open(self) -> bool:
+        """Whether both sides have proved who they are."""
+        return self._sealer is not None
+
+    def due_s(self) -> float:
+        """Return when `tend` has something to do, by `time.monotonic`."""
+        if self._socket is None:
+            return self._due_s
+        if not self.open:
+            return self._begun_s + HANDSHAKE_S
+        return self.heard_s + self._silence_s()
+
+    def tend(self) -> None:
+        """Connect if it is time to; give up a handshake, or a connection, that is silent too long."""
+        now = time.monotonic()
+        if self._socket is None:
+            if now >= self._due_s:
+                self._connect()
+        elif now >= self.due_s():
+            self.lose()
+
+    def send(self, message: AgentMessage) -> bool:
+        """Queue a message; return whether there is a connection."""
+        if self._sealer is None or self._socket is None:
+            return False
+        self._out.add(self._sealer.seal(_ENCODER.encode(message)))
+        self._write()
+        return self._socket is not None
+
+    def handle(self, events: int) -> Iterator[ControllerMessage]:
+        """Yield what the socket brought once the controller has proved itself."""
+        if events & selectors.EVENT_WRITE:
+            self._write()
+        if self._socket is None or not events & selectors.EVENT_READ:
+            return
+        try:
+            data = self._socket.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.lose()
+            return
+        try:
+            for line in self._lines.feed(data):
+                message = self._hear(line)
+                if message is not None:
+                    yield message
+                if self._socket is None:
+                    return
+        except (LineTooLong, Forged, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.lose()
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until what is queued has been taken, at most so long."""
+        end = time.monotonic() + timeout_s
+        while self._socket is not None and time.monotonic() < end:
+            try:
+                if self._out.send_to(self._socket):
+                    return
+            except OSError:
+                return
+            time.sleep(0.005)
+
+    def lose(self) -> None:
+        """Close the connection; it is made again a little later."""
+        if self._socket is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(self._socket)
+            self._socket.close()
+        self._socket = self._sealer = self._challenge = None
+        self._due_s = time.monotonic() + self._wait_s * random.uniform(0.7, 1.3)
+        self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+
+    def _silence_s(self) -> float:
+        return 4 * self.welcome.pulse_s + 1.0 if self.welcome is not None else HANDSHAKE_S
+
+    def _connect(self) -> None:
+        self._lines, self._out = LineBuffer(CONTROLLER_LINE_LIMIT + 80), OutBuffer(WAITING_BYTES)
+        self._begun_s = time.monotonic()
+        try:
+            found = socket.getaddrinfo(*self._at, type=socket.SOCK_STREAM)
+            family, kind, protocol, _, address = found[0]
+            self._socket = socket.socket(family, kind, protocol)
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(BlockingIOError):
+                self._socket.connect(address)
+        except OSError:
+            self.lose()
+            return
+        # room to write is the news that the connection stands
+        self._selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
+
+    def _hear(self, line: bytes) -> ControllerMessage | None:
+        if self._sealer is not None:
+            message = _DECODER.decode(self._sealer.open(line))
+            self.heard_s = time.monotonic()
+            return message
+        message = _DECODER.decode(line)
+        if self._challenge is None:
+            if not isinstance(message, Challenge) or message.version != 1:
+                raise Forged("no challenge of a version known here")
+            self._answer(message)
+            return None
+        return self._enter(message, self._challenge)
+
+    def _answer(self, challenge: Challenge) -> None:
+        assert self._socket is not None
+        self._challenge, self._nonce = challenge, fresh_nonce()
+        hello = self._hello(self._nonce, self._socket.getsockname()[0])
+        proof = agent_proof(self._token, challenge.nonce, self._nonce)
+        self._out.add(_ENCODER.encode(msgspec.structs.replace(hello, proof=proof)) + b"\n")
+        self._write()
+
+    def _enter(self, message: ControllerMessage, challenge: Challenge) -> Welcome:
+        proof = controller_proof(self._token, challenge.nonce, self._nonce)
+        if not isinstance(message, Welcome) or not hmac.compare_digest(proof, message.proof):
+            raise Forged("this is not the controller")
+        self._sealer = LineSealer(session_key(self._token, challenge.nonce, self._nonce), "agent")
+        self.welcome, self.heard_s, self._wait_s = message, time.monotonic(), FIRST_WAIT_S
+        return message
+
+    def _write(self) -> None:
+        if self._socket is None:
+            return
+        try:
+            done = self._out.send_to(self._socket)
+        except OSError:
+            self.lose()
+            return
+        if self._out.overflown:
+            self.lose()
+            return
+        events = selectors.EVENT_READ | (0 if done else selectors.EVENT_WRITE)
+        self._selector.modify(self._socket, events, self)

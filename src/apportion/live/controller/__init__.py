@@ -1,0 +1,1 @@
+"""The controller: observes the cluster, decides, and acts."""

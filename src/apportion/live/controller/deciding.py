@@ -1,0 +1,231 @@
+"""From what is on record to a policy's view, and from its plan back to who is to run where."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.settings import Limits
+from apportion.live.record.jobs import Job, JobState
+from apportion.live.record.state import Pilot, State
+from apportion.policies.view import FREE, GapFillingView, Plan, Policy, check_plan
+
+__all__ = ["Decision", "Idle", "admitted", "decide", "put_on_record"]
+
+_ENDLESS = 1e15
+"""Samples still to train on that are assumed of a job without a goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The nodes that a decision is about, as the scheduler and the agents show them.
+
+    Attributes
+    ----------
+    names
+        Nodes without a pilot that one would get at once.
+    since_s
+        When a node of the decision became idle, as far as it was seen.
+    departed_after_s
+        For every node that left since the last decision, how long it had been idle.
+    """
+
+    names: Sequence[str]
+    since_s: Callable[[str], float]
+    departed_after_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A checked plan, with what it was made from.
+
+    Attributes
+    ----------
+    jobs
+        The admitted jobs, positions as in the view.
+    nodes
+        Names of the view's nodes.
+    pilots
+        Their pilots, ``None`` where none is held yet.
+    counts, held
+        int64 [jobs]: nodes every job gets, and held before.
+    """
+
+    jobs: tuple[Job, ...]
+    nodes: tuple[str, ...]
+    pilots: tuple[Pilot | None, ...]
+    view: GapFillingView
+    plan: Plan
+    counts: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+    @property
+    def changes(self) -> bool:
+        """Whether any node changes hands."""
+        return not np.array_equal(self.plan.holder, self.view.holder)
+
+    def explain(self) -> list[dict[str, object]]:
+        """Return, for every admitted job, what it gets, and what is believed of it there."""
+        told = []
+        for index, job in enumerate(self.jobs):
+            count, held = int(self.counts[index]), int(self.held[index])
+            rates = self.view.rates[index]
+            points = sorted(job.curve)
+            if count == held:
+                why = "keeps its nodes" if count else "waits"
+            elif not count:
+                why = "its nodes are worth more to others"
+            elif not points and job.spec.curve:
+                why = "the best use of these nodes by the curve its user gave"
+            elif not points:
+                why = "nothing is measured yet: profiled from here downwards"
+            elif count not in job.curve:
+                why = f"measured on {points} nodes; this size is predicted, or to be measured"
+            else:
+                why = "the best use of these nodes by its measured curve"
+            nodes = [self.nodes[place] for place in np.flatnonzero(self.plan.holder == index).tolist()]
+            told.append(
+                {
+                    "job": job.id,
+                    "held": held,
+                    "gets": count,
+                    "nodes": nodes,
+                    "rate": round(float(rates[count]), 3),
+                    "rate_before": round(float(rates[held]), 3),
+                    "why": why,
+                }
+            )
+        return told
+
+
+def admitted(state: State, limits: Limits, now_s: float) -> list[Job]:
+    """Return the jobs that share the idle nodes now, in order of submission: those under way first."""
+    able = [
+        job
+        for job in state.jobs.values()
+        if not (job.ended or job.cancel or (job.state is JobState.QUEUED and job.not_before_s > now_s))
+    ]
+    busy = {pilot.job for pilot in state.pilots.values()}
+    able.sort(key=lambda job: (job.state is JobState.QUEUED and job.number not in busy, job.number))
+    return sorted(able[: limits.trainers], key=lambda job: job.number)
+
+
+def decide(
+    state: State,
+    idle: Idle,
+    policy: Policy,
+    advisor: LiveAdvisor,
+    limits: Limits,
+    now_s: float,
+    connected: Collection[str],
+) -> Decision:
+    """Ask the policy and check its plan.
+
+    Raises
+    ------
+    InvalidPlan
+        If the plan breaks a rule of gap filling.
+    """
+    jobs = admitted(state, limits, now_s)
+    place = {job.number: index for index, job in enumerate(jobs)}
+    rank_on = state.rank_on()
+    pilots = [
+        pilot
+        for pilot in state.pilots.values()
+        if pilot.usable
+        and (pilot.job is None or pilot.job in place)
+        and (pilot.pilot not in rank_on or rank_on[pilot.pilot].job in place)
+    ]
+    # a job that grows takes nodes in ascending order: those with an agent that waits come first
+    pilots.sort(key=lambda pilot: (pilot.pilot not in connected, pilot.node))
+    held_nodes = {pilot.node for pilot in state.pilots.values() if pilot.live}
+    room = None if limits.max_nodes is None else max(limits.max_nodes - len(held_nodes), 0)
+    fresh = [node for node in idle.names if node not in held_nodes][:room]
+    nodes = (*(pilot.node for pilot in pilots), *fresh)
+    holder = [FREE if pilot.job is None else place[pilot.job] for pilot in pilots] + [FREE] * len(fresh)
+    view = _view(state, jobs, nodes, np.array(holder, dtype=np.int64), idle, advisor, limits, now_s)
+    plan = policy(view)
+    counts = check_plan(view, plan)
+    return Decision(tuple(jobs), nodes, (*pilots, *([None] * len(fresh))), view, plan, counts, view.held())
+
+
+def put_on_record(state: State, decision: Decision, now_s: float) -> list[Pilot]:
+    """Write a plan into the state as who is to run where; return the pilots to be taken."""
+    new = []
+    for node, pilot, holder in zip(
+        decision.nodes, decision.pilots, decision.plan.holder.tolist(), strict=True
+    ):
+        number = None if holder == FREE else decision.jobs[holder].number
+        if pilot is None:
+            if number is not None:
+                new.append(state.new_pilot(node, secrets.token_urlsafe(24), now_s, number))
+        elif pilot.job != number:
+            pilot.job = number
+            pilot.free_s = now_s if number is None else None
+    return new
+
+
+def _view(
+    state: State,
+    jobs: list[Job],
+    nodes: tuple[str, ...],
+    holder: NDArray[np.int64],
+    idle: Idle,
+    advisor: LiveAdvisor,
+    limits: Limits,
+    now_s: float,
+) -> GapFillingView:
+    num = len(jobs)
+    held = np.bincount(holder + 1, minlength=num + 1)[1:]
+    low = np.array([job.spec.min_nodes for job in jobs], dtype=np.int64)
+    high = np.array([job.spec.max_nodes for job in jobs], dtype=np.int64)
+    reach = int(np.minimum(high, np.maximum(len(nodes), low)).max(initial=1))
+    high = np.minimum(high, reach)
+    for index, job in enumerate(jobs):
+        if _under_first_measurement(job, int(held[index]), limits, now_s):
+            high[index] = held[index]
+    rates = np.zeros((num, reach + 1))
+    for index, job in enumerate(jobs):
+        rates[index] = advisor.fitted(job, reach)
+    waiting = sum(not job.ended for job in state.jobs.values()) - num
+    return GapFillingView(
+        time_s=now_s,
+        jobs=np.array([job.number for job in jobs], dtype=np.int64),
+        rates=rates,
+        min_nodes=low,
+        max_nodes=high,
+        up_s=_costs([job.up_s for job in jobs], limits),
+        down_s=_costs([job.down_s for job in jobs], limits),
+        remaining=np.array([_remaining(job) for job in jobs], dtype=np.float64),
+        nodes=np.arange(len(nodes)),
+        holder=holder,
+        idle_since_s=np.array([idle.since_s(node) for node in nodes], dtype=np.float64),
+        departed_after_s=np.array(idle.departed_after_s, dtype=np.float64),
+        waiting=max(waiting, 0),
+        measured=np.full(num, np.nan),
+    )
+
+
+def _remaining(job: Job) -> float:
+    return _ENDLESS if job.spec.samples is None else max(float(job.spec.samples - job.samples), 0.0)
+
+
+def _costs(measured: list[float | None], limits: Limits) -> NDArray[np.float64]:
+    """Return the rescale costs, the median of the measured ones where a job has none of its own."""
+    known = [cost for cost in measured if cost is not None]
+    usual = float(np.median(known)) if known else limits.stall_s
+    return np.array([usual if cost is None else cost for cost in measured], dtype=np.float64)
+
+
+def _under_first_measurement(job: Job, held: int, limits: Limits, now_s: float) -> bool:
+    """Return whether a job that nothing is known of runs and is soon measured: it must not grow before."""
+    known = job.curve or job.spec.curve
+    if known or job.state is not JobState.RUNNING or held < job.spec.min_nodes:
+        return False
+    patience_s = 2.0 * (limits.warm_up_s + limits.measure_s) + limits.stall_s
+    return now_s - job.changed_s < patience_s

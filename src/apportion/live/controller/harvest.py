@@ -1,0 +1,247 @@
+"""A controller on a real cluster: put together, run until it is drained, or asked only what it would do."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from apportion.errors import InvalidOption
+from apportion.live.cluster import Channel, Cluster
+from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.controller import Controller, Stepped
+from apportion.live.controller.deciding import Decision, Idle, decide
+from apportion.live.controller.observing import list_pilots
+from apportion.live.controller.settings import Limits
+from apportion.live.record import requests
+from apportion.live.record.listing import with_requests
+from apportion.live.record.state import State
+from apportion.live.record.store import Lock, Store, private_folder, read_state
+from apportion.live.slurm.cluster import SlurmCluster
+from apportion.policies.view import Policy
+
+__all__ = ["Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
+
+_SPOOL_S = 0.5
+_BREATH_S = 0.05
+"""Rest between two steps, so that reports which come in a row are taken in together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a controller is told.
+
+    Attributes
+    ----------
+    folder
+        The state folder.
+    partition
+        Slurm's partition for pilots.
+    host, port
+        Where the report channel listens; without a port, the one chosen first is kept.
+    policy
+        A name of `apportion.policies.names.POLICIES`.
+    horizon_s
+        Forward-looking time of its decision.
+    limits
+        Times and limits.
+    python
+        The interpreter on the nodes.
+    options
+        Further options for ``sbatch``.
+    output
+        How Slurm is asked: ``auto``, ``json`` or ``text``.
+    """
+
+    folder: Path
+    partition: str
+    host: str = "127.0.0.1"
+    port: int | None = None
+    policy: str = "malletrain"
+    horizon_s: float = 120.0
+    limits: Limits = field(default_factory=Limits)
+    python: str = sys.executable
+    options: tuple[str, ...] = ()
+    output: str = "auto"
+
+
+def make_policy(name: str, horizon_s: float, limits: Limits, advisor: LiveAdvisor) -> Policy:
+    """Return a policy; one that profiles shares its estimator with the advisor.
+
+    MalleTrain's decision maximises speed-ups on one node here: samples of unlike jobs do not compare, and a
+    job cannot win nodes by exaggerating its speed as a whole.
+    """
+    from apportion.policies.malletrain import MalleTrain
+    from apportion.policies.names import policy
+
+    made = policy(name, horizon_s)
+    if name == "malletrain":
+        measure_s = limits.warm_up_s + limits.measure_s
+        return MalleTrain(horizon_s, relative=True, measure_s=measure_s, advisor=advisor.profiling)
+    return made
+
+
+def harvest(
+    settings: Settings,
+    at: Callable[[str], None] = lambda point: None,
+    on_step: Callable[[Controller, Stepped], None] = lambda controller, stepped: None,
+) -> None:
+    """Run a controller until it is drained; SIGINT and SIGTERM drain it, a second one ends it at once.
+
+    Parameters
+    ----------
+    settings
+        What it is told.
+    at
+        Called at every point of a step (`apportion.live.controller.controller.POINTS`), for tests.
+    on_step
+        Called after every step.
+
+    Raises
+    ------
+    InUse
+        If another controller works on the folder.
+    SchedulerMissing, ClusterUnreachable, InvalidOption
+        If Slurm, or its partition, is not there when it begins.
+    """
+    from apportion.live.channel.reports import ReportServer
+
+    folder = private_folder(settings.folder)
+    with Lock(folder):
+        store = Store(folder)
+        try:
+            state = store.load()
+            server = _listening(settings, state, ReportServer)
+            try:
+                state.port = int(server.address.rpartition(":")[2])
+                store.commit(state, time.time())
+                cluster = SlurmCluster(
+                    settings.partition,
+                    state.instance,
+                    folder,
+                    server.address,
+                    settings.python,
+                    settings.options,
+                    settings.output,
+                )
+                warning = cluster.check()
+                _run(settings, folder, store, cluster, server, warning, at, on_step)
+            finally:
+                server.close()
+        finally:
+            store.close()
+
+
+def _listening(settings: Settings, state: State, server: Callable[..., Channel]) -> Channel:
+    port = state.port if settings.port is None else settings.port
+    pulse_s = max(min(5.0, settings.limits.lease_s / 4), 0.05)
+    try:
+        return server(settings.host, port or 0, lease_s=settings.limits.lease_s, pulse_s=pulse_s)
+    except OSError as error:
+        held = any(pilot.live for pilot in state.pilots.values())
+        if settings.port is None and port is not None and not held:
+            return server(settings.host, 0, lease_s=settings.limits.lease_s, pulse_s=pulse_s)
+        told = f"; pilots of an earlier controller look for it at port {port}" if held else ""
+        raise InvalidOption(f"cannot listen on {settings.host} port {port}: {error}{told}") from None
+
+
+def _run(
+    settings: Settings,
+    folder: Path,
+    store: Store,
+    cluster: Cluster,
+    channel: Channel,
+    warning: str | None,
+    at: Callable[[str], None],
+    on_step: Callable[[Controller, Stepped], None],
+) -> None:
+    limits = settings.limits
+    advisor = LiveAdvisor(limits.warm_up_s, limits.measure_s)
+    policy = make_policy(settings.policy, settings.horizon_s, limits, advisor)
+    controller = Controller(store, cluster, channel, policy, advisor, limits, folder, at=at)
+    began: dict[str, object] = {
+        "time_s": round(time.time(), 3),
+        "event": "began",
+        "instance": controller.state.instance,
+        "address": channel.address,
+        "state": str(folder),
+        "policy": settings.policy,
+    }
+    if warning is not None:
+        began["warning"] = warning
+    if controller.state.draining:
+        began["draining"] = "an earlier drain was cut off and goes on"
+    on_step(controller, Stepped([began]))
+    with _draining_on_signals() as asked:
+        while True:
+            if asked.is_set():
+                controller.state.draining = True
+            stepped = controller.step(min(_SPOOL_S, limits.interval_s))
+            on_step(controller, stepped)
+            if stepped.finished:
+                controller.finish_drain()
+                return
+            time.sleep(_BREATH_S)
+
+
+@contextmanager
+def _draining_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT and SIGTERM set; a second one raises `KeyboardInterrupt`."""
+    asked = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
+    """Return what a controller would decide now; nothing is written, taken, told or given back."""
+    folder = Path(settings.folder).expanduser().absolute()
+    state = read_state(folder) or State(instance="00000000")
+    with_requests(state, [waiting.request for waiting in requests.waiting(folder)[0]], time.time())
+    if cluster is None:
+        cluster = SlurmCluster(
+            settings.partition, state.instance, folder, "nowhere:1", output=settings.output
+        )
+        cluster.check()
+    now_s = time.time()
+    seen = cluster.look()
+    list_pilots(state, seen, (), now_s, lambda event, **told: None)
+    advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)
+    advisor.recall(state.jobs.values())
+    policy = make_policy(settings.policy, settings.horizon_s, settings.limits, advisor)
+    idle = Idle(seen.idle, lambda node: now_s, ())
+    return decide(state, idle, policy, advisor, settings.limits, now_s, frozenset(state.pilots))
+
+
+def cancel_pilots(folder: Path) -> int:
+    """End every pilot of a folder that no controller works on; return how many there were.
+
+    Their trainers fall back to their last checkpoints. The records catch up when a controller starts.
+    """
+    with Lock(folder):
+        state = read_state(folder)
+        if state is None:
+            return 0
+        cluster = SlurmCluster("none", state.instance, folder, "nowhere:1")
+        pilots = [pilot for pilot in cluster.pilots() if pilot.state.value in ("pending", "running")]
+        for pilot in pilots:
+            cluster.release(pilot.handle)
+        return len(pilots)

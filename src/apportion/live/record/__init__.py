@@ -1,0 +1,1 @@
+"""What the controller remembers: jobs, pilots and generations, on disk before it acts."""

@@ -1,0 +1,57 @@
+"""The queue, as people and programs are told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from apportion.live.record.jobs import Job
+from apportion.live.record.requests import Cancel, Request, Submit, apply
+from apportion.live.record.state import State
+
+__all__ = ["listing", "with_requests"]
+
+
+def with_requests(state: State, requests: Iterable[Request], now_s: float) -> State:
+    """Return a state as it will be when the requests that wait are taken up; `state` is changed."""
+    for request in requests:
+        if isinstance(request, Submit | Cancel):
+            apply(state, request, now_s)
+    return state
+
+
+def listing(state: State) -> list[dict[str, Any]]:
+    """Return every job's record as plain objects, in order of submission."""
+    return [_record(state, job) for job in state.jobs.values()]
+
+
+def _record(state: State, job: Job) -> dict[str, Any]:
+    running = [rank for rank in state.ranks_of(job) if rank.live]
+    return {
+        "id": job.id,
+        "name": job.spec.name,
+        "state": job.state.value,
+        "cancelling": job.cancel and not job.ended,
+        "command": list(job.spec.command),
+        "min_nodes": job.spec.min_nodes,
+        "max_nodes": job.spec.max_nodes,
+        "nodes": [state.pilots[rank.pilot].node for rank in running if rank.pilot in state.pilots],
+        "generation": job.generation,
+        "restarts": job.restarts,
+        "samples": job.samples,
+        "durable": job.durable,
+        "goal": job.spec.samples,
+        "curve": {str(count): point.rate for count, point in sorted(job.curve.items())},
+        "error": {str(count): error for count, error in sorted(job.error.items())},
+        "up_s": job.up_s,
+        "down_s": job.down_s,
+        "failures": job.failures,
+        "trusted": job.trusted,
+        "inconsistent": job.inconsistent,
+        "dropped": job.dropped,
+        "submitted_s": job.submitted_s,
+        "started_s": job.started_s,
+        "ended_s": job.ended_s,
+        "checkpoint": job.spec.checkpoint,
+        "message": job.message,
+    }

@@ -1,0 +1,141 @@
+"""What users ask of a controller: files in a private folder, each renamed into place whole.
+
+A controller is the only writer of its state; ``submit``, ``cancel`` and ``drain`` leave a request that it
+takes up at its next step, or when it is started. A request is removed only after what it asks is on record,
+and taking it up twice is harmless: a job's id is chosen by whoever submits it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.files import write_whole
+from apportion.live.record.jobs import JOB_ID, Job, JobSpec
+from apportion.live.record.state import State
+
+__all__ = ["Cancel", "Drain", "Request", "Submit", "apply", "leave", "new_id", "waiting"]
+
+_LIMIT = 2**20
+_FOLDER, _REJECTED = "requests", "rejected"
+_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+class Submit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="submit", tag_field="type"):
+    """Put a job into the queue."""
+
+    id: str
+    submitted_s: float
+    spec: JobSpec
+
+    def __post_init__(self) -> None:
+        if not JOB_ID.match(self.id):
+            raise InvalidInstance(Problem("$.id", f"is no id of a job: {self.id[:40]!r}"))
+
+
+class Cancel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="cancel", tag_field="type"):
+    """Stop a job, with a checkpoint, and forget about running it."""
+
+    id: str
+
+
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="drain", tag_field="type"):
+    """Stop every job, with a checkpoint, give all nodes back, and end the controller."""
+
+
+Request = Submit | Cancel | Drain
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that waits, with its file."""
+
+    path: Path
+    request: Request
+
+    def remove(self) -> None:
+        """Remove the file: what it asks is on record, and taking it up once more is harmless."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+
+def new_id() -> str:
+    """Return an id for a new job."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def leave(folder: Path, request: Request) -> Path:
+    """Leave a request for the controller of a state folder.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    spool = folder / _FOLDER
+    spool.mkdir(mode=0o700, exist_ok=True)
+    path = spool / f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
+    write_whole(path, msgspec.json.encode(request))
+    path.chmod(0o600)
+    return path
+
+
+def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
+    """Return the requests that wait, oldest first, and what is wrong with others, which are put aside."""
+    spool = folder / _FOLDER
+    found: list[Waiting] = []
+    problems: list[Problem] = []
+    if not spool.is_dir():
+        return found, problems
+    for path in sorted(spool.glob("[0-9]*.json")):
+        try:
+            found.append(Waiting(path, _decoded(path)))
+        except FileNotFoundError:
+            continue
+        except (msgspec.DecodeError, InvalidInstance, OSError, UnicodeDecodeError) as error:
+            problems.append(Problem(path.name, f"is no valid request: {error}"))
+    return found, problems
+
+
+def put_aside(folder: Path, problems: list[Problem]) -> None:
+    """Move files that are no valid requests out of the way, as far as the disk lets."""
+    aside = folder / _FOLDER / _REJECTED
+    for problem in problems:
+        with contextlib.suppress(OSError):
+            aside.mkdir(mode=0o700, exist_ok=True)
+            os.replace(folder / _FOLDER / problem.path, aside / problem.path)  # noqa: PTH105
+
+
+def apply(state: State, request: Request, now_s: float) -> str:
+    """Take a request up; return what came of it in one line."""
+    if isinstance(request, Drain):
+        state.draining = True
+        return "draining: every job stops with a checkpoint, all nodes are given back"
+    known = state.job(request.id)
+    if isinstance(request, Submit):
+        if known is None:
+            number = max(state.jobs, default=0) + 1
+            state.jobs[number] = Job(number, request.id, request.spec, request.submitted_s, changed_s=now_s)
+        return f"job {request.id} is in the queue"
+    if known is None:
+        return f"there is no job {request.id} to cancel"
+    if not known.ended:
+        known.cancel = True
+    return f"job {request.id} is to be cancelled"
+
+
+def _decoded(path: Path) -> Request:
+    status = path.stat()
+    if status.st_uid != os.getuid():
+        raise InvalidInstance(Problem("$", "belongs to another user"))
+    if status.st_size > _LIMIT:
+        raise InvalidInstance(Problem("$", f"is larger than {_LIMIT:,} bytes"))
+    request: Request = msgspec.json.decode(path.read_bytes(), type=Submit | Cancel | Drain)
+    return request

@@ -1,0 +1,168 @@
+"""All that a controller must remember: jobs, pilots, and which rank of which job runs on which pilot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from apportion.live.record.jobs import Job
+
+__all__ = ["Hold", "Pilot", "Rank", "State"]
+
+
+class Hold(StrEnum):
+    """How far the controller is with a pilot."""
+
+    TAKING = "taking"
+    """Written down before the scheduler is asked; its handle is not known yet."""
+    HELD = "held"
+    RELEASING = "releasing"
+    """Written down before the scheduler is told to end it, or the scheduler is ending it."""
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Pilot:
+    """A node held, or being taken or given back.
+
+    Attributes
+    ----------
+    job
+        Number of the job that is to run on it, ``None`` for none.
+    since_s
+        When `hold` was entered.
+    free_s
+        Since when no job is to run on it.
+    lost_s
+        When its node was seen to have failed.
+    """
+
+    pilot: str
+    node: str
+    token: str
+    hold: Hold
+    since_s: float
+    handle: str | None = None
+    job: int | None = None
+    free_s: float | None = None
+    lost_s: float | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it holds its node, or may come to hold it."""
+        return self.hold is not Hold.ENDED
+
+    @property
+    def usable(self) -> bool:
+        """Whether jobs may be put on it."""
+        return self.hold in (Hold.TAKING, Hold.HELD)
+
+    def enter(self, hold: Hold, now_s: float) -> None:
+        """Change `hold`; a pilot that is given back serves no job any more."""
+        self.hold, self.since_s = hold, now_s
+        if not self.usable:
+            self.job, self.free_s = None, None
+
+
+@dataclass(slots=True)
+class Rank:
+    """One rank of a generation of a job.
+
+    Attributes
+    ----------
+    live
+        Whether processes of it may exist.
+    code
+        Its exit code, ``None`` while it lives or if it is not known.
+    asked
+        Whether it had been told to stop.
+    ended_s
+        When its end was noted.
+    departed
+        Whether it ended because its node went away.
+    tail
+        The end of what it printed.
+    """
+
+    job: int
+    generation: int
+    rank: int
+    pilot: str
+    live: bool = True
+    code: int | None = None
+    asked: bool = False
+    departed: bool = False
+    ended_s: float | None = None
+    tail: str = ""
+
+    def end(self, now_s: float, departed: bool) -> None:
+        """Note that no process of it exists any more."""
+        self.live, self.ended_s, self.departed = False, now_s, departed
+
+
+@dataclass(slots=True)
+class State:
+    """Everything on record.
+
+    Attributes
+    ----------
+    instance
+        Eight hexadecimal digits that name this state folder to the scheduler.
+    next_pilot
+        The next pilot's number.
+    port
+        Port of the report channel, ``None`` until it was chosen.
+    draining
+        Whether all nodes are to be given back.
+    jobs
+        By number.
+    pilots
+        By id; those that ended are forgotten after a while.
+    ranks
+        By (job, generation, rank): those of every job's latest generation.
+    """
+
+    instance: str
+    next_pilot: int = 1
+    port: int | None = None
+    draining: bool = False
+    jobs: dict[int, Job] = field(default_factory=dict)
+    pilots: dict[str, Pilot] = field(default_factory=dict)
+    ranks: dict[tuple[int, int, int], Rank] = field(default_factory=dict)
+
+    def job(self, id: str) -> Job | None:
+        """Return the job that users know by this id."""
+        return next((job for job in self.jobs.values() if job.id == id), None)
+
+    def ranks_of(self, job: Job) -> list[Rank]:
+        """Return the ranks of a job's latest generation, in order; they are numbered from 0 without gaps."""
+        found: list[Rank] = []
+        while (rank := self.ranks.get((job.number, job.generation, len(found)))) is not None:
+            found.append(rank)
+        return found
+
+    def by_job(self) -> dict[int, list[Rank]]:
+        """Return the ranks of every job's latest generation."""
+        found: dict[int, list[Rank]] = {}
+        for rank in self.ranks.values():
+            if rank.generation == self.jobs[rank.job].generation:
+                found.setdefault(rank.job, []).append(rank)
+        for ranks in found.values():
+            ranks.sort(key=lambda rank: rank.rank)
+        return found
+
+    def rank_on(self) -> dict[str, Rank]:
+        """Return the live rank on every pilot that has one."""
+        return {rank.pilot: rank for rank in self.ranks.values() if rank.live}
+
+    def wanted(self, job: Job) -> list[Pilot]:
+        """Return the pilots a job is to run on, in order of their nodes."""
+        own = [pilot for pilot in self.pilots.values() if pilot.job == job.number and pilot.usable]
+        return sorted(own, key=lambda pilot: pilot.node)
+
+    def new_pilot(self, node: str, token: str, now_s: float, job: int | None) -> Pilot:
+        """Note down a pilot that is about to be asked for."""
+        pilot = Pilot(f"{self.instance}-{self.next_pilot}", node, token, Hold.TAKING, now_s, job=job)
+        self.next_pilot += 1
+        self.pilots[pilot.pilot] = pilot
+        return pilot

@@ -1,0 +1,1 @@
+"""Slurm: its commands, and what they print."""

@@ -1,0 +1,1 @@
+"""Reading: a file, a document or a stream of them becomes a checked instance, or one clear error."""

@@ -1,0 +1,164 @@
+"""Everything that is wrong with an instance file, not only the first thing.
+
+Three views are merged: the text (repeated keys, NaN), the JSON Schema of its kind, and the kind's own rules
+run over as much of the instance as can be built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.kinds import KINDS
+from apportion.reading.json_text import REPEATED, parse
+
+__all__ = ["problems_of"]
+
+
+def problems_of(raw: bytes) -> list[Problem]:
+    """Return every problem of an instance in JSON, with JSON paths; empty if it is valid.
+
+    Parameters
+    ----------
+    raw
+        The whole file.
+    """
+    try:
+        tree, problems = parse(raw)
+    except InvalidInstance as error:
+        return list(error.problems)
+    wrong_kind = _kind_problem(tree)
+    if wrong_kind is not None:
+        return [*problems, wrong_kind]
+    kind = KINDS[tree["kind"]]
+    unusable = {problem.path for problem in problems if problem.message != REPEATED}
+    by_rule = [problem for problem in _rule_problems(kind.type, tree) if problem.path not in unusable]
+    ruled = {problem.path for problem in by_rule}
+    by_schema = [
+        problem
+        for problem, vague in _schema_problems(kind.name, tree)
+        if problem.path not in unusable and not (vague and problem.path in ruled)
+    ]
+    shaped = {problem.path for problem in by_schema}
+    found = [*problems, *by_schema, *(problem for problem in by_rule if problem.path not in shaped)]
+    return found or _last_word(raw)
+
+
+def _kind_problem(tree: Any) -> Problem | None:
+    known = ", ".join(KINDS)
+    if not isinstance(tree, dict):
+        return Problem("$", f"must be one JSON object, not {_noun(tree)}")
+    if "kind" not in tree:
+        return Problem("$.kind", f"is missing; the kinds are {known}")
+    kind = tree["kind"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        return Problem("$.kind", f"{_shown(kind)} is no kind of instance; the kinds are {known}")
+    return None
+
+
+def _schema_problems(kind: str, tree: Any) -> list[tuple[Problem, bool]]:
+    """Return what the schema finds; ``True`` marks messages that a rule at the same place says better."""
+    import jsonschema_rs
+
+    from apportion.reading.schemas import committed
+
+    found: list[tuple[Problem, bool]] = []
+    for error in jsonschema_rs.Draft202012Validator(committed(kind)).iter_errors(tree):
+        path = "$" + "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path
+        )
+        found.extend(_worded(path, error))
+    return found
+
+
+def _worded(path: str, error: Any) -> list[tuple[Problem, bool]]:
+    what = error.kind
+    if what.name == "required":
+        return [(Problem(f"{path}.{what.property}", "is missing"), False)]
+    if what.name == "additionalProperties":
+        return [(Problem(f"{path}.{name}", "is an unknown field"), False) for name in what.unexpected]
+    shown = _shown(error.instance)
+    if what.name == "type":
+        return [(Problem(path, f"must be of type {' or '.join(what.types)}, not {shown}"), False)]
+    if what.name == "enum":
+        options = " or ".join(map(_shown, what.options)) if isinstance(what.options, list) else what.options
+        return [(Problem(path, f"must be {options}, not {shown}"), False)]
+    if what.name == "minimum":
+        return [(Problem(path, f"must be at least {what.limit:g}, not {shown}"), True)]
+    if what.name == "maximum":
+        return [(Problem(path, f"must be at most {what.limit:g}, not {shown}"), True)]
+    if what.name == "anyOf":
+        inner = next((errors[0] for errors in what.context if not _wants_null(errors[0])), None)
+        return [] if inner is None else [(problem, True) for problem, _ in _worded(path, inner)]
+    return [(Problem(path, f"{shown} is not valid here"), True)]
+
+
+def _wants_null(error: Any) -> bool:
+    return bool(error.kind.name == "type" and error.kind.types == ["null"])
+
+
+def _rule_problems(kind_type: type[Any], tree: Mapping[str, Any]) -> list[Problem]:
+    """Return what the kind's own rules find in whatever of the tree can be built, valid or not."""
+    try:
+        _Builder().build(kind_type, tree)
+    except InvalidInstance as error:
+        return list(error.problems)
+    return []
+
+
+class _Builder:
+    """Constructs Structs from a tree without validating; the fields of a type are looked up once."""
+
+    def __init__(self) -> None:
+        self._fields: dict[type[Any], tuple[msgspec.structs.FieldInfo, ...]] = {}
+
+    def build(self, expected: Any, value: Any) -> Any:
+        """Return a Struct, a tuple or dict of them, or the value itself; absent ones are ``None``."""
+        if isinstance(expected, type) and issubclass(expected, msgspec.Struct) and isinstance(value, dict):
+            if expected not in self._fields:
+                self._fields[expected] = msgspec.structs.fields(expected)
+            given = {}
+            for field in self._fields[expected]:
+                if field.encode_name in value:
+                    given[field.name] = self.build(field.type, value[field.encode_name])
+                elif field.required:
+                    given[field.name] = None
+            return expected(**given)
+        if get_origin(expected) is tuple and isinstance(value, list):
+            member = get_args(expected)[0]
+            return tuple([self.build(member, item) for item in value])
+        if get_origin(expected) is dict and isinstance(value, dict):
+            member = get_args(expected)[1]
+            return {name: self.build(member, item) for name, item in value.items()}
+        return value
+
+
+def _last_word(raw: bytes) -> list[Problem]:
+    """Return msgspec's own message where nothing else found a reason."""
+    from apportion.instances.kinds import Instance
+
+    try:
+        msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"), type=Instance)
+    except InvalidInstance as error:
+        return list(error.problems)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        message, _, place = str(error).partition(" - at ")
+        return [Problem(place.strip("`") or "$", message)]
+    return []
+
+
+def _noun(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {list: "an array", str: "a string", bool: "true or false", int: "a number", float: "a number"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list) and value:
+        return "an object" if isinstance(value, dict) else "an array"
+    text = msgspec.json.encode(value).decode() if not isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

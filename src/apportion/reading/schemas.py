@@ -1,0 +1,112 @@
+"""The JSON Schema of every kind of instance: generated from its types, committed beside them.
+
+``python -m apportion.reading.schemas FOLDER`` writes them all; a test holds that the committed ones are up
+to date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from apportion.errors import InvalidOption
+
+__all__ = ["committed", "committed_text", "generated", "generated_text"]
+
+
+def committed_text(kind: str) -> str:
+    """Return the committed schema of a kind as JSON text (draft 2020-12).
+
+    Raises
+    ------
+    InvalidOption
+        If there is no such kind.
+    """
+    source = files("apportion.instances").joinpath("schemas", f"{kind}.schema.json")
+    if not re.fullmatch("[a-z_]+", kind) or not source.is_file():
+        from apportion.instances.kinds import KINDS
+
+        raise InvalidOption(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    return source.read_text(encoding="utf-8")
+
+
+def committed(kind: str) -> dict[str, Any]:
+    """Return the committed schema of a kind; see `committed_text`."""
+    schema: dict[str, Any] = json.loads(committed_text(kind))
+    return schema
+
+
+def generated(kind: str) -> dict[str, Any]:
+    """Return the schema of a kind as its types say it now, described by their docstrings."""
+    import msgspec
+
+    from apportion.instances.kinds import KINDS
+
+    root = KINDS[kind].type
+    schema = msgspec.json.schema(root)
+    if kind == "freezing":
+        _admit_fitted_menus(schema["$defs"])
+    for definition in schema["$defs"].values():
+        _describe(definition)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"https://apportion.dev/schemas/{kind}-1.json",
+        "title": f"apportion instance: {kind}",
+        "description": schema["$defs"][root.__name__]["description"],
+        "$ref": schema["$ref"],
+        "$defs": schema["$defs"],
+    }
+
+
+def generated_text(kind: str) -> str:
+    """Return `generated` as JSON text, indented."""
+    return json.dumps(generated(kind), indent=2, ensure_ascii=False) + "\n"
+
+
+def _admit_fitted_menus(definitions: dict[str, Any]) -> None:
+    """Let a file refer to fitted models where an instance has rows; see `estimation.menu_reference`."""
+    import msgspec
+
+    from apportion.estimation.menu_reference import FittedMenu
+
+    definitions |= msgspec.json.schema(FittedMenu)["$defs"]
+    properties = definitions["FreezingJob"]["properties"]
+    reference = {"$ref": "#/$defs/FittedMenu"}
+    # not anyOf: errors inside rows keep their own paths
+    properties["menu"] = {"if": {"type": "object"}, "then": reference, "else": properties["menu"]}
+
+
+def _describe(definition: dict[str, Any]) -> None:
+    """Split a numpydoc docstring: its summary stays, its attributes describe the properties."""
+    summary, _, rest = definition.get("description", "").partition("\n\n")
+    definition["description"] = " ".join(summary.split())
+    for name, text in _attributes(rest).items():
+        if name in definition["properties"]:
+            definition["properties"][name]["description"] = text
+
+
+def _attributes(docstring: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    section = re.search(r"Attributes\n\s*-+\n(.*?)(?=\n\s*\n\s*\w+\n\s*---|\Z)", docstring, re.DOTALL)
+    lines = section.group(1).splitlines() if section else []
+    names: list[str] = []
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    for line in lines:
+        if line.strip() and len(line) - len(line.lstrip()) == margin:
+            names = [name.strip() for name in line.split(",")]
+        else:
+            text = line.strip().replace("`", "")
+            found |= {name: f"{found.get(name, '')} {text}".strip() for name in names}
+    return found
+
+
+if __name__ == "__main__":
+    from apportion.instances.kinds import KINDS
+
+    for _kind in KINDS:
+        (Path(sys.argv[1]) / f"{_kind}.schema.json").write_text(generated_text(_kind), encoding="utf-8")

@@ -1,0 +1,36 @@
+"""The compiled linear model of an instance as an LP or MPS file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apportion import registry
+from apportion.instances import Instance, kind_of
+
+__all__ = ["exported"]
+
+
+def exported(instance: Instance, to: str, formulation: str | None = None) -> bytes:
+    """Compile an instance and return its linear model as text, in the instance's own names.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    to
+        ``"lp"`` or ``"mps"``.
+    formulation
+        Name of the formulation; the kind's first one by default.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has no such formulation.
+    """
+    from apportion.solvers.general import export
+
+    entry = registry.formulation(kind_of(instance).name, formulation)
+    compiled: Any = entry.compile(instance)
+    model = compiled.model if entry.produces == "linear" else compiled.lowered().model
+    text: str = export.to_lp(model) if to == "lp" else export.to_mps(model)
+    return text.encode()

@@ -1,0 +1,129 @@
+"""What of a solver's claim survives: termination, bound and its source, from checked facts only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from apportion.gap import relative_gap
+from apportion.outcome import Termination
+
+__all__ = ["Verdict", "judge"]
+
+_PROOF = 1e-9
+"""Relative gap that counts as zero: what double arithmetic leaves between equal numbers."""
+_MIP_TOLERANCE = 1e-6
+"""Relative gap at which general solvers say optimal."""
+_LIMITS = frozenset(
+    {
+        Termination.TIME_LIMIT,
+        Termination.NODE_LIMIT,
+        Termination.MEMORY_LIMIT,
+        Termination.SOLUTION_LIMIT,
+        Termination.INTERRUPTED,
+        Termination.NUMERICAL_ERROR,
+        Termination.ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What may be told to the caller.
+
+    Attributes
+    ----------
+    termination
+        Why the solve ended, as far as it is shown.
+    bound
+        The best surviving bound, ``None`` without one.
+    source
+        Where that bound comes from.
+    notes
+        What was refused, and why.
+    """
+
+    termination: Termination
+    bound: float | None
+    source: str | None
+    notes: tuple[str, ...]
+
+
+def judge(
+    *,
+    maximizes: bool,
+    objective: float | None,
+    magnitude: float,
+    claimed: Termination,
+    claimed_bound: float | None,
+    claimed_source: str | None,
+    verified_bound: float | None,
+    asked_gap: float,
+) -> Verdict:
+    """Weigh a claim against the checked objective and the verified bound.
+
+    Parameters
+    ----------
+    maximizes
+        Sense of the instance.
+    objective
+        The recomputed objective of a plan that passed its check, ``None`` without such a plan.
+    magnitude
+        Sum of the magnitudes that add up to the objective: the scale of its rounding.
+    claimed, claimed_bound, claimed_source
+        What the solver says.
+    verified_bound
+        The bound of the stored multipliers, rounded outward.
+    asked_gap
+        The relative gap the caller asked for.
+    """
+    sign = 1.0 if maximizes else -1.0
+    notes: list[str] = []
+    bound, source = _usable(claimed_bound, claimed_source, notes)
+    if source == "multipliers" and bound is not None:
+        # multipliers of the stored model prove the verified bound; what goes beyond it is the solver's claim
+        proven = verified_bound is not None and relative_gap(verified_bound, bound) <= _PROOF
+        bound, source = (None, None) if proven else (bound, "solver")
+    rounding = 1e-12 * magnitude
+    if objective is not None and bound is not None:
+        shortfall = sign * (objective - bound)
+        if shortfall > _PROOF * abs(objective) + rounding:
+            notes.append(f"claimed bound {bound:.12g} is refuted by the plan's objective {objective:.12g}")
+            bound, source = None, None
+        elif shortfall > 0 or abs(shortfall) <= rounding:
+            bound = objective
+    if verified_bound is not None and (bound is None or sign * (verified_bound - bound) < 0):
+        bound, source = verified_bound, "multipliers"
+    if objective is None:
+        return Verdict(_without_plan(claimed, notes), bound, source, tuple(notes))
+    if claimed is Termination.INTERRUPTED:  # whoever pressed Ctrl-C wants to see that it worked
+        return Verdict(claimed, bound, source, tuple(notes))
+    if bound is not None:
+        gap = relative_gap(objective, bound)
+        if gap <= _PROOF:
+            return Verdict(Termination.OPTIMAL, bound, source, tuple(notes))
+        if gap <= asked_gap:
+            return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
+        if claimed is Termination.OPTIMAL and gap <= _MIP_TOLERANCE:
+            notes.append(f"claimed optimal; shown is a gap of {gap:.2g}")
+            return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
+    if claimed in _LIMITS:
+        return Verdict(claimed, bound, source, tuple(notes))
+    notes.append(f"the claim {claimed.value!r} is not supported by its bound and plan")
+    return Verdict(Termination.NUMERICAL_ERROR, bound, source, tuple(notes))
+
+
+def _usable(bound: float | None, source: str | None, notes: list[str]) -> tuple[float | None, str | None]:
+    if bound is None:
+        return None, None
+    if not isinstance(bound, int | float) or not math.isfinite(bound):
+        notes.append(f"claimed bound {bound!r} is not a finite number")
+        return None, None
+    return float(bound), source or "solver"
+
+
+def _without_plan(claimed: Termination, notes: list[str]) -> Termination:
+    if claimed in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        notes.append(f"the claim {claimed.value!r} comes without a plan that passes the check")
+        return Termination.ERROR
+    return claimed
