@@ -45,7 +45,7 @@ def test_wheel_contains_the_linked_packages(root: Path, tmp_path: Path) -> None:
     for expected in (
         "apportion/py.typed",
         "apportion/api.py",
-        "apportion/solvers/highs.py",
+        "apportion/solvers/general/highs.py",
         "apportion/formulations/gap_filling/by_count.py",
         "apportion/instances/gap_filling/meaning.py",
         "apportion/instances/schemas/gap_filling.schema.json",
