@@ -36,7 +36,7 @@ def read(path: Path, layout: str, index: int = 0) -> MultipleChoiceKnapsack:
     """Read one problem of a file with the package's reader, as arrays."""
     instance = FORMATS[layout].load()(path.read_bytes(), index, None, path.stem)
     assert isinstance(instance, MultipleChoiceKnapsackInstance)
-    return MenuFormulation(instance).knapsack
+    return MenuFormulation(instance).model
 
 
 def files(folder: Path) -> Iterator[Entry]:

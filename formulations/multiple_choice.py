@@ -23,13 +23,13 @@ class MenuFormulation:
     ----------
     instance
         What was compiled.
-    knapsack
+    model
         The admissible options; a pinned job is required and has one.
     value_error
         0: values are taken as they are.
     """
 
-    __slots__ = ("_job_index", "_options", "_row", "instance", "knapsack", "value_error")
+    __slots__ = ("_job_index", "_options", "_row", "instance", "model", "value_error")
 
     def __init__(self, instance: MultipleChoiceKnapsackInstance) -> None:
         self.instance = instance
@@ -52,7 +52,7 @@ class MenuFormulation:
         self._job_index = {job.id: index for index, job in enumerate(instance.jobs)}
         owners = [job.id for job, menu in zip(instance.jobs, menus, strict=True) for _ in menu]
         self._row = {pair: row for row, pair in enumerate(zip(owners, self._options, strict=True))}
-        self.knapsack = MultipleChoiceKnapsack.from_arrays(
+        self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,
             np.concatenate(([0], np.cumsum([len(menu) for menu in menus]))).astype(np.int64),
@@ -89,7 +89,7 @@ class MenuFormulation:
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""
         jobs = [job.id for job in self.instance.jobs]
-        return lower(self.knapsack, OptionLabels(self.knapsack.offsets, jobs, self._options), jobs)
+        return lower(self.model, OptionLabels(self.model.offsets, jobs, self._options), jobs)
 
     def job_names(self) -> Sequence[str]:
         """Return the jobs' ids."""
@@ -101,7 +101,7 @@ class MenuFormulation:
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
-        return self.knapsack
+        return self.model
 
     def _rows(self, named: Mapping[str, str]) -> NDArray[np.int64]:
         rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)

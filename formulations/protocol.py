@@ -25,7 +25,7 @@ class KnapsackFormulation(Protocol):
     """A formulation as a multiple-choice knapsack: the exact solvers take it as it is."""
 
     @property
-    def knapsack(self) -> MultipleChoiceKnapsack:
+    def model(self) -> MultipleChoiceKnapsack:
         """The menus."""
         ...
 
@@ -61,7 +61,7 @@ class KnapsackFormulation(Protocol):
     def demand(self) -> MultipleChoiceKnapsack:
         """Return what the jobs need at least, whatever the capacities are.
 
-        It is feasible exactly where `knapsack` is, and stays so under any other capacities: its menus are
+        It is feasible exactly where `model` is, and stays so under any other capacities: its menus are
         not cut to them. Its values mean nothing.
         """
         ...
@@ -98,7 +98,7 @@ class AssignmentFormulation(Protocol):
     """A formulation as an assignment: our own matching solvers take it as it is."""
 
     @property
-    def assignment(self) -> Assignment:
+    def model(self) -> Assignment:
         """The model."""
         ...
 

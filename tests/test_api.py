@@ -44,7 +44,7 @@ def assert_certified(solution: apportion.Solution) -> None:
 @given(gap_filling_instances(pins=True))
 @settings(max_examples=300)
 def test_gap_filling_is_optimal_checked_and_certified(instance: GapFillingInstance) -> None:
-    oracle = enumerate_knapsack(GapFillingByCount(instance).knapsack)
+    oracle = enumerate_knapsack(GapFillingByCount(instance).model)
     solution = apportion.solve(instance)
     if oracle is None:
         assert solution.termination is Termination.INFEASIBLE
@@ -61,7 +61,7 @@ def test_gap_filling_is_optimal_checked_and_certified(instance: GapFillingInstan
 def test_menus_are_solved_optimally_checked_and_certified(instance: MultipleChoiceKnapsackInstance) -> None:
     from apportion.formulations.multiple_choice import MenuFormulation
 
-    oracle = enumerate_knapsack(MenuFormulation(instance).knapsack)
+    oracle = enumerate_knapsack(MenuFormulation(instance).model)
     solution = apportion.solve(instance)
     if oracle is None:
         assert solution.termination is Termination.INFEASIBLE

@@ -79,7 +79,7 @@ def test_every_road_leads_to_the_same_answer(block: int) -> None:
         instance = random_gap(rng) if number % 2 else random_menus(rng)
         bare = isinstance(instance, MultipleChoiceKnapsack)
         model = (
-            instance if isinstance(instance, MultipleChoiceKnapsack) else GapFillingByCount(instance).knapsack
+            instance if isinstance(instance, MultipleChoiceKnapsack) else GapFillingByCount(instance).model
         )
         ours = apportion.solve(instance)
         where = f"block {block}, instance {number}"

@@ -51,7 +51,7 @@ def feasible(demand: MultipleChoiceKnapsack, jobs: set[int], capacities: set[int
 
 def members(instance: Any, conflict: Conflict) -> tuple[set[int], set[int]]:
     structure = compiled(instance)
-    jobs, capacities = list(structure.job_names()), list(structure.knapsack.capacity_names)
+    jobs, capacities = list(structure.job_names()), list(structure.model.capacity_names)
     return {jobs.index(job) for job in conflict.jobs}, {capacities.index(k) for k in conflict.capacities}
 
 
@@ -129,14 +129,14 @@ def optimum(model: MultipleChoiceKnapsack) -> float | None:
 
 def assert_worths(instance: Any, explanation: Explanation) -> None:
     structure = compiled(instance)
-    model = structure.knapsack
+    model = structure.model
     sign = 1.0 if model.sense == "maximize" else -1.0
     base = optimum(model)
     assert base is not None
     scale = float(np.abs(model.values).sum())
     for k, capacity in enumerate(explanation.capacities):
         assert capacity.used + capacity.free == capacity.capacity == model.capacities[k]
-        more = optimum(compiled(with_more(instance, {capacity.name: 1})).knapsack)
+        more = optimum(compiled(with_more(instance, {capacity.name: 1})).model)
         assert more is not None
         assert capacity.one_more is not None
         assert close(capacity.one_more.exact, sign * (more - base), scale)
@@ -188,7 +188,7 @@ def assert_explained(instance: Any, backend: str | apportion.Backend = "auto") -
     explanation = explain(instance, backend=backend, time_limit=None)
     json.dumps(explanation.to_dict(), allow_nan=False)
     assert str(explanation)
-    if optimum(compiled(instance).knapsack) is None:
+    if optimum(compiled(instance).model) is None:
         assert explanation.feasible is False
         assert_conflicts(instance, explanation)
         assert_relaxations(instance, explanation)

@@ -22,7 +22,7 @@ from tests.strategies import freezing_instances
 
 
 def optimum(instance: FreezingInstance) -> float | None:
-    best = enumerate_knapsack(compiled(instance).knapsack)
+    best = enumerate_knapsack(compiled(instance).model)
     return None if best is None else best[0]
 
 

@@ -34,7 +34,7 @@ Both = GapFillingInstance | MultipleChoiceKnapsackInstance
 
 
 def optimum(instance: Both) -> float | None:
-    best = enumerate_knapsack(compiled(instance).knapsack)
+    best = enumerate_knapsack(compiled(instance).model)
     return None if best is None else best[0]
 
 

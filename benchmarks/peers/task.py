@@ -113,21 +113,18 @@ class Task:
     @property
     def menus(self) -> MultipleChoiceKnapsack | None:
         """The menus, ``None`` for an assignment."""
-        return getattr(self.formulation, "knapsack", None)
+        return self.model if isinstance(self.model, MultipleChoiceKnapsack) else None
 
     @property
     def assignment(self) -> Assignment | None:
         """The assignment, ``None`` for menus."""
-        return getattr(self.formulation, "assignment", None)
+        return self.model if isinstance(self.model, Assignment) else None
 
     @property
     def model(self) -> MultipleChoiceKnapsack | Assignment:
         """Whichever there is."""
-        menus = self.menus
-        if menus is not None:
-            return menus
-        assert self.assignment is not None
-        return self.assignment
+        model: MultipleChoiceKnapsack | Assignment = self.formulation.model
+        return model
 
     def plan(self, x: NDArray[np.float64]) -> Any:
         """Return the plan of a 0-1 point, or of shares."""

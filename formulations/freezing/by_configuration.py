@@ -59,13 +59,13 @@ class FreezingByConfiguration:
     ----------
     instance
         What was compiled.
-    knapsack
+    model
         The admissible configurations and, for a job that may wait, waiting as its first option.
     value_error
         Bound on how much the rounding of powers can move a sum of chosen values.
     """
 
-    __slots__ = ("_current", "_depth", "_gpus", "_types", "instance", "knapsack", "value_error")
+    __slots__ = ("_current", "_depth", "_gpus", "_types", "instance", "model", "value_error")
 
     def __init__(self, instance: FreezingInstance, separate_depth: bool = True) -> None:
         self.instance = instance
@@ -88,7 +88,7 @@ class FreezingByConfiguration:
         starts = offsets[:-1][sizes > 0]
         largest = np.maximum.reduceat(np.abs(table.value), starts) if starts.size else np.zeros(0)
         self.value_error = _ROUNDING * float(largest.sum())
-        self.knapsack = MultipleChoiceKnapsack.from_arrays(
+        self.model = MultipleChoiceKnapsack.from_arrays(
             table.value,
             np.ascontiguousarray(uses),
             offsets.astype(np.int64),
@@ -121,7 +121,7 @@ class FreezingByConfiguration:
         if not isinstance(told, Mapping):
             return None
         types = {name: index for index, name in enumerate(self.instance.gpus)}
-        offsets, rows = self.knapsack.offsets, np.full(len(self.instance.jobs), -1, dtype=np.int64)
+        offsets, rows = self.model.offsets, np.full(len(self.instance.jobs), -1, dtype=np.int64)
         for index, job in enumerate(self.instance.jobs):
             wanted = told.get(job.id)
             start, end = int(offsets[index]), int(offsets[index + 1])
@@ -143,7 +143,7 @@ class FreezingByConfiguration:
     def preferred(self) -> NDArray[np.int64] | None:
         """Return the option with each job's current GPUs, -1 where there is none."""
         rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
-        owner = np.repeat(np.arange(rows.size), np.diff(self.knapsack.offsets))
+        owner = np.repeat(np.arange(rows.size), np.diff(self.model.offsets))
         current = np.flatnonzero(self._current)
         if not current.size:
             return None
@@ -153,7 +153,7 @@ class FreezingByConfiguration:
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,configuration]``."""
         jobs = [job.id for job in self.instance.jobs]
-        return lower(self.knapsack, OptionLabels(self.knapsack.offsets, jobs, _Names(self)), jobs)
+        return lower(self.model, OptionLabels(self.model.offsets, jobs, _Names(self)), jobs)
 
     def job_names(self) -> Sequence[str]:
         """Return the jobs' ids."""
@@ -168,7 +168,7 @@ class FreezingByConfiguration:
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
-        return self.knapsack
+        return self.model
 
 
 def _place(wanted: Any, types: Mapping[str, int]) -> tuple[int, int, int] | None:
@@ -188,7 +188,7 @@ class _Names(Sequence[str]):
         self._formulation = formulation
 
     def __len__(self) -> int:
-        return int(self._formulation.knapsack.values.size)
+        return int(self._formulation.model.values.size)
 
     def __getitem__(self, row: Any) -> Any:
         return self._formulation.option_name(row)

@@ -73,9 +73,7 @@ class FreezingOnNodes(FreezingByConfiguration):
         use = np.where(gpus > nodes.size, gpus // nodes.size * most[-1], small)
         use[self._types != list(self.instance.gpus).index(gpu_type)] = 0
         capacity = nodes.whole * most[-1] + most[nodes.rest]
-        at = (
-            self.knapsack.num_capacities - self._excluded
-        )  # exclusions stay last, so that they can be cut off
+        at = self.model.num_capacities - self._excluded  # exclusions stay last, so that they can be cut off
         return self._with(at, use, capacity, NodeWeights(gpu_type, weights).name)
 
     def excluding(self, gpu_type: str, choice: NDArray[np.int64]) -> FreezingOnNodes:
@@ -84,17 +82,17 @@ class FreezingOnNodes(FreezingByConfiguration):
         _, jobs, gpus = self._members(choice)[index]
         least = np.full(len(self.instance.jobs), np.iinfo(np.int64).max)
         least[jobs] = gpus
-        owner = self.knapsack.job_of_option()
+        owner = self.model.job_of_option()
         use = ((self._types == index) & (self._gpus >= least[owner])).astype(np.int64)
         name = f"excluded choice {self._excluded}"
-        return self._with(self.knapsack.num_capacities, use, jobs.size - 1, name, excluded=1)
+        return self._with(self.model.num_capacities, use, jobs.size - 1, name, excluded=1)
 
     def provable(self) -> FreezingOnNodes:
         """Return the same without exclusions: their capacities, the last ones, follow from no closed form."""
         if not self._excluded:
             return self
-        kept = self.knapsack.num_capacities - self._excluded
-        model = self.knapsack
+        kept = self.model.num_capacities - self._excluded
+        model = self.model
         return self._of(model.uses[:, :kept], model.capacities[:kept], model.capacity_names[:kept], 0)
 
     def _members(self, choice: NDArray[np.int64]) -> list[tuple[str, NDArray[np.int64], list[int]]]:
@@ -111,15 +109,15 @@ class FreezingOnNodes(FreezingByConfiguration):
     def _with(
         self, at: int, use: NDArray[np.int64], capacity: int, name: str, excluded: int = 0
     ) -> FreezingOnNodes:
-        model = self.knapsack
+        model = self.model
         names = (*model.capacity_names[:at], name, *model.capacity_names[at:])
         uses, capacities = np.insert(model.uses, at, use, axis=1), np.insert(model.capacities, at, capacity)
         return self._of(uses, capacities, names, self._excluded + excluded)
 
     def _of(self, uses: Any, capacities: Any, names: tuple[str, ...], excluded: int) -> FreezingOnNodes:
-        model, other = self.knapsack, copy.copy(self)
+        model, other = self.model, copy.copy(self)
         object.__setattr__(other, "_excluded", excluded)
-        other.knapsack = MultipleChoiceKnapsack.from_arrays(
+        other.model = MultipleChoiceKnapsack.from_arrays(
             model.values,
             np.ascontiguousarray(uses),
             model.offsets,

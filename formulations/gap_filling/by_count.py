@@ -45,7 +45,7 @@ class GapFillingByCount:
     ----------
     instance
         What was compiled.
-    knapsack
+    model
         One option per job and admissible node count; every job is required, 0 nodes being an option.
     counts
         int64 [options]: the node count of each option; ascending within a job.
@@ -53,7 +53,7 @@ class GapFillingByCount:
         Bound on the rounding of any sum of compiled values, one per job.
     """
 
-    __slots__ = ("counts", "instance", "knapsack", "value_error")
+    __slots__ = ("counts", "instance", "model", "value_error")
 
     def __init__(self, instance: GapFillingInstance) -> None:
         self.instance = instance
@@ -83,7 +83,7 @@ class GapFillingByCount:
             values, counts = values[kept], counts[kept]
             offsets = np.concatenate(([0], np.cumsum(np.bincount(job_of[kept], minlength=len(jobs)))))
         self.counts = counts
-        self.knapsack = MultipleChoiceKnapsack.from_arrays(
+        self.model = MultipleChoiceKnapsack.from_arrays(
             values, counts.reshape(-1, 1), offsets.astype(np.int64), [idle], capacity_names=("idle_nodes",)
         )
 
@@ -115,8 +115,8 @@ class GapFillingByCount:
     def lowered(self) -> Lowered:
         """Return the count MILP, its columns named ``x[job,count]``."""
         jobs = [job.id for job in self.instance.jobs]
-        labels = OptionLabels(self.knapsack.offsets, jobs, _CountNames(self.counts))
-        return lower(self.knapsack, labels, jobs)
+        labels = OptionLabels(self.model.offsets, jobs, _CountNames(self.counts))
+        return lower(self.model, labels, jobs)
 
     def job_names(self) -> Sequence[str]:
         """Return the jobs' ids."""
@@ -135,12 +135,12 @@ class GapFillingByCount:
             np.zeros(uses.size),
             uses.reshape(-1, 1),
             np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-            self.knapsack.capacities,
-            capacity_names=self.knapsack.capacity_names,
+            self.model.capacities,
+            capacity_names=self.model.capacity_names,
         )
 
     def _rows(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        offsets = self.knapsack.offsets
+        offsets = self.model.offsets
         wanted_of_option = np.repeat(wanted, np.diff(offsets))
         rows = np.full(wanted.size, -1, dtype=np.int64)
         hits = np.flatnonzero(self.counts == wanted_of_option)

@@ -55,7 +55,7 @@ class MatchingByMachine:
     ----------
     instance
         What was compiled.
-    assignment
+    model
         The arrays.
     value_error
         0: values are taken as they are.
@@ -66,8 +66,8 @@ class MatchingByMachine:
         "_pool_of_row",
         "_row",
         "_unit_of_row",
-        "assignment",
         "instance",
+        "model",
         "value_error",
     )
 
@@ -98,7 +98,7 @@ class MatchingByMachine:
                     names.append(name)
             sizes.append(len(values) - before)
         number = {machine.id: k for k, machine in enumerate(instance.machines)}
-        self.assignment = Assignment.from_arrays(
+        self.model = Assignment.from_arrays(
             instance.objective,
             np.array(values, dtype=np.float64),
             np.array(machine, dtype=np.int64),
@@ -118,7 +118,7 @@ class MatchingByMachine:
         self._pool_of_row = names
         self._unit_of_row = [units[k] for k in machine]
         self._job_index = {job.id: j for j, job in enumerate(instance.jobs)}
-        owner = self.assignment.job_of_option().tolist()
+        owner = self.model.job_of_option().tolist()
         self._row = {
             (job, unit.pool.id, unit.index or 0): row
             for row, (job, unit) in enumerate(zip(owner, self._unit_of_row, strict=True))
@@ -163,8 +163,8 @@ class MatchingByMachine:
     def lowered(self) -> LoweredAssignment:
         """Return the linear model, its columns named ``x[job,machine]``."""
         jobs = self.job_names()
-        names = [self.option_name(row) for row in range(self.assignment.num_options)]
-        return lower_assignment(self.assignment, OptionLabels(self.assignment.offsets, jobs, names), jobs)
+        names = [self.option_name(row) for row in range(self.model.num_options)]
+        return lower_assignment(self.model, OptionLabels(self.model.offsets, jobs, names), jobs)
 
     def job_names(self) -> list[str]:
         """Return the jobs' names."""
@@ -186,8 +186,8 @@ class MatchingByMachine:
             if pool.count == 1 or not jobs or not (timed or pool.capacity is not None):
                 continue
             units = [self._unit_of_row[taken[job]] for job in jobs]
-            gpus = [int(self.assignment.gpus[taken[job]]) for job in jobs]
-            times = [float(self.assignment.values[taken[job]]) for job in jobs]
+            gpus = [int(self.model.gpus[taken[job]]) for job in jobs]
+            times = [float(self.model.values[taken[job]]) for job in jobs]
             if units[0].index is not None:
                 index |= {job: unit.index for job, unit in zip(jobs, units, strict=True)}
                 if timed:
@@ -199,7 +199,7 @@ class MatchingByMachine:
                 }
                 start |= dict(zip(jobs, starts, strict=True))
             else:
-                uses = [int(self.assignment.uses[taken[job]]) // g for job, g in zip(jobs, gpus, strict=True)]
+                uses = [int(self.model.uses[taken[job]]) // g for job, g in zip(jobs, gpus, strict=True)]
                 places = slots(uses, gpus, pool.count, pool.capacity or 0)
                 index |= {
                     job: held if len(held) > 1 else held[0] for job, held in zip(jobs, places, strict=True)
@@ -207,7 +207,7 @@ class MatchingByMachine:
         return index, start
 
     def _fractions(self, shares: NDArray[np.float64]) -> Plan:
-        model = self.assignment
+        model = self.model
         makespan = model.objective(shares)
         time = np.asarray(shares, dtype=np.float64) * model.values / (makespan or 1.0)
         fractions: dict[str, dict[str, float]] = {job.id: {} for job in self.instance.jobs}
@@ -220,14 +220,14 @@ class MatchingByMachine:
     def _shares(self, named: Any) -> NDArray[np.float64] | None:
         if not isinstance(named, Mapping):
             return None
-        work = np.zeros(self.assignment.num_options)
+        work = np.zeros(self.model.num_options)
         for job, shares in named.items():
             for pool, share in shares.items() if isinstance(shares, Mapping) else ():
                 row = self._row.get((self._job_index.get(job, -1), pool, 0))
                 if row is not None and isinstance(share, int | float) and 0 <= share <= 1:
-                    work[row] = share / self.assignment.values[row]
-        owner = self.assignment.job_of_option()
-        done = np.bincount(owner, weights=work, minlength=self.assignment.num_jobs)
+                    work[row] = share / self.model.values[row]
+        owner = self.model.job_of_option()
+        done = np.bincount(owner, weights=work, minlength=self.model.num_jobs)
         return np.asarray(work / np.where(done > 0, done, 1.0)[owner], dtype=np.float64)
 
 

@@ -71,8 +71,8 @@ def test_the_answer_is_the_best_of_all_plans_and_is_certified(instance: Freezing
 @given(freezing_instances())
 @settings(max_examples=100)
 def test_dropping_depths_loses_nothing(instance: FreezingInstance) -> None:
-    few = FreezingByConfiguration(instance).knapsack
-    every = FreezingByConfiguration(instance, separate_depth=False).knapsack
+    few = FreezingByConfiguration(instance).model
+    every = FreezingByConfiguration(instance, separate_depth=False).model
     assert few.values.size <= every.values.size
     short, full = enumerate_knapsack(few), enumerate_knapsack(every)
     assert (short is None) == (full is None)

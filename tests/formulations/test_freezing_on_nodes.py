@@ -153,12 +153,12 @@ def test_a_choice_that_only_a_search_refutes_is_excluded_and_the_bound_stays() -
     every = structure.choice({"configuration": {f"j{i}": {"gpu_type": "v100", "gpus": 5} for i in range(3)}})
     assert every is not None
     tighter = structure.excluding("v100", every)
-    assert not tighter.knapsack.check(every).feasible
-    assert tighter.knapsack.capacities.tolist() == [16, 2]
+    assert not tighter.model.check(every).feasible
+    assert tighter.model.capacities.tolist() == [16, 2]
     weighed = tighter.bounded("v100", (0, 0, 1, 1, 1, 1, 1, 2))
-    assert weighed.knapsack.capacity_names[-1] == "excluded choice 0"
+    assert weighed.model.capacity_names[-1] == "excluded choice 0"
     provable = weighed.provable()
-    assert provable.knapsack.capacity_names == ("v100", "nodes of v100 by 0,0,1,1,1,1,1,2")
+    assert provable.model.capacity_names == ("v100", "nodes of v100 by 0,0,1,1,1,1,1,2")
     assert provable.provable() is provable
 
 

@@ -54,7 +54,7 @@ def test_a_plan_is_a_feasible_point_of_the_milp(instance: GapFillingInstance) ->
 @settings(max_examples=200)
 def test_any_counts_that_fit_complete_without_migration(instance: GapFillingInstance, random) -> None:  # type: ignore[no-untyped-def]
     formulation = GapFillingByCount(instance)
-    knapsack = formulation.knapsack
+    knapsack = formulation.model
     choice = np.array(
         [
             random.randrange(start, stop)

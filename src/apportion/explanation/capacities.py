@@ -74,7 +74,7 @@ def _at_most(view: PlanView, wider: Any) -> float | None:
     if view.prices is None or view.solution.objective is None:
         return None
     structure = compiled(wider)
-    bound = lagrangian_bound(structure.knapsack, view.prices, structure.value_error)
+    bound = lagrangian_bound(structure.model, view.prices, structure.value_error)
     return None if bound is None else max(view.sign * (bound - view.solution.objective), 0.0)
 
 

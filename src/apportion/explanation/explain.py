@@ -145,14 +145,14 @@ def _rows(structure: KnapsackFormulation, solution: Solution) -> NDArray[np.int6
     if solution.plan is None:
         return None
     rows = structure.choice(solution.plan)
-    if rows is None or not structure.knapsack.check(rows).feasible:
+    if rows is None or not structure.model.check(rows).feasible:
         raise InvalidOption("the solution is not one of this instance")
     return rows
 
 
 def _prices(structure: KnapsackFormulation, solution: Solution) -> NDArray[np.float64] | None:
     """Return the certificate's multipliers, or our own where a backend has given none."""
-    knapsack = structure.knapsack
+    knapsack = structure.model
     if solution.certificate.multipliers is not None:
         if isinstance(structure, MatchingMenus):
             return structure.prices(solution.certificate.multipliers)
@@ -242,7 +242,7 @@ def _told(
     return Explanation(
         kind=kind_for(instance).name,
         name=str(getattr(instance, "name", "")),
-        sense=structure.knapsack.sense,
+        sense=structure.model.sense,
         termination=solution.termination.value,
         feasible=feasible,
         objective=certificate.objective,

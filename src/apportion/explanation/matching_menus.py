@@ -26,7 +26,7 @@ class MatchingMenus:
 
     Attributes
     ----------
-    knapsack
+    model
         One option per entry; the capacities are the machines that have room to fill.
     pools
         The pool behind every capacity.
@@ -42,7 +42,7 @@ class MatchingMenus:
     def __init__(self, instance: MatchingInstance) -> None:
         self._formulation = MatchingByMachine(instance)
         self.value_error = 0.0
-        model = self._formulation.assignment
+        model = self._formulation.model
         limited = np.flatnonzero(model.limited)
         if model.num_options * limited.size > _LARGEST:
             told = f"{model.num_options} entries on {limited.size} machines are too many to be explained"
@@ -59,7 +59,7 @@ class MatchingMenus:
         for name in names:
             number[name] = number.get(name, -1) + 1
             apart.append(f"{name}[{number[name]}]" if names.count(name) > 1 else name)
-        self.knapsack = MultipleChoiceKnapsack.from_arrays(
+        self.model = MultipleChoiceKnapsack.from_arrays(
             model.values,
             uses,
             model.offsets,
@@ -88,8 +88,8 @@ class MatchingMenus:
     def lowered(self) -> Lowered:
         """Return the linear model, its columns named ``x[job,machine]``."""
         jobs = self.job_names()
-        names = [self.option_name(row) for row in range(self.knapsack.num_options)]
-        return lower(self.knapsack, OptionLabels(self.knapsack.offsets, jobs, names), jobs)
+        names = [self.option_name(row) for row in range(self.model.num_options)]
+        return lower(self.model, OptionLabels(self.model.offsets, jobs, names), jobs)
 
     def job_names(self) -> Sequence[str]:
         """Return the jobs' names."""
@@ -101,9 +101,9 @@ class MatchingMenus:
 
     def pool_of(self, row: int) -> str:
         """Return the pool of an entry."""
-        model = self._formulation.assignment
+        model = self._formulation.model
         return model.pool_names[int(model.pool[model.machine[row]])]
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
-        return self.knapsack
+        return self.model

@@ -41,7 +41,7 @@ class PlanView:
     @property
     def model(self) -> MultipleChoiceKnapsack:
         """The menus."""
-        return self.structure.knapsack
+        return self.structure.model
 
     @property
     def sign(self) -> float:

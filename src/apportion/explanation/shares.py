@@ -16,7 +16,7 @@ def sense_of(instance: Any) -> Literal["maximize", "minimize"]:
     """Return whether more of the objective is better."""
     if isinstance(instance, MatchingInstance):
         return "maximize" if instance.objective == "value" else "minimize"
-    return compiled(instance).knapsack.sense
+    return compiled(instance).model.sense
 
 
 def shares(instance: Any, plan: Any) -> dict[str, tuple[str | None, float]]:
@@ -26,7 +26,7 @@ def shares(instance: Any, plan: Any) -> dict[str, tuple[str | None, float]]:
     structure = compiled(instance)
     rows = structure.choice(plan)
     assert rows is not None
-    values = structure.knapsack.values
+    values = structure.model.values
     return {
         name: (None, 0.0) if row < 0 else (structure.option_name(row), float(values[row]))
         for name, row in zip(structure.job_names(), rows.tolist(), strict=True)

@@ -67,16 +67,16 @@ def held(instance: Any, structure: KnapsackFormulation, job: int, row: int) -> A
     """
     if isinstance(structure, MatchingMenus):
         return edits.pin(instance, {structure.job_names()[job]: "-" if row < 0 else structure.pool_of(row)})
-    return held_to(structure.knapsack, job, row)
+    return held_to(structure.model, job, row)
 
 
 def fewer(instance: Any, structure: KnapsackFormulation, capacity: int) -> Any:
     """Return what is solved to have one unit of a capacity less; menus are not formed again."""
     if isinstance(structure, MatchingMenus):
         return edits.change_capacity(instance, f"{structure.pools[capacity]}.capacity", -1)
-    capacities = structure.knapsack.capacities.copy()
+    capacities = structure.model.capacities.copy()
     capacities[capacity] -= 1
-    return with_capacities(structure.knapsack, capacities)
+    return with_capacities(structure.model, capacities)
 
 
 def without(instance: Any, names: Sequence[str]) -> Any:

@@ -23,16 +23,16 @@ class ArrayFormulation:
 
     Attributes
     ----------
-    knapsack
+    model
         The menus.
     value_error
         0: values are taken as they are.
     """
 
-    __slots__ = ("knapsack", "value_error")
+    __slots__ = ("model", "value_error")
 
     def __init__(self, model: MultipleChoiceKnapsack) -> None:
-        self.knapsack = model
+        self.model = model
         self.value_error = 0.0
 
     def plan(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -42,9 +42,9 @@ class ArrayFormulation:
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
         """Return a plan of the right shape as it is, rows of other menus as -1; otherwise ``None``."""
         rows = np.asarray(plan)
-        if rows.dtype.kind not in "iu" or rows.shape != (self.knapsack.num_jobs,):
+        if rows.dtype.kind not in "iu" or rows.shape != (self.model.num_jobs,):
             return None
-        own = (rows >= self.knapsack.offsets[:-1]) & (rows < self.knapsack.offsets[1:])
+        own = (rows >= self.model.offsets[:-1]) & (rows < self.model.offsets[1:])
         return np.where(own, rows, -1).astype(np.int64)
 
     def preferred(self) -> None:
@@ -53,11 +53,11 @@ class ArrayFormulation:
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns numbered."""
-        return lower(self.knapsack)
+        return lower(self.model)
 
     def job_names(self) -> Sequence[str]:
         """Return the jobs' numbers, ``job 0`` first."""
-        return tuple(f"job {index}" for index in range(self.knapsack.num_jobs))
+        return tuple(f"job {index}" for index in range(self.model.num_jobs))
 
     def option_name(self, row: int) -> str:
         """Return the option's row."""
@@ -65,7 +65,7 @@ class ArrayFormulation:
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
-        return self.knapsack
+        return self.model
 
 
 def _check(model: MultipleChoiceKnapsack, plan: Any) -> Report:

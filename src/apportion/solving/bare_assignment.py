@@ -22,16 +22,16 @@ class AssignmentFormulation:
 
     Attributes
     ----------
-    assignment
+    model
         The model.
     value_error
         0: values are taken as they are.
     """
 
-    __slots__ = ("assignment", "value_error")
+    __slots__ = ("model", "value_error")
 
     def __init__(self, model: Assignment) -> None:
-        self.assignment = model
+        self.model = model
         self.value_error = 0.0
 
     def plan(self, point: NDArray[Any]) -> NDArray[Any]:
@@ -41,10 +41,10 @@ class AssignmentFormulation:
     def choice(self, plan: Any) -> NDArray[Any] | None:
         """Return a plan of the right shape as it is; otherwise ``None``."""
         point = np.asarray(plan)
-        size = self.assignment.num_options if self.assignment.divisible else self.assignment.num_jobs
+        size = self.model.num_options if self.model.divisible else self.model.num_jobs
         if point.shape != (size,) or point.dtype.kind not in "iuf":
             return None
-        return point.astype(np.float64 if self.assignment.divisible else np.int64)
+        return point.astype(np.float64 if self.model.divisible else np.int64)
 
     def preferred(self) -> None:
         """Return ``None``: bare arrays have no present state."""
@@ -52,15 +52,15 @@ class AssignmentFormulation:
 
     def lowered(self) -> LoweredAssignment:
         """Return the linear model, its columns numbered."""
-        return lower_assignment(self.assignment)
+        return lower_assignment(self.model)
 
     def job_names(self) -> list[str]:
         """Return the jobs' positions as text."""
-        return [str(job) for job in range(self.assignment.num_jobs)]
+        return [str(job) for job in range(self.model.num_jobs)]
 
     def option_name(self, row: int) -> str:
         """Return an entry's machine as text."""
-        return str(self.assignment.machine[row])
+        return str(self.model.machine[row])
 
 
 def _check(model: Assignment, plan: Any) -> Report:

@@ -88,7 +88,7 @@ def _tighten(run: Run, tighter: Any) -> None:
     """Go on with a tighter structure; multipliers keep their capacities."""
     if run.multipliers is not None:
         prices = dict(zip(run.model.capacity_names, run.multipliers.tolist(), strict=True))
-        names = tighter.knapsack.capacity_names
+        names = tighter.model.capacity_names
         run.multipliers = np.array([prices.get(name, 0.0) for name in names])
     run.structure = tighter
 
@@ -127,14 +127,14 @@ def _pack() -> Callable[..., Any]:
 
 def _placeable(run: Run, structure: Any, choice: Choice) -> Choice | None:
     """Repair a choice until it can be placed; ``None`` if that ends before."""
-    near = repaired(structure.knapsack, choice)
+    near = repaired(structure.model, choice)
     for _ in range(_MOST_REPAIRS):
         if near is None:
             return None
         tighter = _tighter(run, structure, near, proven=False)
         if tighter is structure:
             return near
-        structure, near = tighter, repaired(tighter.knapsack, near)
+        structure, near = tighter, repaired(tighter.model, near)
     return None
 
 

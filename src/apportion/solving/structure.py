@@ -21,8 +21,7 @@ StructuredModel = MultipleChoiceKnapsack | Assignment
 
 def structured(formulation: Any) -> Any:
     """Return the structured model of a formulation."""
-    assignment = getattr(formulation, "assignment", None)
-    return formulation.knapsack if assignment is None else assignment
+    return formulation.model
 
 
 def repaired(model: StructuredModel, point: NDArray[Any]) -> NDArray[Any] | None:

@@ -22,7 +22,7 @@ from tests.test_matching import oracle
 @given(matchings(objectives=("makespan",)))
 @settings(max_examples=80, deadline=None)
 def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None:
-    model = MatchingByMachine(instance).assignment
+    model = MatchingByMachine(instance).model
     best = oracle(instance)
     if best is None or not model.num_jobs or not small_enough(model):
         return
