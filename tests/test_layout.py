@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -41,6 +42,7 @@ def test_wheel_contains_the_linked_packages(root: Path, tmp_path: Path) -> None:
         capture_output=True,
     )
     (wheel,) = tmp_path.glob("*.whl")
+    assert "-cp311-abi3-" in wheel.name  # one wheel for every version from 3.11 on
     names = set(zipfile.ZipFile(wheel).namelist())
     for expected in (
         "apportion/py.typed",
@@ -51,6 +53,8 @@ def test_wheel_contains_the_linked_packages(root: Path, tmp_path: Path) -> None:
         "apportion/instances/schemas/gap_filling.schema.json",
     ):
         assert expected in names
+    if shutil.which("cc") or shutil.which("gcc"):
+        assert any(name.startswith("apportion/solvers/search/depth_first_c.abi3") for name in names)
 
 
 def test_a_checkout_without_links_says_what_to_do(root: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from apportion.registry import BACKENDS
 
-__all__ = ["backends"]
+__all__ = ["backends", "compiled_parts"]
 
 
 def backends() -> list[dict[str, Any]]:
@@ -25,6 +25,18 @@ def backends() -> list[dict[str, Any]]:
     pyomo = {"pyomo": _version("pyomo")}
     rows.append(_row("pyomo:NAME", "linear", pyomo, "any solver Pyomo knows, for instance pyomo:appsi_highs"))
     return rows
+
+
+def compiled_parts() -> str:
+    """Return one sentence on the compiled parts of our own engines: which are in use, or why not."""
+    from apportion.solvers.compiled import NAMES, SWITCH, load, switched_off
+
+    if switched_off():
+        return f"compiled parts of exact: switched off by {SWITCH}"
+    missing = [name for name in NAMES if load(name) is None]
+    if not missing:
+        return f"compiled parts of exact: all {len(NAMES)} in use"
+    return f"compiled parts of exact: not built: {', '.join(missing)}; the slower uncompiled roads are taken"
 
 
 def _row(name: str, accepts: str, packages: dict[str, str | None], description: str) -> dict[str, Any]:

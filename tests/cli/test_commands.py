@@ -136,6 +136,14 @@ def test_backends_says_what_is_installed() -> None:
     assert "exact" in call(main, "backends").out
 
 
+def test_backends_says_which_compiled_parts_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APPORTION_UNCOMPILED", "1")
+    assert "compiled parts of exact: switched off by APPORTION_UNCOMPILED" in call(main, "backends").out
+    monkeypatch.setenv("APPORTION_UNCOMPILED", "0")
+    told = call(main, "backends").out
+    assert "all " in told.splitlines()[-1] or "not built: search.depth_first_c" in told
+
+
 def test_backends_says_why_one_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apportion.registry._version", lambda package: None if package == "highspy" else "1")
     rows = {row["name"]: row for row in json.loads(call(main, "backends", "--json").out)}

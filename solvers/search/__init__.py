@@ -1,0 +1,1 @@
+"""Exact depth-first search in integers, compiled where a compiler was found at installation."""
