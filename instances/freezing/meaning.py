@@ -23,7 +23,7 @@ from apportion.instances.freezing.nodes import NodeWeights, fits_told
 from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
 from apportion.report import Report, Violation
 
-__all__ = ["check", "exact_bound", "exact_objective"]
+__all__ = ["capacities_of", "check", "configurations", "exact_bound", "exact_objective"]
 
 _KEYS = {"gpu_type", "gpus", "depth"}
 _SHAPE = '{"gpu_type", "gpus", "depth"} and, where nodes have a size, "nodes"'
@@ -134,23 +134,30 @@ def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) ->
     total = sum((prices[name] * capacity for name, capacity in capacities.items()), Fraction(0))
     for job in instance.jobs:
         worths = [] if job.required else [sign * Fraction(instance.queue_penalty)]
-        reference = _reference(job)
-        for entry in _entries(job):
-            value = _value(instance, job, entry, reference)
-            if value is None or any(_broken(instance, job, entry, reference)):
-                continue
-            uses = _uses(instance, entry)
-            uses |= {
-                name: one.of(entry.row.gpus)
-                for name, one in weights.items()
-                if one.gpu_type == entry.row.gpu_type
-            }
+        for gpu_type, gpus, value, uses in configurations(instance, job):
+            uses |= {name: one.of(gpus) for name, one in weights.items() if one.gpu_type == gpu_type}
             paid = sum((prices[name] * use for name, use in uses.items()), Fraction(0))
             worths.append(sign * Fraction(value) - paid)
         if not worths:
             return None
         total += max(worths)
     return sign * total
+
+
+def configurations(
+    instance: FreezingInstance, job: FreezingJob
+) -> Iterator[tuple[str, int, float, dict[str, int]]]:
+    """Yield a job's admissible configurations: GPU type, GPUs, value as a double, uses by capacity."""
+    reference = _reference(job)
+    for entry in _entries(job):
+        value = _value(instance, job, entry, reference)
+        if value is not None and not any(_broken(instance, job, entry, reference)):
+            yield entry.row.gpu_type, entry.row.gpus, value, _uses(instance, entry)
+
+
+def capacities_of(instance: FreezingInstance) -> dict[str, int]:
+    """Return every capacity by name: the GPUs of each type, and the penalty cap where there is one."""
+    return _capacities(instance, None)
 
 
 def _weights(

@@ -1,0 +1,211 @@
+"""The proof as a document: its fields, its digest of the instance, reading and writing within limits."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import sys
+import zlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from apportion.errors import ApportionError
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = [
+    "LARGEST_DOCUMENT",
+    "LARGEST_VECTORS",
+    "Claim",
+    "MalformedProof",
+    "Proof",
+    "decode",
+    "encode",
+    "instance_digest",
+]
+
+FORMAT = "apportion-proof"
+VERSION = 1
+LARGEST_DOCUMENT = 1 << 26
+"""Bytes of a proof when it is unpacked: a longer one is not read."""
+LARGEST_VECTORS = 64
+"""Most vectors of prices in one proof."""
+LARGEST_NUMBER = 1 << 1024
+"""Prices are smaller."""
+LARGEST_SHIFT = 1200
+"""The unit of worth lies between 2**-1200 and 2**1200."""
+
+
+class MalformedProof(ApportionError):
+    """A document that is no proof: unreadable, of no known version, a field missing or of a wrong type."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a proof says of an instance.
+
+    Attributes
+    ----------
+    kind
+        ``"no_better_plan"`` (no plan's objective is better than `bound`) or ``"infeasible"`` (there is no
+        plan).
+    bound
+        In the sense of the instance; ``None`` for ``"infeasible"``.
+    """
+
+    kind: Literal["no_better_plan", "infeasible"]
+    bound: float | None = None
+
+    def __str__(self) -> str:
+        return "there is no plan" if self.bound is None else f"no plan is better than {self.bound!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A search certificate, see ``docs/certificate.md``.
+
+    Attributes
+    ----------
+    instance
+        SHA-256 of the canonical instance, as hex.
+    claim
+        What is proved.
+    shift
+        The unit of worth (of time, for a makespan) is ``2**-shift``; everything is rounded outward to it.
+    prices
+        Vectors of whole numbers >= 0, one price per capacity of the derived menus, in units of worth.
+    order
+        Positions of jobs, in the order in which the walk decides them; jobs that are not named follow.
+    apart
+        Matching only: positions of the pools whose machines are decided one by one instead of together.
+    cuts
+        Layer freezing only: capacities beside the instance's own, each with its reason.
+    """
+
+    instance: str
+    claim: Claim
+    shift: int
+    prices: tuple[tuple[int, ...], ...]
+    order: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
+    cuts: tuple[dict[str, Any], ...] = ()
+
+
+def instance_digest(instance: Any) -> str:
+    """Return the SHA-256, as hex, of a canonical instance, or of the arrays of a bare knapsack."""
+    if not isinstance(instance, MultipleChoiceKnapsack):
+        return hashlib.sha256(msgspec.json.encode(instance, order="deterministic")).hexdigest()
+    found = hashlib.sha256(f"{instance.sense} {instance.uses.shape}".encode())
+    for array in (
+        instance.values,
+        instance.uses,
+        instance.offsets,
+        instance.capacities,
+        instance.required,
+    ):
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def encode(proof: Proof) -> bytes:
+    """Return a proof as compressed JSON; equal proofs give equal bytes."""
+    claim = {"kind": proof.claim.kind, "bound": proof.claim.bound}
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "instance": proof.instance,
+        "claim": claim,
+        "shift": proof.shift,
+        "prices": proof.prices,
+        "order": proof.order,
+        "apart": proof.apart,
+        "cuts": proof.cuts,
+    }
+    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+
+
+def decode(data: bytes) -> Proof:
+    """Return the proof that bytes hold, compressed or not.
+
+    Raises
+    ------
+    MalformedProof
+        If they hold none; the message names the field.
+    """
+    try:
+        told = json.loads(_unpacked(data))
+    except (ValueError, RecursionError, zlib.error, EOFError) as error:
+        raise MalformedProof(f"the proof is not readable: {error}") from None
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        raise MalformedProof(f"the document is no proof: its format is not {FORMAT!r}")
+    if told.get("version") != VERSION or isinstance(told.get("version"), bool):
+        raise MalformedProof(f"version {told.get('version')!r} is not known; this package reads {VERSION}")
+    expected = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
+    if set(told) != expected:
+        wrong = sorted(map(str, set(told) ^ expected))
+        raise MalformedProof(f"the proof lacks or adds fields: {', '.join(wrong)[:200]}")
+    if not isinstance(told["instance"], str):
+        raise MalformedProof("instance must be a digest")
+    prices = told["prices"]
+    if not isinstance(prices, list) or len(prices) > LARGEST_VECTORS:
+        raise MalformedProof(f"prices must be a list of at most {LARGEST_VECTORS} vectors")
+    for at, vector in enumerate(prices):
+        _wholes(f"prices[{at}]", vector)
+    cuts = told["cuts"]
+    if not isinstance(cuts, list) or not all(isinstance(cut, dict) for cut in cuts):
+        raise MalformedProof("cuts must be a list of objects")
+    shift = told["shift"]
+    if type(shift) is not int or abs(shift) > LARGEST_SHIFT:
+        raise MalformedProof(f"shift must be a whole number from -{LARGEST_SHIFT} to {LARGEST_SHIFT}")
+    return Proof(
+        instance=told["instance"],
+        claim=_claim(told["claim"]),
+        shift=shift,
+        prices=tuple(map(tuple, prices)),
+        order=_positions("order", told["order"]),
+        apart=_positions("apart", told["apart"]),
+        cuts=tuple(cuts),
+    )
+
+
+def _unpacked(data: bytes) -> bytes:
+    if data[:2] != b"\x1f\x8b":
+        if len(data) > LARGEST_DOCUMENT:
+            raise ValueError(f"it is longer than {LARGEST_DOCUMENT} bytes")
+        return data
+    unpacking = zlib.decompressobj(wbits=31)
+    text = unpacking.decompress(data, LARGEST_DOCUMENT)
+    if unpacking.unconsumed_tail:
+        raise ValueError(f"unpacked it is longer than {LARGEST_DOCUMENT} bytes")
+    if not unpacking.eof or unpacking.unused_data:
+        raise ValueError("the compressed data is cut off, or something follows it")
+    return text
+
+
+def _claim(told: Any) -> Claim:
+    if not isinstance(told, dict) or set(told) != {"kind", "bound"}:
+        raise MalformedProof("claim must be an object of kind and bound")
+    kind, bound = told["kind"], told["bound"]
+    if kind == "infeasible" and bound is None:
+        return Claim("infeasible")
+    number = isinstance(bound, int | float) and not isinstance(bound, bool)
+    if kind == "no_better_plan" and number and abs(bound) <= sys.float_info.max:
+        return Claim("no_better_plan", float(bound))
+    raise MalformedProof("claim must be no_better_plan with a finite bound, or infeasible with none")
+
+
+def _wholes(name: str, told: Any) -> None:
+    if not isinstance(told, list) or not all(type(one) is int and 0 <= one < LARGEST_NUMBER for one in told):
+        raise MalformedProof(f"{name} must be a list of whole numbers from 0 to 2**1024")
+
+
+def _positions(name: str, told: Any) -> tuple[int, ...]:
+    if not isinstance(told, list) or not all(type(one) is int and 0 <= one < 1 << 40 for one in told):
+        raise MalformedProof(f"{name} must be a list of positions")
+    if len(set(told)) != len(told):
+        raise MalformedProof(f"{name} names a position twice")
+    return tuple(told)

@@ -1,0 +1,160 @@
+"""A layer-freezing round as menus: admissible configurations, and cuts that every placed plan keeps.
+
+A cut is a capacity beside the instance's own. Its reason is checked before it is used:
+
+* ``{"node_weights": [w(1), .., w(R)], "gpu_type": name}``: no plan exceeds the sum of W over the nodes,
+whatever the
+  weights are (`apportion.instances.freezing.nodes`);
+* ``{"excluded": {position of job: GPUs, ..}, "gpu_type": name}``: those jobs with that many GPUs or more do
+not lie on
+  the nodes together, which is shown by packing them exhaustively; so at most all but one of them get as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.instances import FreezingInstance
+from apportion.instances.freezing.meaning import capacities_of, configurations
+from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
+from apportion.proofs.certificate import MalformedProof
+
+__all__ = ["configured", "names_of"]
+
+_MOST_PACKINGS = 200_000
+"""Partial packings that are tried before an exclusion counts as not shown."""
+_MOST_CUTS = 10_000
+
+
+def configured(
+    instance: FreezingInstance, cuts: Sequence[dict[str, Any]]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], list[int], list[int]]:
+    """Return values (as doubles), uses, menu sizes and capacities, the last option of a job being to wait."""
+    capacities = capacities_of(instance)
+    names = list(capacities)
+    if len(cuts) > _MOST_CUTS:
+        raise MalformedProof(f"more than {_MOST_CUTS} cuts")
+    further = [_Cut.read(instance, cut) for cut in cuts]
+    values: list[float] = []
+    rows: list[list[int]] = []
+    sizes = []
+    for position, job in enumerate(instance.jobs):
+        before = len(values)
+        for gpu_type, gpus, value, uses in configurations(instance, job):
+            values.append(value)
+            rows.append(
+                [uses.get(name, 0) for name in names] + [cut.use(position, gpu_type, gpus) for cut in further]
+            )
+        if not job.required:
+            values.append(instance.queue_penalty)
+            rows.append([0] * (len(names) + len(further)))
+        sizes.append(len(values) - before)
+    uses_of = np.array(rows, dtype=np.int64).reshape(len(values), len(names) + len(further))
+    return (
+        np.array(values, dtype=np.float64),
+        uses_of,
+        sizes,
+        [*capacities.values(), *(cut.room for cut in further)],
+    )
+
+
+def names_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the names of the capacities as multipliers name them; an exclusion has none."""
+    weighed = [
+        NodeWeights(cut["gpu_type"], tuple(cut["node_weights"])).name if "node_weights" in cut else ""
+        for cut in cuts
+    ]
+    return [*capacities_of(instance), *weighed]
+
+
+class _Cut:
+    """One further capacity, its reason checked."""
+
+    def __init__(
+        self, gpu_type: str, weights: NodeWeights | None, excluded: dict[int, int], room: int
+    ) -> None:
+        self._gpu_type, self._weights, self._excluded, self.room = gpu_type, weights, excluded, room
+
+    @classmethod
+    def read(cls, instance: FreezingInstance, cut: dict[str, Any]) -> _Cut:
+        gpu_type = cut.get("gpu_type")
+        nodes = (
+            nodes_of(instance, gpu_type) if isinstance(gpu_type, str) and gpu_type in instance.gpus else None
+        )
+        if nodes is None or not isinstance(gpu_type, str):
+            raise MalformedProof(f"a cut names {gpu_type!r}, which is no GPU type with nodes")
+        if set(cut) == {"gpu_type", "node_weights"}:
+            weights = cut["node_weights"]
+            if (
+                not isinstance(weights, list)
+                or len(weights) != nodes.size
+                or not all(map(_is_count, weights))
+            ):
+                raise MalformedProof(f"node_weights must be {nodes.size} whole numbers from 0 to 10**9")
+            one = NodeWeights(gpu_type, tuple(weights))
+            return cls(gpu_type, one, {}, one.capacity(instance.gpus[gpu_type]))
+        if set(cut) == {"gpu_type", "excluded"} and isinstance(cut["excluded"], dict):
+            excluded = _positions(instance, cut["excluded"])
+            if not excluded or not _shown(nodes, list(excluded.values())):
+                raise MalformedProof("an excluded choice is not shown to exceed the nodes")
+            return cls(gpu_type, None, excluded, len(excluded) - 1)
+        raise MalformedProof("a cut must have node_weights or excluded beside gpu_type")
+
+    def use(self, job: int, gpu_type: str, gpus: int) -> int:
+        if gpu_type != self._gpu_type:
+            return 0
+        if self._weights is not None:
+            return self._weights.of(gpus)
+        return int(job in self._excluded and gpus >= self._excluded[job])
+
+
+def _is_count(told: Any) -> bool:
+    return type(told) is int and 0 <= told <= 10**9
+
+
+def _positions(instance: FreezingInstance, told: dict[str, Any]) -> dict[int, int]:
+    found = {}
+    for key, gpus in told.items():
+        if not (
+            key.isascii()
+            and key.isdecimal()
+            and int(key[:12]) < len(instance.jobs)
+            and _is_count(gpus)
+            and gpus
+        ):
+            raise MalformedProof("excluded must give GPUs, at least 1, by position of a job")
+        found[int(key)] = gpus
+    return found
+
+
+def _shown(nodes: TypeNodes, gpus: list[int]) -> bool:
+    """Return whether packing exhaustively shows that jobs of so many GPUs do not lie on the nodes together.
+
+    Counts that lie on no nodes at all are in no plan, but here they count as not shown.
+    """
+    sizes = []
+    for one in gpus:
+        needed = nodes.needed(one)
+        if needed is None:
+            return False
+        sizes.extend([min(one, nodes.size)] * needed)
+    sizes.sort(reverse=True)
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    stack = [(0, tuple(sorted(nodes.room())))]
+    while stack:
+        at, room = stack.pop()
+        if at == len(sizes):
+            return False
+        for index, left in enumerate(room):
+            if left >= sizes[at] and (index == 0 or room[index - 1] != left):
+                after = (at + 1, tuple(sorted((*room[:index], left - sizes[at], *room[index + 1 :]))))
+                if after not in seen:
+                    seen.add(after)
+                    stack.append(after)
+        if len(seen) > _MOST_PACKINGS:
+            return False
+    return True

@@ -1,0 +1,178 @@
+"""Before the walk: bounds at the root, and the options that no better choice can hold.
+
+For prices lambda >= 0 no choice is worth more than
+
+    B = sum_k lambda_k C_k + sum_j max_i (w_ji - sum_k lambda_k u_jik)            (weak duality).
+
+The *slack* of the prices is B less the threshold less 1, and the *loss* of an option is what its job gives up
+against the best term above. The losses of a choice that is worth more than the threshold add up to at most
+the slack, whatever the prices; so an option whose loss exceeds the slack is in none, and neither is one that
+exceeds a capacity. What is left has new bounds, so this is repeated while it helps.
+
+Losses of worth add up to a multiple of their greatest common divisor: the slack of all prices falls by what
+the slack of price 0 exceeds such a multiple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.proofs.menus import LARGEST_TOTAL, Menus, Whole
+
+__all__ = ["Root", "reduce", "rooted"]
+
+_MOST_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Menus with their losses, or the reason for which nothing is left to walk.
+
+    Attributes
+    ----------
+    menus
+        The options that are left; every job's least uses are taken off its options and off the capacities, so
+        that what is left over is what open jobs may use beyond their least.
+    jobs
+        int64 [jobs left]: their positions among all jobs.
+    losses
+        whole [vectors, options]; the first vector is of prices 0, whose losses are those of worth.
+    slack
+        whole [vectors].
+    closed
+        Why no choice is worth more than the threshold; empty where the walk must decide.
+    """
+
+    menus: Menus
+    jobs: NDArray[np.int64]
+    losses: Whole
+    slack: Whole
+    closed: str = ""
+
+
+def rooted(menus: Menus, prices: Sequence[Sequence[int]]) -> Root:
+    """Return the root of a walk: bounds of all prices and of price 0, in 64 bits where every total fits."""
+    vectors = [[0] * len(menus.capacities), *prices]
+    if _largest(menus, vectors) < LARGEST_TOTAL:
+        kind: type = np.int64
+    else:
+        kind = object
+    menus = replace(
+        menus,
+        worths=menus.worths.astype(kind),
+        uses=menus.uses.astype(kind),
+        capacities=menus.capacities.astype(kind),
+    )
+    weights: Whole = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
+    return reduce(menus, weights)
+
+
+def reduce(menus: Menus, weights: Whole) -> Root:
+    """Drop options that no choice above the threshold holds, until nothing changes."""
+    jobs = np.arange(menus.num_jobs, dtype=np.int64)
+    for round_ in range(_MOST_ROUNDS + 1):
+        sizes = np.diff(menus.offsets)
+        if (sizes == 0).any():
+            return _closed(menus, jobs, f"job {jobs[np.argmin(sizes)]} has no option left")
+        menus, jobs = _decided(_spared(menus), jobs)
+        if (menus.capacities < 0).any():
+            return _closed(
+                menus, jobs, f"capacity {int(np.argmin(menus.capacities))} is below what jobs need"
+            )
+        losses, slack = _bounds(menus, weights)
+        step = int(np.gcd.reduce(losses[0])) if losses.size else 0
+        if step > 1:
+            slack = slack - slack[0] % step
+        if (slack < 0).any():
+            return _closed(menus, jobs, f"the bound of price vector {int(np.argmax(slack < 0))}")
+        kept: NDArray[np.bool_] = np.asarray((losses <= slack[:, None]).all(axis=0))
+        kept &= (menus.uses <= menus.capacities).all(axis=1)
+        if kept.all() or round_ == _MOST_ROUNDS:
+            return Root(menus, jobs, losses, slack)
+        menus = _only(menus, kept)
+    raise AssertionError("the last round returns")
+
+
+def _largest(menus: Menus, vectors: Sequence[Sequence[int]]) -> float:
+    """Return an upper bound on every total of the walk, as a double rounded far outward."""
+
+    def total(numbers: Whole) -> float:
+        if numbers.dtype != object:
+            return float(np.abs(numbers).astype(np.float64).sum())
+        return sum(float(min(abs(int(number)), 1 << 1000)) for number in numbers)
+
+    sizes = np.diff(menus.offsets)
+    worths = _most(np.abs(menus.worths), menus.offsets, sizes)
+    most = [_most(menus.uses[:, k], menus.offsets, sizes) for k in range(len(menus.capacities))]
+    least = total(worths) + abs(float(min(abs(menus.threshold), 1 << 1000)))
+    needs = [total(one) for one in most]
+    rooms = [float(min(abs(int(room)), 1 << 1000)) for room in menus.capacities]
+    paid = [
+        sum(float(price) * (need + room) for price, need, room in zip(vector, needs, rooms, strict=True))
+        for vector in vectors
+        if all(price < 1 << 1000 for price in vector)
+    ]
+    if len(paid) < len(vectors):
+        return np.inf
+    return 4.0 * (least + max(paid, default=0.0) + max([*needs, *rooms], default=0.0) + menus.num_jobs + 1.0)
+
+
+def _most(numbers: Whole, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Whole:
+    filled = offsets[:-1][sizes > 0]
+    return np.maximum.reduceat(numbers, filled) if filled.size else numbers[:0]
+
+
+def _bounds(menus: Menus, weights: Whole) -> tuple[Whole, Whole]:
+    owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
+    losses = np.empty((weights.shape[0], menus.worths.size), dtype=menus.worths.dtype)
+    slack = np.empty(weights.shape[0], dtype=menus.worths.dtype)
+    for at, prices in enumerate(weights):
+        term = menus.worths - (menus.uses * prices).sum(axis=1) if prices.size else menus.worths.copy()
+        best = np.maximum.reduceat(term, menus.offsets[:-1]) if menus.num_jobs else term
+        losses[at] = best[owner] - term
+        slack[at] = (menus.capacities * prices).sum() + best.sum() - menus.threshold - 1
+    return losses, slack
+
+
+def _spared(menus: Menus) -> Menus:
+    """Take every job's least uses off its options and off the capacities: a choice pays them anyway."""
+    if not menus.num_jobs or not len(menus.capacities):
+        return menus
+    least = np.minimum.reduceat(menus.uses, menus.offsets[:-1], axis=0)
+    owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
+    return replace(menus, uses=menus.uses - least[owner], capacities=menus.capacities - least.sum(axis=0))
+
+
+def _decided(menus: Menus, jobs: NDArray[np.int64]) -> tuple[Menus, NDArray[np.int64]]:
+    """Take out jobs with a single option: its worth goes to the threshold, its uses are spared already."""
+    sizes = np.diff(menus.offsets)
+    single = sizes == 1
+    if not single.any():
+        return menus, jobs
+    rows = menus.offsets[:-1][single]
+    rest = np.ones(menus.worths.size, dtype=np.bool_)
+    rest[rows] = False
+    return (
+        replace(
+            menus,
+            worths=menus.worths[rest],
+            uses=menus.uses[rest],
+            offsets=np.concatenate(([0], np.cumsum(sizes[~single]))).astype(np.int64),
+            threshold=menus.threshold - int(menus.worths[rows].sum()),
+        ),
+        jobs[~single],
+    )
+
+
+def _only(menus: Menus, kept: NDArray[np.bool_]) -> Menus:
+    counts = np.concatenate(([0], np.cumsum(kept)))[menus.offsets].astype(np.int64)
+    return replace(menus, worths=menus.worths[kept], uses=menus.uses[kept], offsets=counts)
+
+
+def _closed(menus: Menus, jobs: NDArray[np.int64], why: str) -> Root:
+    none = np.zeros((0, 0), dtype=np.int64)
+    return Root(menus, jobs, none, none[0] if none.size else np.zeros(0, dtype=np.int64), why)

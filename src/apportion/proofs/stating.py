@@ -1,0 +1,168 @@
+"""From an instance and a claim to the menus that a proof walks, for every kind; nothing comes from a solver.
+
+Where `maximise` is said below, minimised kinds are negated. A claim of infeasibility sets every worth to 0
+and the threshold to -1: then any choice at all would refute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from apportion.instances import (
+    FreezingInstance,
+    GapFillingInstance,
+    MatchingInstance,
+    MultipleChoiceKnapsackInstance,
+)
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.proofs.certificate import Claim, MalformedProof, Proof
+from apportion.proofs.menus import Menus, Whole, held, menus_of, rounded_up, scaled
+
+__all__ = ["capacity_names", "stated"]
+
+
+def stated(instance: Any, proof: Proof) -> Menus:
+    """Return the menus of an instance under a claim, in the unit that the proof names.
+
+    Raises
+    ------
+    MalformedProof
+        If the proof asks for a refinement that this kind of instance does not have.
+    TypeError
+        If this is no instance that a proof can be about.
+    """
+    for kind, state in _STATING.items():
+        if isinstance(instance, kind):
+            return state(instance, proof)
+    raise TypeError(f"there are no proofs about a {type(instance).__name__}")
+
+
+def capacity_names(instance: Any, proof: Proof) -> list[str]:
+    """Return the name of every capacity as multipliers name it; a machine's is that of its pool."""
+    if isinstance(instance, MultipleChoiceKnapsack):
+        return list(instance.capacity_names)
+    if isinstance(instance, MultipleChoiceKnapsackInstance):
+        return list(instance.capacities)
+    if isinstance(instance, GapFillingInstance):
+        return ["idle_nodes"]
+    if isinstance(instance, FreezingInstance):
+        from apportion.proofs.freezing import names_of
+
+        return names_of(instance, proof.cuts)
+    from apportion.proofs.matching import names_of as machines_of
+
+    return machines_of(instance, proof)
+
+
+def _threshold(claim: Claim, shift: int, *, maximizes: bool) -> int:
+    """Return the greatest whole worth that does not contradict the claim."""
+    if claim.bound is None:
+        return -1
+    return int(scaled(claim.bound if maximizes else -claim.bound, shift) // 1)
+
+
+def _plain(proof: Proof, *, cuts: bool = False, apart: bool = False) -> None:
+    if proof.cuts and not cuts:
+        raise MalformedProof("cuts belong to layer freezing")
+    if proof.apart and not apart:
+        raise MalformedProof("apart belongs to matchings")
+
+
+def _worths(
+    values: np.ndarray[Any, np.dtype[np.float64]], claim: Claim, shift: int, *, maximizes: bool
+) -> Whole:
+    if claim.bound is None:
+        return np.zeros(values.size, dtype=np.int64)
+    return rounded_up(values if maximizes else -values, shift)
+
+
+def _of_arrays(model: MultipleChoiceKnapsack, proof: Proof) -> Menus:
+    _plain(proof)
+    maximizes = model.sense == "maximize"
+    return menus_of(
+        _worths(model.values, proof.claim, proof.shift, maximizes=maximizes),
+        model.uses,
+        np.diff(model.offsets),
+        model.capacities.tolist(),
+        _threshold(proof.claim, proof.shift, maximizes=maximizes),
+        ~model.required,
+    )
+
+
+def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> Menus:
+    _plain(proof)
+    maximizes = instance.sense == "maximize"
+    column = {name: k for k, name in enumerate(instance.capacities)}
+    values: list[float] = []
+    sizes, rows, columns, amounts = [], [], [], []
+    for job in instance.jobs:
+        before = len(values)
+        for option in job.options:
+            if option.id in job.forbidden or job.pinned not in (None, option.id):
+                continue
+            for name, use in option.uses.items():
+                rows.append(len(values))
+                columns.append(column[name])
+                amounts.append(use)
+            values.append(option.value)
+        sizes.append(len(values) - before)
+    uses = np.zeros((len(values), len(column)), dtype=np.int64)
+    uses[rows, columns] = amounts
+    return menus_of(
+        _worths(np.array(values, dtype=np.float64), proof.claim, proof.shift, maximizes=maximizes),
+        uses,
+        sizes,
+        list(instance.capacities.values()),
+        _threshold(proof.claim, proof.shift, maximizes=maximizes),
+        np.array([not job.required and job.pinned is None for job in instance.jobs], dtype=np.bool_),
+    )
+
+
+def _of_gap_filling(instance: GapFillingInstance, proof: Proof) -> Menus:
+    from apportion.proofs.gap_filling import counted
+
+    _plain(proof)
+    menus = [counted(job, instance.horizon_s, len(instance.nodes), proof.shift) for job in instance.jobs]
+    counts = [count for menu in menus for count, _ in menu]
+    worths = [0 if proof.claim.bound is None else worth for menu in menus for _, worth in menu]
+    return menus_of(
+        held(worths),
+        np.array(counts, dtype=np.int64).reshape(-1, 1),
+        [len(menu) for menu in menus],
+        [len(instance.nodes)],
+        _threshold(proof.claim, proof.shift, maximizes=True),
+    )
+
+
+def _of_freezing(instance: FreezingInstance, proof: Proof) -> Menus:
+    from apportion.proofs.freezing import configured
+
+    _plain(proof, cuts=True)
+    maximizes = instance.power > 0
+    values, uses, sizes, capacities = configured(instance, proof.cuts)
+    return menus_of(
+        _worths(values, proof.claim, proof.shift, maximizes=maximizes),
+        uses,
+        sizes,
+        capacities,
+        _threshold(proof.claim, proof.shift, maximizes=maximizes),
+    )
+
+
+def _of_matching(instance: MatchingInstance, proof: Proof) -> Menus:
+    from apportion.proofs.matching import assigned
+
+    _plain(proof, apart=True)
+    return assigned(instance, proof)
+
+
+_STATING: dict[type, Callable[[Any, Proof], Menus]] = {
+    MultipleChoiceKnapsack: _of_arrays,
+    MultipleChoiceKnapsackInstance: _of_knapsack,
+    GapFillingInstance: _of_gap_filling,
+    FreezingInstance: _of_freezing,
+    MatchingInstance: _of_matching,
+}

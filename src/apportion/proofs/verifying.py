@@ -1,0 +1,103 @@
+"""Is a proof one? The instance, the claim and the walk; never a solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.proofs.certificate import Claim, MalformedProof, Proof, decode, instance_digest
+from apportion.proofs.reducing import rooted
+from apportion.proofs.stating import stated
+from apportion.proofs.walking import Limits, walk
+
+__all__ = ["Verdict", "verify"]
+
+_LARGEST_LOSSES = 200_000_000
+"""Options times price vectors at most."""
+_LARGEST_LONG = 300_000
+"""Options times price vectors at most where totals do not fit into 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a proof.
+
+    Attributes
+    ----------
+    status
+        ``"proved"``; ``"refused"``: the proof does not show its claim, `why` names the first thing that is
+        open; ``"incomplete"``: a limit ended the walk, nothing is said either way.
+    why
+        In words.
+    claim
+        What the proof says; ``None`` where it could not be read.
+    states
+        How many states the walk looked at.
+    """
+
+    status: Literal["proved", "refused", "incomplete"]
+    why: str
+    claim: Claim | None
+    states: int = 0
+
+    @property
+    def proved(self) -> bool:
+        """Whether the claim holds."""
+        return self.status == "proved"
+
+
+def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) -> Verdict:
+    """Walk a proof against its instance, in exact integers, without any solver.
+
+    Parameters
+    ----------
+    instance
+        The instance, or the `MultipleChoiceKnapsack`, that the proof is about.
+    proof
+        A proof, or the bytes of its file.
+    limits
+        Where to give up; 50 million states, 800 MB and no clock by default.
+
+    Examples
+    --------
+    >>> import apportion
+    >>> model = apportion.MultipleChoiceKnapsack.from_arrays(
+    ...     values=[3.0, 4.0, 2.0], uses=[2, 4, 2], offsets=[0, 2, 3], capacities=[4]
+    ... )
+    >>> solution = apportion.solve(model, proof=True)
+    >>> apportion.verify(model, solution.proof).status
+    'proved'
+    """
+    claim = None
+    try:
+        read = decode(proof) if isinstance(proof, bytes) else proof
+        claim = read.claim
+        if read.instance != instance_digest(instance):
+            return Verdict("refused", "the proof is about another instance: the digests differ", claim)
+        menus = stated(instance, read)
+        if any(len(vector) != len(menus.capacities) for vector in read.prices):
+            return Verdict("refused", f"a price vector has not {len(menus.capacities)} prices", claim)
+        if max(read.order, default=-1) >= menus.num_jobs:
+            return Verdict("refused", f"the order names job {max(read.order)} of {menus.num_jobs}", claim)
+        size = menus.worths.size * (len(read.prices) + 1 + len(menus.capacities))
+        if size > _LARGEST_LOSSES:
+            return Verdict("incomplete", f"more than {_LARGEST_LOSSES} losses and uses", claim)
+        root = rooted(menus, read.prices)
+        if not root.closed and root.losses.dtype == object and root.losses.size > _LARGEST_LONG:
+            return Verdict("incomplete", f"more than {_LARGEST_LONG} losses beyond 64 bits", claim)
+    except MalformedProof as error:
+        return Verdict("refused", str(error), claim)
+    walked = walk(root, _order(root.jobs, read.order), limits or Limits())
+    return Verdict(walked.status, walked.why, claim, walked.states)  # type: ignore[arg-type]
+
+
+def _order(jobs: NDArray[np.int64], named: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the jobs left as positions among them: those named first, in that order, then the rest."""
+    rank = np.full(int(jobs.max(initial=-1)) + 1, len(named), dtype=np.int64)
+    known = [(job, at) for at, job in enumerate(named) if job < rank.size]
+    for job, at in known:
+        rank[job] = at
+    return np.argsort(rank[jobs], kind="stable")

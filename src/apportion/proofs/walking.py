@@ -1,0 +1,188 @@
+"""The walk: job after job, every state that could still lead above the threshold, until none is left.
+
+A *state* stands for all choices of the decided jobs that leave the same of every capacity; of those only the
+most worth is kept. It is cut where it exceeds a capacity or where, for any of the price vectors, its losses
+exceed the slack (see `apportion.proofs.reducing`). A state that decides the last job and is not cut is a
+choice worth more than the threshold: the claim is refused. Levels wider than a chunk are divided and walked
+depth first, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.proofs.menus import Whole
+from apportion.proofs.reducing import Root
+
+__all__ = ["Limits", "Walked", "walk"]
+
+_CELLS = 1 << 22
+"""States times options that are looked at in one step."""
+_CHUNK = 1 << 17
+"""States that go on together."""
+_MERGED = 64
+"""Fewer states are not merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a walk may go before it is called incomplete.
+
+    Attributes
+    ----------
+    states
+        Most states in all.
+    kept
+        Most numbers of states that are kept at the same time, 8 bytes each in 64-bit walks.
+    seconds
+        Wall-clock seconds, ``None`` for no limit.
+    """
+
+    states: int = 50_000_000
+    kept: int = 100_000_000
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How a walk ended.
+
+    Attributes
+    ----------
+    status
+        ``"proved"``, ``"refused"`` or ``"incomplete"``.
+    why
+        What was not closed, or which limit was reached.
+    states
+        How many states were looked at.
+    """
+
+    status: str
+    why: str
+    states: int
+
+
+def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
+    """Walk the whole tree below a root.
+
+    Parameters
+    ----------
+    root
+        What is left to decide.
+    order
+        int64 [jobs left]: positions among the jobs of the root, first decided first.
+    limits
+        When to give up.
+    """
+    if root.closed:
+        return Walked("proved", root.closed, 0)
+    levels = _levels(root, order)
+    begin = (root.menus.capacities.reshape(-1, 1), root.slack.reshape(-1, 1))
+    stack = [(0, *begin)]
+    states, deadline = 0, None if limits.seconds is None else time.monotonic() + limits.seconds
+    while stack:
+        depth, left, slack = stack.pop()
+        if depth == len(levels):
+            over = int(slack[0].max()) + 1
+            return Walked(
+                "refused", f"a leaf is not closed: a choice exceeds the threshold by {over} units", states
+            )
+        level = levels[depth]
+        left, slack = _expanded(left, slack, level)
+        states += left.shape[1]
+        if not left.shape[1]:
+            continue
+        if left.shape[1] >= _MERGED and depth + 1 < len(levels):
+            left, slack = _merged(left, slack, level)
+        for first in range(0, left.shape[1], _CHUNK):
+            part = slice(first, first + _CHUNK)
+            stack.append((depth + 1, left[:, part], slack[:, part]))
+        if states > limits.states:
+            return Walked("incomplete", f"more than {limits.states} states", states)
+        if sum(one.size + other.size for _, one, other in stack) > limits.kept:
+            return Walked("incomplete", f"more than {limits.kept} numbers kept", states)
+        if deadline is not None and time.monotonic() > deadline:
+            return Walked("incomplete", f"more than {limits.seconds:g} seconds", states)
+    return Walked("proved", f"{states} states closed", states)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One job: its options by rising loss of worth, and what all later jobs can use at most."""
+
+    uses: Whole
+    losses: Whole
+    reach: Whole
+    alike: tuple[tuple[int, ...], ...]
+
+
+def _levels(root: Root, order: NDArray[np.int64]) -> list[_Level]:
+    menus = root.menus
+    most = (
+        np.maximum.reduceat(menus.uses, menus.offsets[:-1], axis=0)[order]
+        if menus.num_jobs
+        else np.zeros((0, len(menus.capacities)), dtype=menus.uses.dtype)
+    )
+    after = np.zeros_like(most)
+    if len(order) > 1:
+        after[:-1] = np.cumsum(most[:0:-1], axis=0)[::-1]
+    levels = []
+    for at, job in enumerate(order.tolist()):
+        rows = slice(int(menus.offsets[job]), int(menus.offsets[job + 1]))
+        levels.append(_Level(menus.uses[rows].T, root.losses[:, rows], after[at], menus.alike))
+    return levels
+
+
+def _expanded(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:
+    """Return the states that follow by any option and are not cut."""
+    options = level.losses.shape[1]
+    step = max(1, _CELLS // max(1, options))
+    lefts, slacks = [], []
+    for first in range(0, left.shape[1], step):
+        some, own = left[:, first : first + step], slack[:, first : first + step]
+        alive = np.ones((own.shape[1], options), dtype=np.bool_)
+        for m in range(own.shape[0]):
+            alive &= own[m][:, None] >= level.losses[m][None, :]
+        for k in range(some.shape[0]):
+            alive &= some[k][:, None] >= level.uses[k][None, :]
+        state, option = np.nonzero(alive)
+        lefts.append(some[:, state] - level.uses[:, option])
+        slacks.append(own[:, state] - level.losses[:, option])
+    return np.concatenate(lefts, axis=1), np.concatenate(slacks, axis=1)
+
+
+def _merged(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:
+    """Keep, of states that leave open jobs the same room, one of the most worth; see `_keys`."""
+    keys, worth = _keys(left, level), slack[0]
+    if keys.shape[0] == 0:
+        best = int(np.argmax(worth))
+        return left[:, best : best + 1], slack[:, best : best + 1]
+    by_worth = np.argsort(-worth, kind="stable")
+    if keys.shape[0] == 1:
+        # one capacity: a state with no more room and no more worth than another is of no use
+        order = by_worth[np.argsort(-keys[0][by_worth], kind="stable")]
+        top = np.maximum.accumulate(worth[order])
+        kept = np.ones(order.size, dtype=np.bool_)
+        kept[1:] = worth[order][1:] > top[:-1]
+    else:
+        order = by_worth[np.lexsort(keys[:, by_worth])]
+        ranked = keys[:, order]
+        kept = np.ones(order.size, dtype=np.bool_)
+        kept[1:] = (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)
+    chosen = order[kept]
+    return left[:, chosen], slack[:, chosen]
+
+
+def _keys(left: Whole, level: _Level) -> NDArray[np.int64]:
+    """Return the room that can matter: at most what open jobs can use, alike capacities in rising order."""
+    keys = np.minimum(left, level.reach.reshape(-1, 1))
+    for group in level.alike:
+        keys[list(group)] = np.sort(keys[list(group)], axis=0)
+    if keys.dtype != object:
+        return keys
+    ranks = [np.unique(row, return_inverse=True)[1] for row in keys]
+    return np.array(ranks, dtype=np.int64).reshape(keys.shape)

@@ -1,0 +1,68 @@
+"""Proofs of small random instances hold, and the same proofs refuse a claim that is a little stronger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import apportion
+from apportion.models import MultipleChoiceKnapsack
+from apportion.proofs import Claim, verify
+from apportion.solving.proving import proof_of
+from apportion.solving.subject import kind_of_any
+from tests import strategies
+
+KINDS: dict[str, st.SearchStrategy[Any]] = {
+    "one capacity": strategies.knapsacks(max_capacities=1),
+    "several capacities": strategies.knapsacks(min_capacities=2, max_capacities=4, max_jobs=6),
+    "named menus": strategies.knapsack_instances(),
+    "gap filling": strategies.gap_filling_instances(pins=True),
+    "generalised assignment": strategies.matchings(objectives=("cost", "value")),
+    "freezing": strategies.freezing_instances(),
+}
+
+
+def exact_objective(instance: Any, plan: Any) -> Fraction | None:
+    if plan is None:
+        return None
+    if isinstance(instance, MultipleChoiceKnapsack):
+        return sum((Fraction(float(v)) for v in instance.values[plan[plan >= 0]]), Fraction(0))
+    return kind_of_any(instance).exact_objective(instance, plan)
+
+
+def holds_and_no_more(instance: Any) -> None:
+    solution = apportion.solve(instance, time_limit=10.0)
+    if solution.termination.value not in ("optimal", "infeasible"):
+        return
+    kind = kind_of_any(instance)
+    up = kind.maximizes(instance)
+    objective = exact_objective(instance, solution.plan)
+    proof = proof_of(instance, objective, maximizes=up, multipliers=solution.certificate.multipliers)
+    verdict = verify(instance, proof)
+    assert verdict.status == "proved", verdict
+    if objective is None:
+        return
+    assert abs(Fraction(proof.claim.bound) - objective) <= Fraction(1e-9) * max(
+        abs(objective), Fraction(1e-9)
+    )
+    nothing = replace(proof, claim=Claim("infeasible"))
+    assert verify(instance, nothing).status == "refused"
+    step = max(abs(objective), Fraction(1, 1000)) / 10**6
+    better = Claim("no_better_plan", float(objective - step if up else objective + step))
+    assert verify(instance, replace(proof, claim=better)).status == "refused"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_claim_of_our_engines_is_proved_and_no_stronger_one(kind: str) -> None:
+    settings(max_examples=60)(given(KINDS[kind])(lambda instance: holds_and_no_more(instance)))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_claim_of_our_engines_is_proved_at_length(kind: str) -> None:
+    settings(max_examples=20_000)(given(KINDS[kind])(lambda instance: holds_and_no_more(instance)))()
