@@ -1,0 +1,51 @@
+"""The command line of the hunt."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.hunt.ask import asked
+from tests.hunt.case import Case
+from tests.hunt.draw import KINDS
+from tests.hunt.hunting import hunt
+from tests.hunt.paths import PATHS
+
+
+def main() -> int:
+    """Hunt, or replay stored cases; the exit code is 1 where anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hunt", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to hunt")
+    parser.add_argument("--cases", type=int, help="how many cases at most")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other cases")
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="only this kind (repeatable)")
+    parser.add_argument("--path", action="append", choices=list(PATHS), help="only this path (repeatable)")
+    parser.add_argument("--out", type=Path, default=Path("build/hunted"), help="where mismatches are stored")
+    parser.add_argument("--replay", type=Path, nargs="+", help="answer stored cases instead")
+    given = parser.parse_args()
+    if given.replay:
+        return _replay(given.replay)
+    tally = hunt(
+        given.seconds,
+        given.seed,
+        given.kind or list(KINDS),
+        given.path or list(PATHS),
+        given.out,
+        given.cases,
+    )
+    print(tally.table())
+    return 1 if tally.wrong else 0
+
+
+def _replay(files: list[Path]) -> int:
+    bad = 0
+    for file in files:
+        wrong = asked(Case.read(file)).wrong
+        bad += bool(wrong)
+        print(f"{file}: {'; '.join(f'{one.sort}: {one.told}' for one in wrong) or 'right'}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Hostile multiple-choice knapsacks, as JSON and as arrays."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.hunt import numbers
+
+__all__ = ["arrays", "instance"]
+
+_MOST_CHOICES = 3000
+_LARGEST_USE, _LARGEST_CAPACITY = 10**12, 10**18
+_LARGEST_TOTAL = 2**62
+
+
+def _sizes(rng: Random) -> list[int]:
+    """Return the length of every menu, such that all choices can be tried."""
+    jobs, widest = rng.choice(((1, 6), (2, 8), (3, 6), (4, 5), (5, 4), (6, 3), (8, 2), (10, 1), (0, 0)))
+    sizes = [rng.randint(1 if widest == 1 else 0, widest) for _ in range(jobs)]
+    total = 1
+    for k, size in enumerate(sizes):
+        total *= size + 1
+        if total > _MOST_CHOICES:
+            return sizes[:k]
+    return sizes
+
+
+def _menus(
+    rng: Random, sizes: list[int], capacities: int, largest: int
+) -> tuple[list[list[float]], list[list[list[int]]]]:
+    """Return the values and the uses of all options, by job."""
+    value = numbers.values(rng)
+    laws = [numbers.uses(rng, largest) for _ in range(capacities)]
+    relation = rng.choice(("none", "none", "none", "correlated", "subset_sum", "duplicates", "dominated"))
+    slope, jitter = rng.random() + 0.1, rng.choice((0.0, 1e-9, 0.1))
+    worths, takes = [], []
+    for size in sizes:
+        use = [[law() for law in laws] for _ in range(size)]
+        if relation in ("correlated", "subset_sum") and capacities:
+            scale = 1.0 if relation == "subset_sum" else slope
+            worth = [sum(u) * scale * (1 + jitter * rng.random()) for u in use]
+            worth = [w if w < 1e18 else 1e18 for w in worth]
+        else:
+            worth = [value() for _ in range(size)]
+        if relation == "duplicates" and size > 1:
+            worth[-1], use[-1] = worth[0], list(use[0])
+        if relation == "dominated" and size > 1:
+            worth[-1], use[-1] = worth[0], [min(u + rng.randint(0, 2), largest) for u in use[0]]
+        worths.append(worth)
+        takes.append(use)
+    return worths, takes
+
+
+def _capacities(rng: Random, takes: list[list[list[int]]], count: int, largest: int) -> list[int]:
+    return [
+        numbers.capacity_near(rng, [[use[k] for use in menu] for menu in takes], largest)
+        for k in range(count)
+    ]
+
+
+def instance(rng: Random) -> dict[str, Any]:
+    """Draw a JSON instance."""
+    count = rng.choice((1, 1, 1, 1, 2, 2, 3, 5, 0))
+    sizes = _sizes(rng)
+    worths, takes = _menus(rng, sizes, count, _LARGEST_USE)
+    names = [f"c{k}" for k in range(count)]
+    sparse, must, pins = rng.random() < 0.3, rng.choice((0.0, 0.5, 1.0)), rng.random() < 0.25
+    jobs: list[dict[str, Any]] = []
+    for j, (worth, use) in enumerate(zip(worths, takes, strict=True)):
+        options = [
+            {
+                "id": f"o{i}",
+                "value": value,
+                "uses": {n: u for n, u in zip(names, uses, strict=True) if u or not sparse},
+            }
+            for i, (value, uses) in enumerate(zip(worth, use, strict=True))
+        ]
+        job: dict[str, Any] = {"id": f"j{j}", "required": rng.random() < must, "options": options}
+        ids = [option["id"] for option in options]
+        if ids and rng.random() < 0.2:
+            job["current"] = rng.choice(ids)
+        if ids and pins and rng.random() < 0.3:
+            job["pinned"] = rng.choice(ids)
+        if ids and pins and rng.random() < 0.3:
+            job["forbidden"] = rng.sample(ids, rng.randint(1, len(ids)))
+        jobs.append(job)
+    return {
+        "kind": "multiple_choice_knapsack",
+        "schema_version": "1",
+        "sense": rng.choice(("maximize", "minimize")),
+        "capacities": dict(zip(names, _capacities(rng, takes, count, _LARGEST_CAPACITY), strict=True)),
+        "jobs": jobs,
+    }
+
+
+def arrays(rng: Random) -> dict[str, Any]:
+    """Draw arguments of ``MultipleChoiceKnapsack.from_arrays``; sums of uses stay below 2**62."""
+    count = rng.choice((1, 1, 1, 2, 2, 3))
+    sizes = _sizes(rng)
+    largest = rng.choice((10**6, 2**53 + 10, _LARGEST_TOTAL // max(len(sizes), 1) - 1024))
+    worths, takes = _menus(rng, sizes, count, largest)
+    must = rng.choice((0.0, 0.5, 1.0))
+    offsets = [0]
+    for size in sizes:
+        offsets.append(offsets[-1] + size)
+    return {
+        "sense": rng.choice(("maximize", "minimize")),
+        "values": [value for worth in worths for value in worth],
+        "uses": [use for menu in takes for use in menu],
+        "offsets": offsets,
+        "capacities": _capacities(rng, takes, count, _LARGEST_TOTAL - 1),
+        "required": [rng.random() < must for _ in sizes],
+    }

@@ -1,0 +1,263 @@
+"""The inner paths: thresholds forced down so that small instances take the roads of large ones.
+
+A path names module constants and what they are set to while a case is answered, and a witness: a function
+whose calls show that the road was really taken. A name that is gone from its module ends the hunt with an
+error, so that paths follow the solvers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["PATHS", "Path", "Taken", "forced"]
+
+_KNAPSACK = "apportion.solvers.knapsack"
+_SEVERAL = "apportion.solvers.multiknapsack"
+_ONE = ("menus", "multiple_choice_knapsack", "gap_filling", "freezing")
+_ALL = (*_ONE, "matching", "assignment")
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One road to an answer.
+
+    Attributes
+    ----------
+    name
+        What it is called on the command line.
+    kinds
+        Kinds of cases it makes sense for.
+    constants
+        ``"module:NAME"`` and the value it is set to.
+    options
+        Keyword arguments of `apportion.solve` that belong to the path.
+    complete
+        Whether an answer without any limit must be a proof on this path.
+    witness
+        ``"module:function"`` whose calls are counted; ``None`` where the options alone decide the road.
+    tolerance
+        Relative error up to which a claim of optimality passes: that of a general solver, 1e-9 of our own.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+    witness: str | None = None
+    tolerance: float = 1e-9
+
+
+def _table(*paths: Path) -> Mapping[str, Path]:
+    return MappingProxyType({path.name: path for path in paths})
+
+
+PATHS = _table(
+    Path("plain", _ALL),
+    # one capacity
+    Path(
+        "few-jobs-first",
+        _ONE,
+        {
+            f"{_KNAPSACK}.run:_WORTH_A_TRY": 0,
+            f"{_KNAPSACK}.run:_TRIED_OPTIONS": 4,
+            f"{_KNAPSACK}.run:_TRIED_CORE": 2.0,
+            f"{_KNAPSACK}.run:_SAMPLED": 3,
+        },
+        witness=f"{_KNAPSACK}.run:_sampled_losses",
+    ),
+    Path(
+        "sampled-dual",
+        _ONE,
+        {f"{_KNAPSACK}.dual:_SAMPLE_FROM": 0, f"{_KNAPSACK}.dual:_SAMPLE_OPTIONS": 3},
+        witness=f"{_KNAPSACK}.dual:_sampled_bracket",
+    ),
+    Path(
+        "narrow-core",
+        _ONE,
+        {f"{_KNAPSACK}.run:_CAPS": (1, 2, 1 << 12)},
+        witness=f"{_KNAPSACK}.run:search",
+    ),
+    Path(
+        "truncated-core",
+        _ONE,
+        {f"{_KNAPSACK}.run:_CAPS": (1, 2, 3)},
+        complete=False,
+        witness=f"{_KNAPSACK}.run:search",
+    ),
+    Path(
+        "core-too-large",
+        _ONE,
+        {f"{_KNAPSACK}.run:_MOST_ENTRIES": 1},
+        complete=False,
+        witness=f"{_KNAPSACK}.run:closes",
+    ),
+    Path(
+        "sparse-states",
+        _ONE,
+        {f"{_KNAPSACK}.core_dp:_DENSE_SPREAD": 0, f"{_KNAPSACK}.states:_WINDOW": 1},
+        witness=f"{_KNAPSACK}.run:search",
+    ),
+    Path(
+        "dense-states",
+        _ONE,
+        {f"{_KNAPSACK}.core_dp:_DENSE_SPREAD": 1 << 16},
+        witness=f"{_KNAPSACK}.run:search",
+    ),
+    Path(
+        "short-history",
+        _ONE,
+        {f"{_KNAPSACK}.core_dp:_HISTORY_BYTES": 64},
+        complete=False,
+        witness=f"{_KNAPSACK}.run:search",
+    ),
+    Path(
+        "small-chunks",
+        _ONE,
+        {f"{_KNAPSACK}.menus:_CHUNK": 3, f"{_KNAPSACK}.granularity:_JOBS_AT_A_TIME": 1},
+    ),
+    Path("dense-dp", _ONE, options={"backend": "dense-dp"}, complete=False),
+    # several capacities
+    Path(
+        "no-mip",
+        _ONE,
+        {f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0},
+        witness=f"{_SEVERAL}.anytime:search",
+    ),
+    Path(
+        "short-beam",
+        _ONE,
+        {
+            f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0,
+            f"{_SEVERAL}.anytime:_FIRST_WIDTH": 1,
+            f"{_SEVERAL}.anytime:_PART": 1,
+            f"{_SEVERAL}.beam:_SHORTEST": 1,
+            f"{_SEVERAL}.beam:_TAILS": 3,
+        },
+        witness=f"{_SEVERAL}.anytime:search",
+    ),
+    Path(
+        "no-dominance",
+        _ONE,
+        {f"{_SEVERAL}.reduction:_LARGEST_PAIRWISE": 0},
+        witness=f"{_SEVERAL}.engine:without_dominated",
+    ),
+    Path(
+        "large-dual",
+        _ONE,
+        {f"{_SEVERAL}.dual:_LARGE": 0},
+        witness=f"{_SEVERAL}.engine:solve_large",
+    ),
+    # matching
+    Path(
+        "pools-in-sum",
+        ("matching",),
+        {"apportion.formulations.matching.by_machine:_LARGEST_EXPANSION": 0},
+        complete=False,
+    ),
+    Path(
+        "flow",
+        ("matching", "assignment"),
+        {
+            "apportion.solvers.assignment.linear_assignment:_WORTH_A_FLOW": 0,
+            "apportion.solvers.assignment.linear_assignment:_ALIKE": 0,
+        },
+        witness="apportion.solvers.assignment.linear_assignment:flow_slots",
+    ),
+    Path(
+        "no-local-search",
+        ("matching", "assignment"),
+        {
+            "apportion.solvers.generalised_assignment.engine:_SEARCHABLE": -1,
+            "apportion.solvers.generalised_assignment.engine:_QUICK": -1,
+        },
+        witness="apportion.solvers.generalised_assignment.engine:branch_and_bound",
+    ),
+    Path(
+        "no-feasibility-search",
+        ("matching", "assignment"),
+        {"apportion.solvers.generalised_assignment.feasibility:_LARGEST": -1},
+    ),
+    Path(
+        "by-turns",
+        ("matching", "assignment"),
+        {"apportion.solvers.makespan.portfolio:_SMALL": -1},
+        options={"time_limit": 1.0},
+        complete=False,
+        witness="apportion.solvers.makespan.portfolio:rebalanced",
+    ),
+    # freezing
+    Path("all-depths", ("freezing",), options={"formulation": "all_depths"}),
+    Path(
+        "nodes-by-cp-sat",
+        ("freezing",),
+        {"apportion.solvers.packing.engine:_FEW": -1},
+        witness="apportion.solvers.packing.engine:_by_cp_sat",
+    ),
+    Path(
+        "no-weights-lp",
+        ("freezing",),
+        {"apportion.solvers.packing.weights:_LARGEST_LP": 0},
+    ),
+    # general solvers, here in this process
+    Path("by-node", ("gap_filling",), options={"formulation": "by_node"}, complete=False, tolerance=2e-6),
+    Path("highs", _ALL, options={"backend": "highs"}, complete=False, tolerance=2e-6),
+    Path("cp-sat", _ALL, options={"backend": "cp-sat"}, complete=False, tolerance=2e-6),
+    Path("scip", _ALL, options={"backend": "scip"}, complete=False, tolerance=2e-6),
+)
+"""Every path by name."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """Whether the witness of a path was called."""
+
+    reached: bool = False
+
+
+@contextmanager
+def forced(path: Path) -> Iterator[Taken]:
+    """Set a path's constants, watch its witness, and undo both.
+
+    Raises
+    ------
+    LookupError
+        If a constant or the witness is gone.
+    """
+    taken = Taken(reached=path.witness is None)
+    before: list[tuple[Any, str, Any]] = []
+    try:
+        for place, value in path.constants.items():
+            module, name = _found(path, place)
+            before.append((module, name, getattr(module, name)))
+            setattr(module, name, value)
+        if path.witness is not None:
+            module, name = _found(path, path.witness)
+            function = getattr(module, name)
+            before.append((module, name, function))
+
+            def watched(*given: Any, **named: Any) -> Any:
+                taken.reached = True
+                return function(*given, **named)
+
+            setattr(module, name, watched)
+        yield taken
+    finally:
+        for module, name, value in reversed(before):
+            setattr(module, name, value)
+
+
+def _found(path: Path, place: str) -> tuple[Any, str]:
+    module_name, name = place.split(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError:
+        raise LookupError(f"path {path.name!r}: no module {module_name}; edit tests/hunt/paths.py") from None
+    if not hasattr(module, name):
+        raise LookupError(f"path {path.name!r}: {place} is gone; edit tests/hunt/paths.py")
+    return module, name
