@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import apportion
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_lowering import lower_assignment
-from apportion.solvers.assignment.lp import relax
+from apportion.solvers.assignment.lp import Unsolved, relax
 
 CONGESTION = 8
 SIZES = (64, 256, 1024, 2048)
@@ -65,7 +65,7 @@ def bisected(model: Assignment) -> float:
     while 1.05 * low < high:
         middle = (low + high) / 2
         lowered.upper[-1] = middle
-        if relax(lowered) is None:
+        if isinstance(relax(lowered), Unsolved):
             low = middle
         else:
             high = middle

@@ -7,13 +7,12 @@ machine on, to a machine with a free slot (Ahuja, Magnanti, Orlin 1993, chapter 
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.solvers.assignment.min_cost_flow import classes_of, flow_slots, whole_costs
+from apportion.solvers.general.guard import usable
 
 __all__ = ["is_transportation", "potentials", "solve_slots"]
 
@@ -39,7 +38,7 @@ def is_transportation(model: Assignment) -> bool:
 
 def _flows(model: Assignment) -> bool:
     """Return whether a flow can be written in integers exactly."""
-    return find_spec("ortools") is not None and whole_costs(model.values, model.num_jobs) is not None
+    return usable("ortools") and whole_costs(model.values, model.num_jobs) is not None
 
 
 def _one_use(model: Assignment) -> int | None:

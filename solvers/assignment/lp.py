@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
+from apportion.outcome import Termination
+from apportion.solvers.general.highs_call import call
 
-__all__ = ["Relaxation", "relax"]
+__all__ = ["Relaxation", "Unsolved", "relax"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,10 +41,31 @@ class Relaxation:
         return np.zeros(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Unsolved:
+    """Why there is no relaxation. It proves nothing: ``infeasible`` is HiGHS's word within its tolerances.
+
+    Attributes
+    ----------
+    termination
+        What HiGHS's status means.
+    raw
+        Its own words.
+    """
+
+    termination: Termination
+    raw: str
+
+    @property
+    def said_infeasible(self) -> bool:
+        """Whether HiGHS says that there is no solution, which a proof of ours may confirm."""
+        return self.termination in (Termination.INFEASIBLE, Termination.INFEASIBLE_OR_UNBOUNDED)
+
+
 def relax(
     model: LinearModel, seconds: float | None = None, forbidden: NDArray[np.bool_] | None = None
-) -> Relaxation | None:
-    """Solve the model without its integrality; ``None`` if it is infeasible or the time is over.
+) -> Relaxation | Unsolved:
+    """Solve the model without its integrality.
 
     Parameters
     ----------
@@ -52,27 +76,16 @@ def relax(
     forbidden
         bool [columns]: columns held at zero.
     """
-    import highspy
-
-    from apportion.solvers.assignment.quietly import new_highs
-
-    highs = new_highs(seconds)
     upper = model.upper if forbidden is None else np.where(forbidden, 0.0, model.upper)
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = model.num_columns, model.num_rows
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = model.cost, model.lower, upper
-    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
-    lp.sense_ = highspy.ObjSense.kMaximize if model.sense == "maximize" else highspy.ObjSense.kMinimize
-    lp.offset_ = model.offset
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = model.indptr, model.indices, model.data
-    if highs.passModel(lp) == highspy.HighsStatus.kError or highs.run() == highspy.HighsStatus.kError:
-        return None
-    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    solution = highs.getSolution()
-    return Relaxation(
-        np.array(solution.col_value),
-        np.array(solution.row_dual),
-        float(highs.getInfo().objective_function_value),
-    )
+    loose = replace(model, upper=upper, integer=np.zeros(model.num_columns, dtype=np.bool_))
+    settings: dict[str, object] = {"threads": 1}
+    if seconds is not None:
+        settings["time_limit"] = max(seconds, 1e-3)
+    try:
+        said = call(loose, settings)
+    except BackendUnavailable as error:
+        return Unsolved(Termination.ERROR, str(error))
+    if said.termination is not Termination.OPTIMAL or said.point is None or said.duals is None:
+        settled = Termination.ERROR if said.termination is Termination.OPTIMAL else said.termination
+        return Unsolved(settled, said.raw)
+    return Relaxation(said.point, said.duals, loose.objective(said.point))

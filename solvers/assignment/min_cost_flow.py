@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
+from apportion.solvers.general.guard import check_engines
 
 __all__ = ["classes_of", "flow_slots", "whole_costs"]
 
@@ -72,6 +73,7 @@ def flow_slots(
     whole = whole_costs(table[kind, machine], sink + 1)
     if whole is None:
         return False, None
+    check_engines("ortools")
     from ortools.graph.python import min_cost_flow
 
     flow = min_cost_flow.SimpleMinCostFlow()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
-from apportion.solvers.assignment.quietly import new_highs
+from apportion.outcome import Termination
 from apportion.solvers.assignment.restricted import restricted, spread
+from apportion.solvers.general.highs_call import call
+from apportion.solvers.general.points import Start
 
 __all__ = ["Branched", "branch_and_bound"]
 
@@ -21,8 +23,8 @@ class Branched:
 
     Attributes
     ----------
-    status
-        ``"optimal"``, ``"infeasible"`` or ``"limit"``.
+    termination
+        What HiGHS's status means: ``optimal`` only with a point, ``error`` where it failed or is refused.
     point
         The best point, or ``None``.
     bound
@@ -33,7 +35,7 @@ class Branched:
         HiGHS's own words.
     """
 
-    status: str
+    termination: Termination
     point: NDArray[np.float64] | None
     bound: float | None
     nodes: int
@@ -75,52 +77,23 @@ def branch_and_bound(
         For small models with a good start: no restarts and next to no search for better points, which
         halves to thirds the time of OR-Library's smaller files.
     """
-    import highspy
-
-    highs = new_highs(seconds)
     keep = np.arange(model.num_columns) if allowed is None else np.flatnonzero(allowed)
-    settings: dict[str, object] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0, "random_seed": seed}
+    settings: dict[str, object] = {"threads": 1, "mip_rel_gap": gap, "mip_abs_gap": 0.0, "random_seed": seed}
+    if seconds is not None:
+        settings["time_limit"] = max(seconds, 1e-3)
     if quick:
         settings |= {"mip_allow_restart": False, "mip_heuristic_effort": 0.01}
     if node_limit is not None:
         settings["mip_max_nodes"] = node_limit
-    for name, value in settings.items():
-        if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
-            raise RuntimeError(f"HiGHS refuses the option {name} = {value!r}")
     part = restricted(model, keep, ceiling)
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = part.num_columns, part.num_rows
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = part.cost, part.lower, part.upper
-    lp.row_lower_, lp.row_upper_ = part.row_lower, part.row_upper
-    lp.integrality_ = [
-        highspy.HighsVarType.kInteger if integer else highspy.HighsVarType.kContinuous
-        for integer in part.integer.tolist()
-    ]
-    lp.sense_ = highspy.ObjSense.kMaximize if part.sense == "maximize" else highspy.ObjSense.kMinimize
-    lp.offset_ = part.offset
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = part.indptr, part.indices, part.data
-    if highs.passModel(lp) == highspy.HighsStatus.kError:
-        return Branched("limit", None, None, 0, "passModel failed")
+    known = None
     if start is not None and np.count_nonzero(start) == np.count_nonzero(start[keep]):
-        known = highspy.HighsSolution()
-        known.col_value = start[keep].tolist()
-        highs.setSolution(known)
-    if highs.run() == highspy.HighsStatus.kError:
-        return Branched("limit", None, None, 0, "run failed")
-    raw = highs.modelStatusToString(highs.getModelStatus())
-    info = highs.getInfo()
-    if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-        return Branched("infeasible", None, None, int(info.mip_node_count), raw)
-    bound = float(info.mip_dual_bound)
-    point = None
-    if info.primal_solution_status == 2:  # kSolutionStatusFeasible
-        point = spread(np.array(highs.getSolution().col_value), keep, model.num_columns)
-    optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    return Branched(
-        "optimal" if optimal and point is not None else "limit",
-        point,
-        bound if math.isfinite(bound) else None,
-        int(info.mip_node_count),
-        raw,
-    )
+        known = Start(start[keep], model.objective(start))
+    try:
+        said = call(part, settings, known)
+    except BackendUnavailable as error:
+        return Branched(Termination.ERROR, None, None, 0, str(error))
+    point = None if said.point is None else spread(said.point, keep, model.num_columns)
+    lost = said.termination is Termination.OPTIMAL and point is None
+    termination = Termination.ERROR if lost else said.termination
+    return Branched(termination, point, said.bound, said.nodes, said.raw)

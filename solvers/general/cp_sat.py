@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,27 +12,12 @@ from numpy.typing import NDArray
 from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
-from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.cp_sat_call import Limits, call, new_model, preload, weighted_sum
 from apportion.solvers.general.integers import IntegerModel, integers_of, refusal
-from apportion.solvers.general.interrupting import interruptibly
 from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import (
-    Start,
-    answered_at_sight,
-    judged_start,
-    kept,
-    seconds_left,
-    settled,
-)
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.points import answered_at_sight, judged_start, kept, seconds_left, settled
 
 __all__ = ["preload", "refuses", "solve"]
-
-
-def preload() -> None:
-    """Import the solver ahead of the first solve."""
-    check_engines("ortools")
-    from ortools.sat.python import cp_model  # noqa: F401
 
 
 def refuses(model: LinearModel) -> str | None:
@@ -70,36 +55,56 @@ def solve(
         return answer
     if (reason := refuses(model)) is not None:
         return Outcome(termination=Termination.ERROR, raw_status=reason)
-    check_engines("ortools")
+    native = new_model()
     whole = integers_of(model)
     given = judged_start(model, start)
     observer = Observer(model.sense == "maximize", options, observe)
-    with native_output_to_stderr():
-        native, columns = _written(model, whole)
-        if given is not None and given.point is not None:
-            for column in np.flatnonzero(~np.isnan(given.point)):
-                native.add_hint(columns[column], round(float(given.point[column])))
-        solver = _configured(options, seconds_left(options, began))
-        handed_over = time.perf_counter()
-        listener = _listener(model, whole, columns, observer)
-        status, interrupted = interruptibly(lambda: solver.solve(native, listener), solver.stop_search)
-        ended = time.perf_counter()
+    columns = _write(native, model, whole)
+    if given is not None and given.point is not None:
+        for column in np.flatnonzero(~np.isnan(given.point)):
+            native.add_hint(columns[column], round(float(given.point[column])))
+    limits = Limits(
+        seconds=seconds_left(options, began),
+        work=options.work_limit,
+        gap=options.gap,
+        seed=options.seed,
+        threads=options.threads,
+        interleaved=options.deterministic and options.threads > 1,
+    )
+
+    def listen(value: Callable[[Any], int], native_bound: float) -> bool:
+        point = np.array([value(column) for column in columns], dtype=np.float64)
+        observer.incumbent(point, model.objective(point), _outward(model, whole, native_bound))
+        return observer.raised is not None
+
+    handed_over = time.perf_counter()
+    said = call(native, limits, listen if observer.active else None)
     observer.finish()
-    seconds = (handed_over - began, ended - handed_over)
-    outcome = _outcome(model, whole, solver, status, columns, given, options, seconds)
-    open_still = outcome.raw_status in ("FEASIBLE", "UNKNOWN")
-    return replace(outcome, termination=Termination.INTERRUPTED) if interrupted and open_still else outcome
+    point, bound = None, None
+    if said.value is not None and said.bound is not None:
+        point = np.array([said.value(column) for column in columns], dtype=np.float64)
+        bound = _outward(model, whole, said.bound)
+    point, objective = kept(model, given, point)
+    return Outcome(
+        termination=settled(said.termination, objective, bound, options.gap),
+        raw_status=said.raw,
+        point=point,
+        objective=objective,
+        bound=bound,
+        bound_source=None if bound is None else "solver",
+        seconds={"hand_over": handed_over - began, "solve": said.seconds},
+        counters={"branches": float(said.branches), "conflicts": float(said.conflicts)},
+        start_used=None if given is None else given.point is not None,
+    )
 
 
-def _written(model: LinearModel, whole: IntegerModel) -> tuple[Any, list[Any]]:
-    from ortools.sat.python import cp_model
-
-    native = cp_model.CpModel()
+def _write(native: Any, model: LinearModel, whole: IntegerModel) -> list[Any]:
+    """Write the model and return its variables."""
     bounds = zip(whole.lower.tolist(), whole.upper.tolist(), strict=True)
     columns = [native.new_int_var(low, high, "") for low, high in bounds]
     for row in range(model.num_rows):
         terms = slice(int(model.indptr[row]), int(model.indptr[row + 1]))
-        expression = cp_model.LinearExpr.weighted_sum(
+        expression = weighted_sum(
             [columns[index] for index in model.indices[terms]], whole.data[terms].tolist()
         )
         low, high = int(whole.row_lower[row]), int(whole.row_upper[row])
@@ -108,98 +113,14 @@ def _written(model: LinearModel, whole: IntegerModel) -> tuple[Any, list[Any]]:
         else:
             native.add_linear_constraint(expression, low, high)
     used = np.flatnonzero(whole.cost)
-    objective = cp_model.LinearExpr.weighted_sum(
-        [columns[index] for index in used], whole.cost[used].tolist()
-    )
+    objective = weighted_sum([columns[index] for index in used], whole.cost[used].tolist())
     # with the offset, so that CP-SAT's relative gap is the caller's
     objective += int(_offset(model, whole))
     if model.sense == "maximize":
         native.maximize(objective)
     else:
         native.minimize(objective)
-    return native, columns
-
-
-def _configured(options: SolveOptions, time_limit: float | None) -> Any:
-    from ortools.sat.python import cp_model
-
-    solver = cp_model.CpSolver()
-    parameters = solver.parameters
-    parameters.num_workers = options.threads
-    parameters.random_seed = options.seed
-    parameters.relative_gap_limit = float(options.gap)
-    parameters.absolute_gap_limit = 0.0
-    parameters.catch_sigint_signal = False  # it would leave SIGINT at its default action
-    if options.deterministic and options.threads > 1:
-        parameters.interleave_search = True
-    if time_limit is not None:
-        parameters.max_time_in_seconds = time_limit
-    if options.work_limit is not None:
-        parameters.max_deterministic_time = float(options.work_limit)
-    return solver
-
-
-def _listener(model: LinearModel, whole: IntegerModel, columns: list[Any], observer: Observer) -> Any:
-    from ortools.sat.python import cp_model
-
-    if not observer.active:
-        return None
-
-    class Listener(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            point = np.array([self.value(column) for column in columns], dtype=np.float64)
-            bound = _outward(model, whole, self.best_objective_bound)
-            observer.incumbent(point, model.objective(point), bound)
-            if observer.raised is not None:
-                self.stop_search()
-
-    return Listener()
-
-
-def _outcome(
-    model: LinearModel,
-    whole: IntegerModel,
-    solver: Any,
-    status: Any,
-    columns: list[Any],
-    given: Start | None,
-    options: SolveOptions,
-    seconds: tuple[float, float],
-) -> Outcome:
-    from ortools.sat.python import cp_model
-
-    known = {
-        cp_model.OPTIMAL: Termination.OPTIMAL,
-        cp_model.INFEASIBLE: Termination.INFEASIBLE,
-        cp_model.MODEL_INVALID: Termination.ERROR,
-        cp_model.FEASIBLE: _limit(solver.parameters.max_time_in_seconds, seconds[1]),
-        cp_model.UNKNOWN: _limit(solver.parameters.max_time_in_seconds, seconds[1]),
-    }
-    termination = known.get(status, Termination.ERROR)
-    point, bound = None, None
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        point = np.array([solver.value(column) for column in columns], dtype=np.float64)
-        bound = _outward(model, whole, solver.best_objective_bound)
-    point, objective = kept(model, given, point)
-    return Outcome(
-        termination=settled(termination, objective, bound, options.gap),
-        raw_status=solver.status_name(status),
-        point=point,
-        objective=objective,
-        bound=bound,
-        bound_source=None if bound is None else "solver",
-        seconds={"hand_over": seconds[0], "solve": seconds[1]},
-        counters={"branches": float(solver.num_branches), "conflicts": float(solver.num_conflicts)},
-        start_used=None if given is None else given.point is not None,
-    )
-
-
-def _limit(time_limit: float | None, solved: float) -> Termination:
-    """Say which limit ended a search that CP-SAT calls feasible or unknown."""
-    if time_limit is not None and solved >= 0.9 * time_limit - 0.05:
-        return Termination.TIME_LIMIT
-    # its own limit or the caller's; whoever interrupts it is heard elsewhere
-    return Termination.NODE_LIMIT
+    return columns
 
 
 def _outward(model: LinearModel, whole: IntegerModel, native_bound: float) -> float | None:

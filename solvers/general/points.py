@@ -17,7 +17,6 @@ __all__ = [
     "answered_at_sight",
     "judged_start",
     "kept",
-    "power_of_two_scale",
     "rounded",
     "seconds_left",
     "settled",
@@ -131,17 +130,6 @@ def answered_at_sight(model: LinearModel) -> Outcome | None:
         bound=model.offset,
         bound_source="enumeration",
     )
-
-
-def power_of_two_scale(cost: NDArray[np.float64]) -> float:
-    """Return a power of two that brings the largest cost to about a thousand, 1 where it is near already.
-
-    Solvers' tolerances are absolute: an objective of 1e-9 is noise to them, one of 1e15 all resolution.
-    """
-    largest = float(np.abs(cost).max()) if cost.size else 0.0
-    if largest == 0.0 or 1.0 <= largest <= 1e6:
-        return 1.0
-    return float(2.0 ** (10 - np.frexp(largest)[1]))
 
 
 def _malformed(model: LinearModel) -> str | None:

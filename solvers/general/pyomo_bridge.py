@@ -18,12 +18,12 @@ from apportion.solvers.general.points import (
     answered_at_sight,
     judged_start,
     kept,
-    power_of_two_scale,
     rounded,
     seconds_left,
     settled,
 )
 from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.scaling import power_of_two_scale
 
 __all__ = ["preload", "solve", "to_pyomo"]
 

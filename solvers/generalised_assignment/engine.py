@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
-from apportion.models.assignment_bounds import lagrangian_bound, pooled
+from apportion.models.assignment_bounds import machine_bound, pooled
 from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.clock import Clock
-from apportion.solvers.assignment.lp import Relaxation, relax
+from apportion.solvers.assignment.lp import Relaxation, Unsolved, relax
 from apportion.solvers.assignment.mip import branch_and_bound
+from apportion.solvers.assignment.no_placement import no_placement, small
 from apportion.solvers.assignment.repair import relieve, repaired
+from apportion.solvers.general.guard import check_engines
 from apportion.solvers.generalised_assignment.feasibility import without_overflow
 from apportion.solvers.generalised_assignment.local_search import Search
 
@@ -41,20 +43,24 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     clock
         The clock of the call.
     """
+    check_engines("highspy")
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model, clock.left)
-    if relaxation is None:
-        status = Termination.TIME_LIMIT if clock.over else Termination.INFEASIBLE
-        return Outcome(
-            termination=status,
-            raw_status="linear relaxation: no solution",
-            point=start,
-            bound_source="solver",
-        )
-    prices = _prices(model, lowered, relaxation)
-    bound = _whole_bound(model, relaxation.objective)
+    if isinstance(relaxation, Unsolved):
+        if clock.over:
+            return Outcome(termination=Termination.TIME_LIMIT, raw_status=relaxation.raw, point=start)
+        if relaxation.said_infeasible and no_placement(model, clock.left):
+            return Outcome(
+                termination=Termination.INFEASIBLE,
+                raw_status="prices show that the capacities cannot hold the required jobs",
+                bound_source="multipliers",
+            )
+        prices, begin = np.zeros(model.num_machines), None
+    else:
+        prices, begin = _prices(model, lowered, relaxation), relaxation.point
+    bound = _whole_bound(model, machine_bound(model, prices), exact=True)
     clock.bound = bound
-    best = _better(model, start, _first(model, lowered, relaxation, prices))
+    best = _better(model, start, _first(model, lowered, begin, prices))
     if best is None and not clock.over:
         sign = -1.0 if model.goal == "value" else 1.0
         reduced = sign * model.values + prices[model.machine] * model.uses
@@ -66,7 +72,7 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
         clock.tell(model.objective(best))
         if clock.closed(model.objective(best)):
             return _told(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
-    return _branch(model, lowered, options, clock, best, bound, prices, relaxation)
+    return _branch(model, lowered, options, clock, best, bound, prices)
 
 
 def greedy_and_prices(
@@ -75,10 +81,10 @@ def greedy_and_prices(
     """Return a feasible choice and the prices of the linear relaxation, each ``None`` where there is none."""
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model)
-    if relaxation is None:
-        return None, None
+    if isinstance(relaxation, Unsolved):
+        return _first(model, lowered, None, np.zeros(model.num_machines)), None
     prices = _prices(model, lowered, relaxation)
-    return _first(model, lowered, relaxation, prices), pooled(model, prices)
+    return _first(model, lowered, relaxation.point, prices), pooled(model, prices)
 
 
 def _prices(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.float64]:
@@ -88,21 +94,25 @@ def _prices(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxatio
     return np.maximum(price, 0.0)
 
 
-def _whole_bound(model: Assignment, bound: float) -> float:
-    """Round the bound of whole values to a whole number, with a margin for the solver's tolerance."""
-    if not (model.values == np.rint(model.values)).all():
+def _whole_bound(model: Assignment, bound: float, exact: bool = False) -> float:
+    """Round the bound of whole values to a whole number, a solver's with a margin for its tolerance."""
+    if abs(bound) >= 2.0**50 or not (model.values == np.rint(model.values)).all():
         return bound
-    slack = 1e-6 * max(1.0, abs(bound))
+    slack = 0.0 if exact else 1e-6 * max(1.0, abs(bound))
     return float(math.floor(bound + slack) if model.goal == "value" else math.ceil(bound - slack))
 
 
 def _first(
-    model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation, prices: NDArray[np.float64]
+    model: Assignment,
+    lowered: LoweredAssignment,
+    begin: NDArray[np.float64] | None,
+    prices: NDArray[np.float64],
 ) -> NDArray[np.int64] | None:
-    """Round the relaxation: keep what is whole, place the rest by price."""
+    """Round the relaxation's point, if there is one: keep what is whole, place the rest by price."""
     sign = -1.0 if model.goal == "value" else 1.0
     reduced = sign * model.values + prices[model.machine] * model.uses
-    rounded = lowered.choice(relaxation.point)
+    nothing = np.full(model.num_jobs, -1, dtype=np.int64)
+    rounded = nothing if begin is None else lowered.choice(begin)
     best: NDArray[np.int64] | None = None
     for cost in (reduced, sign * model.values):
         choice = rounded.copy()
@@ -112,7 +122,7 @@ def _first(
         choice[missing] = cheapest[missing]
         best = _better(model, best, relieve(model, choice, cost))
     if best is None:
-        best = repaired(model, np.full(model.num_jobs, -1, dtype=np.int64))
+        best = repaired(model, nothing)
     return best
 
 
@@ -150,7 +160,6 @@ def _branch(
     best: NDArray[np.int64] | None,
     bound: float,
     prices: NDArray[np.float64],
-    relaxation: Relaxation,
 ) -> Outcome:
     allowed = None if best is None else _kept(model, prices, model.objective(best))
     start = None if best is None else lowered.point(best)
@@ -165,49 +174,50 @@ def _branch(
         found = lowered.choice(branched.point)
         if model.check(found).feasible:
             best = _better(model, best, found)
-    if branched.status == "infeasible" and best is None:
+    if branched.termination is Termination.INFEASIBLE and best is None and small(model):
         return Outcome(
             termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
         )
-    proven = branched.bound
-    if branched.status == "infeasible" and best is not None:
-        proven = model.objective(best)  # nothing better was left to search
-    if proven is not None and best is not None:
+    if branched.bound is not None and best is not None:
         # what was fixed away cannot beat the incumbent it was fixed by
         sign = 1.0 if model.goal == "value" else -1.0
         own = model.objective(best)
-        proven = own if sign * (proven - own) < 0 else proven
+        proven = own if sign * (branched.bound - own) < 0 else branched.bound
+        proven = _whole_bound(model, proven)
         bound = min(bound, proven) if sign > 0 else max(bound, proven)
-        bound = _whole_bound(model, bound)
     if best is not None:
         clock.bound = bound
         clock.tell(model.objective(best))
-    optimal = best is not None and branched.status != "limit"
-    limit = Termination.NODE_LIMIT if nodes is not None and not clock.over else Termination.TIME_LIMIT
-    return _told(
-        model, best, bound, prices, Termination.OPTIMAL if optimal else limit, branched.raw, branched.nodes
-    )
+    ended = branched.termination
+    if ended is Termination.INFEASIBLE:
+        ended = Termination.NUMERICAL_ERROR  # refuted by the plan, or not to be believed of such numbers
+    if ended is Termination.NODE_LIMIT and clock.over:
+        ended = Termination.TIME_LIMIT
+    return _told(model, best, bound, prices, ended, branched.raw, branched.nodes)
 
 
-def _kept(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_] | None:
-    """Return the entries that some better solution may use: reduced cost below the gap."""
-    by_pool = pooled(model, prices)
-    proven = lagrangian_bound(model, by_pool)
-    if proven is None:
-        return None
-    price = np.zeros(len(model.pool_names))
-    price[model.priced] = by_pool
+def _kept(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_]:
+    """Return the entries that some better solution may use: reduced cost below the gap.
+
+    An entry's reduced cost and its job's least one are off by less than `noise`: each takes four roundings of
+    at most ``eps / 2`` of their magnitudes. The bound has its own margin.
+    """
     sign = -1.0 if model.goal == "value" else 1.0
-    reduced = sign * model.values + price[model.pool][model.machine] * model.uses
+    price = np.where(model.limited, prices, 0.0)[model.machine] * model.uses
+    reduced = sign * model.values + price
+    size = np.abs(model.values) + price
     filled = np.flatnonzero(np.diff(model.offsets))
-    least = np.zeros(model.num_jobs)
-    least[filled] = np.minimum.reduceat(reduced, model.offsets[:-1][filled])
+    segment = model.offsets[:-1][filled]
+    least, largest = np.zeros(model.num_jobs), np.zeros(model.num_jobs)
+    least[filled] = np.minimum.reduceat(reduced, segment)
     least[~model.required] = np.minimum(least[~model.required], 0.0)
-    extra = reduced - least[model.job_of_option()]
-    gap = sign * (incumbent - proven)
+    owner = model.job_of_option()
+    largest[filled] = np.abs(least[filled])
+    noise = 4 * float(np.finfo(np.float64).eps) * (size + largest[owner])
+    gap = sign * (incumbent - machine_bound(model, prices))
     whole = bool((model.values == np.rint(model.values)).all())
-    slack = 1e-9 * max(1.0, abs(incumbent))
-    return np.asarray(extra <= (gap - 1 + 1e-6 if whole else gap) + slack, dtype=np.bool_)
+    allowed = gap - 1 + 1e-6 if whole else gap
+    return np.asarray(reduced - least[owner] <= allowed + noise + 1e-9 * abs(incumbent), dtype=np.bool_)
 
 
 def _told(

@@ -10,7 +10,8 @@ from apportion.models.assignment_lowering import lower_assignment
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.clock import Clock
-from apportion.solvers.assignment.lp import relax
+from apportion.solvers.assignment.lp import Unsolved, relax
+from apportion.solvers.general.guard import check_engines
 from apportion.solvers.makespan.first import divisible_prices
 
 __all__ = ["solve"]
@@ -29,9 +30,12 @@ def solve(model: Assignment, options: SolveOptions, clock: Clock) -> Outcome:
         The clock of the call.
     """
     lowered = lower_assignment(model)
+    check_engines("highspy")
     relaxation = relax(lowered.model, clock.left)
-    if relaxation is None:
-        return Outcome(termination=Termination.TIME_LIMIT, raw_status="no optimal basis in time")
+    if isinstance(relaxation, Unsolved):
+        ended = Termination.TIME_LIMIT if clock.over else relaxation.termination
+        ended = Termination.NUMERICAL_ERROR if ended is Termination.INFEASIBLE else ended
+        return Outcome(termination=ended, raw_status=relaxation.raw)
     shares = lowered.choice(relaxation.point)
     objective = model.objective(shares)
     clock.bound = relaxation.objective

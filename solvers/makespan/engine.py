@@ -18,8 +18,10 @@ from apportion.models.assignment_lowering import LoweredAssignment, lower_assign
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.clock import Clock
-from apportion.solvers.assignment.lp import relax
+from apportion.solvers.assignment.lp import Unsolved, relax
 from apportion.solvers.assignment.mip import branch_and_bound
+from apportion.solvers.assignment.no_placement import no_placement, small
+from apportion.solvers.general.guard import usable
 from apportion.solvers.makespan import gangs
 from apportion.solvers.makespan.first import first_schedules, machine_weights
 from apportion.solvers.makespan.local_search import ScheduleSearch
@@ -52,18 +54,24 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     """
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model, None if clock.left is None else 0.6 * clock.left)
-    if relaxation is None and model.limited.any():
-        if not clock.over:
-            return Outcome(termination=Termination.INFEASIBLE, raw_status="linear relaxation: no solution")
-        return Outcome(termination=Termination.TIME_LIMIT, raw_status="no schedule in time", point=start)
+    solved = None if isinstance(relaxation, Unsolved) else relaxation
+    if isinstance(relaxation, Unsolved) and model.limited.any():
+        if clock.over:
+            return Outcome(termination=Termination.TIME_LIMIT, raw_status=relaxation.raw, point=start)
+        if relaxation.said_infeasible and no_placement(model, clock.left):
+            return Outcome(
+                termination=Termination.INFEASIBLE,
+                raw_status="prices show that the capacities cannot hold the jobs",
+                bound_source="multipliers",
+            )
     weights = (
         np.full(model.num_machines, 1.0 / model.num_machines)
-        if relaxation is None
-        else machine_weights(model, lowered, relaxation)
+        if solved is None
+        else machine_weights(model, lowered, solved)
     )
     prices = pooled(model, weights)
     clock.bound = bound_of(model, prices)
-    found = first_schedules(model, lowered, relaxation)
+    found = first_schedules(model, lowered, solved)
     if start is not None:
         found.append(start)
     if model.limited.any() or (model.counts > 1).any():
@@ -140,7 +148,12 @@ def _aggregated(
         best = rearranged(model, best, options.seed, over)
     if best is not None and clock.closed(model.objective(best)):
         return _told(model, best, clock, prices, Termination.OPTIMAL)
-    if best is not None and gangs.small_enough(model) and (clock.left is None or clock.left > _LOADED):
+    if (
+        best is not None
+        and gangs.small_enough(model)
+        and usable("ortools")
+        and (clock.left is None or clock.left > _LOADED)
+    ):
         seconds = None if clock.left is None else 0.7 * clock.left
         turned = gangs.scheduled(model, best, clock.bound or 0.0, options, seconds)
         clock.bound = turned.bound
@@ -158,7 +171,7 @@ def _aggregated(
     if nodes is None and options.time_limit is None:
         nodes = 10_000
     branched = branch_and_bound(lowered.model, clock.left, begin, None, options.gap, options.seed, nodes)
-    if branched.status == "infeasible" and best is None:
+    if branched.termination is Termination.INFEASIBLE and best is None and small(model):
         return Outcome(
             termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
         )
@@ -169,7 +182,13 @@ def _aggregated(
     if branched.bound is not None:
         clock.bound = max(clock.bound or 0.0, branched.bound)
     if best is None:
-        return Outcome(termination=_limit(options), raw_status=branched.raw, bound=clock.bound)
+        known = branched.termination in (
+            Termination.ERROR,
+            Termination.NUMERICAL_ERROR,
+            Termination.INFEASIBLE,
+        )
+        ended = Termination.NUMERICAL_ERROR if known else _limit(options)
+        return Outcome(termination=ended, raw_status=branched.raw, bound=clock.bound)
     closed = clock.closed(model.objective(best))
     return _told(model, best, clock, prices, Termination.OPTIMAL if closed else Termination.SOLUTION_LIMIT)
 

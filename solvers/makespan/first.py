@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import pooled
 from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
-from apportion.solvers.assignment.lp import Relaxation, relax
+from apportion.solvers.assignment.lp import Relaxation, Unsolved, relax
 from apportion.solvers.assignment.repair import relieve
 
 __all__ = ["divisible_prices", "first_schedules", "listed", "machine_weights", "rounded", "start"]
@@ -23,8 +23,11 @@ def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] |
     """Return a feasible point and prices for a general solver, each ``None`` where there is none."""
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model)
-    if relaxation is None:
-        return None, None
+    if isinstance(relaxation, Unsolved):
+        if model.divisible:
+            return None, None
+        found = first_schedules(model, lowered, None)
+        return (min(found, key=model.objective) if found else None), None
     if model.divisible:
         return lowered.choice(relaxation.point), divisible_prices(model, lowered, relaxation)
     weights = machine_weights(model, lowered, relaxation)

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions
-from apportion.solvers.general.guard import check_engines
-from apportion.solvers.general.interrupting import interruptibly
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.cp_sat_call import Limits, call, new_model, weighted_sum
 
 __all__ = ["Gangs", "scheduled", "small_enough"]
 
@@ -74,16 +72,13 @@ def scheduled(
     seconds
         Time limit, ``None`` to bound the work instead.
     """
-    check_engines("ortools")
-    from ortools.sat.python import cp_model
-
+    native = new_model()
     largest = float(model.values.max(initial=0.0))
     whole = bool((model.values == np.rint(model.values)).all()) and largest < _GRAIN
     # rounded down, no schedule is longer than it was: the bound holds for the true times
     scale = 1.0 if whole or largest == 0 else 2.0 ** math.floor(math.log2(_GRAIN / largest))
     times = np.floor(model.values * scale).astype(np.int64)
     top = math.floor(model.objective(incumbent) * scale)
-    native = cp_model.CpModel()
     low = math.ceil(least - 1e-6) if whole else math.floor(least * scale)
     end = native.new_int_var(min(low, top), top, "")
     taken = [native.new_bool_var("") for _ in range(model.num_options)]
@@ -92,31 +87,22 @@ def scheduled(
     for pool in range(model.num_machines):
         rows = np.flatnonzero(model.machine == pool).tolist()
         count = int(model.counts[pool])
-        work = [int(times[row] * model.gpus[row]) for row in rows]
-        native.add(cp_model.LinearExpr.weighted_sum([taken[row] for row in rows], work) <= count * end)
+        busy = [int(times[row] * model.gpus[row]) for row in rows]
+        native.add(weighted_sum([taken[row] for row in rows], busy) <= count * end)
         if count > 1:
             spans = [_interval(native, taken[row], int(times[row]), top, end) for row in rows]
             native.add_cumulative(spans, model.gpus[rows].tolist(), count)
     for row, (chosen, job) in enumerate(zip(taken, model.job_of_option().tolist(), strict=True)):
         native.add_hint(chosen, bool(incumbent[job] == row))
     native.minimize(end)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = options.seed
-    solver.parameters.relative_gap_limit = options.gap
-    solver.parameters.catch_sigint_signal = False
-    if seconds is None:
-        solver.parameters.max_deterministic_time = _WORK
-    else:
-        solver.parameters.max_time_in_seconds = seconds
-    with native_output_to_stderr():
-        status, interrupted = interruptibly(lambda: solver.solve(native), solver.stop_search)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Gangs(None, least, interrupted)
-    held = np.array([bool(solver.value(chosen)) for chosen in taken])
+    work = _WORK if seconds is None else None
+    said = call(native, Limits(seconds=seconds, work=work, gap=options.gap, seed=options.seed))
+    if said.value is None or said.bound is None:
+        return Gangs(None, least, said.interrupted)
+    held = np.array([bool(said.value(chosen)) for chosen in taken])
     choice = np.full(model.num_jobs, -1, dtype=np.int64)
     choice[model.job_of_option()[held]] = np.flatnonzero(held)
-    return Gangs(choice, max(least, solver.best_objective_bound / scale), interrupted)
+    return Gangs(choice, max(least, said.bound / scale), said.interrupted)
 
 
 def _interval(native: Any, present: Any, time: int, top: int, end: Any) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_lowering import LoweredAssignment
 from apportion.options import SolveOptions
+from apportion.outcome import Termination
 from apportion.solvers.assignment.clock import Clock
 from apportion.solvers.assignment.mip import branch_and_bound
 from apportion.solvers.makespan.local_search import ScheduleSearch
@@ -255,4 +256,4 @@ class Portfolio:
             if self.model.check(choice).feasible and self.model.objective(choice) < top:
                 self.search.take(choice)
                 self.clock.tell(self.search.makespan())
-        return branched.status == "optimal" and self.options.gap == 0
+        return branched.termination is Termination.OPTIMAL and self.options.gap == 0

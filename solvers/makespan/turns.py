@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from apportion.models.linear import LinearModel
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.restricted import restricted, spread
+from apportion.solvers.general.guard import check_engines, usable
 
 __all__ = ["ENGINES", "Loading", "Turn", "available", "take_turn"]
 
@@ -65,8 +65,8 @@ class Turn:
 
 
 def available() -> list[str]:
-    """Return the engines that are installed."""
-    return [name for name, (package, _, _) in ENGINES.items() if find_spec(package) is not None]
+    """Return the engines that are installed and may be used."""
+    return [name for name, (package, _, _) in ENGINES.items() if usable(package)]
 
 
 class Loading:
@@ -136,7 +136,8 @@ def take_turn(
     hunting
         Whether to look for any schedule that ends at least one whole unit earlier, without a start.
     """
-    _, entry, work = ENGINES[name]
+    package, entry, work = ENGINES[name]
+    check_engines(package)
     model = lowered.assignment
     scale = 1.0
     if name == "cp-sat" and not _whole(model):

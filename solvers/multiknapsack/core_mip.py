@@ -7,9 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.errors import BackendUnavailable
+from apportion.models.linear import Block, LinearModel
+from apportion.outcome import Termination
+from apportion.solvers.general.highs_call import call
+from apportion.solvers.general.points import Start
+
 from .menus import Menus
 
 __all__ = ["CoreAnswer", "solve_core"]
+
+_EQUAL = 5e-10
+"""Relative difference of objectives that counts as none: half of what the judge lets pass as optimal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,9 +30,9 @@ class CoreAnswer:
     choice
         int64 [jobs]: options of its best point, or ``None``.
     bound
-        Its dual bound over the core, or ``None``.
+        Its dual bound over the core, loosened by HiGHS's tolerance, or ``None``.
     proven
-        Whether it proved its point optimal, or, without a point, the core infeasible.
+        Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible.
     nodes
         Branch-and-bound nodes.
     status
@@ -65,68 +74,57 @@ def solve_core(
     threads, seed
         Given to HiGHS.
     """
-    import highspy
-
-    num, jobs, caps = menus.num_options, menus.num_jobs, menus.capacities.size
-    rows, columns = np.nonzero(menus.uses)
-    pointer = np.concatenate((menus.offsets, num + np.cumsum(np.bincount(rows, minlength=caps)))).astype(
-        np.int32
-    )
-    index = np.concatenate((np.arange(num), columns)).astype(np.int32)
-    data = np.concatenate((np.ones(num), menus.uses[rows, columns]))
-    solver = highspy.Highs()
+    model = _written(menus)
     settings: dict[str, object] = {
-        "output_flag": False,
         "threads": threads,
         "random_seed": seed,
         "mip_rel_gap": gap,
-        "mip_abs_gap": max(1e-9, 0.999 * step),
+        "mip_abs_gap": 0.999 * step,
     }
     if seconds is not None:
         settings["time_limit"] = max(0.0, seconds)
     if nodes is not None:
         settings["mip_max_nodes"] = nodes
-    for name, value in settings.items():
-        if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
-            raise RuntimeError(f"HiGHS refused option {name}={value!r}")
-    status = solver.passModel(
-        num,
-        jobs + caps,
-        int(data.size),
-        int(highspy.MatrixFormat.kRowwise),
-        int(highspy.ObjSense.kMaximize),
-        0.0,
-        menus.values,
-        np.zeros(num),
-        np.ones(num),
-        np.concatenate((np.ones(jobs), np.full(caps, -np.inf))),
-        np.concatenate((np.ones(jobs), menus.capacities)),
-        pointer,
-        index,
-        data,
-        np.ones(num, dtype=np.int32),
-    )
-    if status == highspy.HighsStatus.kError:
-        return CoreAnswer(None, None, False, 0, "model refused")
+    known = None
     if start is not None:
-        point = np.zeros(num)
+        point = np.zeros(menus.num_options)
         point[start] = 1.0
-        known = highspy.HighsSolution()
-        known.col_value = point.tolist()
-        solver.setSolution(known)
-    solver.run()
-    said = solver.getModelStatus()
-    info = solver.getInfo()
-    words = solver.modelStatusToString(said)
-    visited = max(0, int(info.mip_node_count))
-    if said == highspy.HighsModelStatus.kInfeasible:
-        return CoreAnswer(None, None, True, visited, words)
-    bound = float(info.mip_dual_bound)
+        known = Start(point, model.objective(point))
+    try:
+        said = call(model, settings, known)
+    except BackendUnavailable as error:
+        return CoreAnswer(None, None, False, 0, str(error))
+    if said.termination is Termination.INFEASIBLE:
+        return CoreAnswer(None, None, True, said.nodes, said.raw)
     choice = None
-    if info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible):
-        value = np.asarray(solver.getSolution().col_value)
-        picked = np.flatnonzero(value > 0.5)
-        if picked.size == jobs and (menus.job[picked] == np.arange(jobs)).all():
+    if said.point is not None:
+        picked = np.flatnonzero(said.point > 0.5)
+        if picked.size == menus.num_jobs and (menus.job[picked] == np.arange(menus.num_jobs)).all():
             choice = picked
-    proven = said == highspy.HighsModelStatus.kOptimal and choice is not None
-    return CoreAnswer(choice, bound if np.isfinite(bound) else None, proven, visited, words)
+    proven = False
+    if choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
+        value = float(menus.values[choice].sum())
+        proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
+    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw)
+
+
+def _written(menus: Menus) -> LinearModel:
+    """Return the menus as a linear model: a row per job, then a row per capacity."""
+    num, jobs, caps = menus.num_options, menus.num_jobs, menus.num_capacities
+    rows, columns = np.nonzero(menus.uses)
+    ends = num + np.cumsum(np.bincount(rows, minlength=caps))
+    return LinearModel(
+        sense="maximize",
+        cost=menus.values,
+        offset=0.0,
+        lower=np.zeros(num),
+        upper=np.ones(num),
+        integer=np.ones(num, dtype=np.bool_),
+        row_lower=np.concatenate((np.ones(jobs), np.full(caps, -np.inf))),
+        row_upper=np.concatenate((np.ones(jobs), menus.capacities)),
+        indptr=np.concatenate((menus.offsets, ends)).astype(np.int32),
+        indices=np.concatenate((np.arange(num), columns)).astype(np.int32),
+        data=np.concatenate((np.ones(num), menus.uses[rows, columns])),
+        variables=(Block("x", 0, (num,)),),
+        rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
+    )

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from apportion.models.node_packing import NodePacking
-from apportion.solvers.general.guard import check_engines
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.outcome import Termination
+from apportion.solvers.general.cp_sat_call import Limits, call, new_model
 from apportion.solvers.packing.best_fit import Nodes, nodes_that_matter
 from apportion.solvers.packing.search import Search
 
@@ -23,10 +23,7 @@ _WORK = 4.0
 
 def fewest_moves(packing: NodePacking, stayers: list[int], seconds: float | None) -> Search:
     """Return a packing with few moves and, of equally few, on few nodes; see `Search`."""
-    check_engines("ortools")
-    from ortools.sat.python import cp_model
-
-    model: Any = cp_model.CpModel()
+    model = new_model()
     sizes = packing.sizes()
     keep = {job: model.new_bool_var("") for job in stayers}
     taken: dict[int, list[Any]] = defaultdict(list)
@@ -49,20 +46,12 @@ def fewest_moves(packing: NodePacking, stayers: list[int], seconds: float | None
         free = sum(count for (_, of), count in counts.items() if of == size)
         model.add(free + kept == pieces)
     model.minimize(sum(opened) - (len(opened) + 1) * sum(keep.values()))
-    solver: Any = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = _WORK
-    if seconds is not None:
-        solver.parameters.max_time_in_seconds = seconds
-    with native_output_to_stderr():
-        status = solver.solve(model)
-    if status == cp_model.INFEASIBLE:
-        return Search(None, True)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Search(None, False)
-    staying = {job for job, stays in keep.items() if solver.boolean_value(stays)}
-    slots = {key: solver.value(count) for key, count in counts.items()}
-    return Search(_told(packing, staying, slots), status == cp_model.OPTIMAL)
+    said = call(model, Limits(seconds=seconds, work=_WORK))
+    if said.value is None:
+        return Search(None, said.termination is Termination.INFEASIBLE)
+    staying = {job for job, stays in keep.items() if said.value(stays)}
+    slots = {key: said.value(count) for key, count in counts.items()}
+    return Search(_told(packing, staying, slots), said.termination is Termination.OPTIMAL)
 
 
 def _told(packing: NodePacking, staying: set[int], slots: dict[tuple[int, int], int]) -> Nodes:

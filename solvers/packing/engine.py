@@ -74,6 +74,10 @@ def pack(packing: NodePacking, seconds: float | None = None) -> Placement:
 
 
 def _by_cp_sat(packing: NodePacking, stayers: list[int], seconds: float | None) -> Search:
+    from apportion.solvers.general.guard import usable
+
+    if not usable("ortools"):
+        return Search(None, False)
     from apportion.solvers.packing.by_cp_sat import fewest_moves as by_cp_sat
 
     return by_cp_sat(packing, stayers, seconds)

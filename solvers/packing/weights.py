@@ -71,8 +71,11 @@ def _families(size: int) -> Iterator[tuple[int, ...]]:
 
 def _by_lp(packing: NodePacking, pieces: Counter[int]) -> tuple[int, ...] | None:
     """Return the pattern LP's weights as whole numbers, if they still show that nothing fits."""
+    from apportion.solvers.general.guard import usable
     from apportion.solvers.general.highs import solve
 
+    if not usable("highspy"):
+        return None
     size = packing.size
     patterns = [(pattern, 1.0, 0.0) for pattern in _patterns(size)]
     patterns += [(pattern, 0.0, -1.0) for pattern in _patterns(packing.rest)] if packing.rest else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from apportion import registry
@@ -15,6 +16,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.report import Report
 from apportion.solution import Solution
+from apportion.solvers.general.guard import engines_noted
 from apportion.solving.attempt import attempt
 from apportion.solving.conclude import conclude
 from apportion.solving.run import Run
@@ -128,8 +130,10 @@ def solve(
     run.lap("compile")
     run.take_warm_start(warm_start)
     run.lap("start")
-    outcome = attempt(run, chosen, ordered, entry)
-    return conclude(run, chosen, reason, outcome)
+    with engines_noted() as engines:
+        outcome = attempt(run, chosen, ordered, entry)
+        solution = conclude(run, chosen, reason, outcome)
+    return replace(solution, packages=(*solution.packages, *sorted(engines)))
 
 
 def _choose(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from apportion.errors import BackendUnavailable, InvalidOption
 from apportion.outcome import Outcome
+from apportion.solvers.general.guard import check_engines
 
 __all__ = ["BACKENDS", "FORMULATIONS", "Backend", "FormulationEntry", "backend", "formulation"]
 
@@ -78,6 +79,8 @@ class Backend:
         if missing:
             told = f"backend {self.name!r} needs {', '.join(missing)}; install it or choose another"
             raise BackendUnavailable(told)
+        for name in self.packages:
+            check_engines(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ _EXACT_FOR_ASSIGNMENT = Backend(
     "exact",
     "assignment",
     "apportion.solvers.assignment.engine:solve",
-    ("numpy", "scipy", "highspy"),
+    ("numpy", "scipy"),
     "our matching engines: shortest paths, Lagrangian bounds with repair and search, portfolio on the rest",
 )
 

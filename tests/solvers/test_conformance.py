@@ -196,11 +196,13 @@ def test_nan_is_an_error(backend: Backend, place: str) -> None:
 
 
 def test_a_bad_option_is_an_error(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apportion.solvers.general import cp_sat, highs, pyomo_bridge, scip
+    from apportion.solvers.general import cp_sat_call, highs_call, pyomo_bridge, scip
 
     if backend.name == "highs":
-        original = highs._set
-        monkeypatch.setattr(highs, "_set", lambda native, name, value: original(native, name + "x", value))
+        original = highs_call._set
+        monkeypatch.setattr(
+            highs_call, "_set", lambda native, name, value: original(native, name + "x", value)
+        )
     elif backend.name == "scip":
         from ortools.math_opt.python import mathopt
 
@@ -209,14 +211,14 @@ def test_a_bad_option_is_an_error(backend: Backend, monkeypatch: pytest.MonkeyPa
         )
     elif backend.name == "cp-sat":
 
-        def bad(options: SolveOptions, left: float | None) -> Any:
+        def bad(limits: Any) -> Any:
             from ortools.sat.python import cp_model
 
             solver = cp_model.CpSolver()
             solver.parameters.num_workers = -5
             return solver
 
-        monkeypatch.setattr(cp_sat, "_configured", bad)
+        monkeypatch.setattr(cp_sat_call, "_configured", bad)
     else:
 
         def wrong(solver: Any, options: SolveOptions) -> None:

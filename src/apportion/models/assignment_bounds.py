@@ -6,20 +6,33 @@ The formulas are those of ``instances/matching/bounds.py``, which recomputes the
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 
-__all__ = ["counting_bound", "filtered_work", "lagrangian_bound", "pooled", "weak_duality_bound"]
+__all__ = [
+    "counting_bound",
+    "filtered_work",
+    "lagrangian_bound",
+    "machine_bound",
+    "pooled",
+    "weak_duality_bound",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 _LOOSEST = 1e-10
 
 
 def weak_duality_bound(model: Assignment, multipliers: NDArray[np.float64]) -> float | None:
-    """Return the bound of prices of `capacity_names`, never tighter than its exact value, or ``None``."""
+    """Return the bound of prices of `capacity_names`, never tighter than its exact value, or ``None``.
+
+    For a makespan every number summed is at least 0, so a sum of n of them, each the result of k operations,
+    has a relative error of at most ``(n + k) eps``; no difference is taken. The margin is that with n jobs
+    (and prices) and k = 64.
+    """
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None
     if model.goal != "makespan":
@@ -27,7 +40,7 @@ def weak_duality_bound(model: Assignment, multipliers: NDArray[np.float64]) -> f
     if model.num_options == 0:
         return 0.0
     if model.divisible:
-        least, magnitude = _divisible(model, multipliers), 1.0
+        least, magnitude = _divisible(model, multipliers), float(model.num_jobs + multipliers.size)
     else:
         least = max(filtered_work(model, multipliers), counting_bound(model))
         magnitude = float(model.num_jobs)
@@ -53,11 +66,33 @@ def pooled(model: Assignment, prices: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def lagrangian_bound(model: Assignment, multipliers: NDArray[np.float64]) -> float | None:
-    """Return ``lambda . C + sum_j max_i (v_ji - lambda_i u_ji)``, mirrored for costs, rounded outward."""
-    sign = 1.0 if model.goal == "value" else -1.0
+    """Return ``lambda . C + sum_j max_i (v_ji - lambda_i u_ji)``, mirrored for costs, rounded outward.
+
+    ``None`` where the rounding would show.
+    """
     price = np.zeros(len(model.pool_names))
     price[model.priced] = multipliers
-    by_machine = price[model.pool]
+    total, margin = _priced(model, price[model.pool])
+    return None if margin > _LOOSEST * abs(total) else _outward(model, total, margin)
+
+
+def machine_bound(model: Assignment, prices: NDArray[np.float64]) -> float:
+    """Return the same bound from float64 [machines] prices >= 0, rounded outward however far that is."""
+    return _outward(model, *_priced(model, np.where(model.limited, prices, 0.0)))
+
+
+def _outward(model: Assignment, total: float, margin: float) -> float:
+    sign = 1.0 if model.goal == "value" else -1.0
+    return sign * math.nextafter(total + margin, math.inf)
+
+
+def _priced(model: Assignment, by_machine: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the bound, maximising, and what its rounding stays below.
+
+    Every term takes at most four roundings (an integer to float64, a product, a difference), each of at most
+    ``eps / 2`` of the magnitudes in it; `math.fsum` rounds once. ``24 eps`` of all magnitudes is ample.
+    """
+    sign = 1.0 if model.goal == "value" else -1.0
     paid = (by_machine * model.capacities)[model.limited]
     total, magnitude = math.fsum(paid), float(paid.sum())
     filled = np.flatnonzero(np.diff(model.offsets))
@@ -69,8 +104,7 @@ def lagrangian_bound(model: Assignment, multipliers: NDArray[np.float64]) -> flo
         best[free] = np.maximum(best[free], 0.0)
         total += math.fsum(best)
         magnitude += float(np.maximum.reduceat(np.abs(model.values) + cost, segment).sum())
-    margin = 24 * _EPS * magnitude
-    return None if margin > _LOOSEST * abs(total) else sign * math.nextafter(total + margin, math.inf)
+    return total, 24 * _EPS * magnitude
 
 
 def filtered_work(model: Assignment, weights: NDArray[np.float64]) -> float:
@@ -106,10 +140,10 @@ def counting_bound(model: Assignment) -> float:
     needed = int(np.minimum.reduceat(model.gpus, model.offsets[:-1]).sum())
     order = np.lexsort((model.values, model.machine))
     machine, times = model.machine[order], model.values[order]
-    ends = np.cumsum(times)
-    first = np.searchsorted(machine, np.arange(model.num_machines))
-    before = np.concatenate(([0.0], ends))[first]
-    ends = ends - before[machine]
+    ends = np.empty_like(times)
+    bounds = np.searchsorted(machine, np.arange(model.num_machines + 1)).tolist()
+    for first, last in pairwise(bounds):  # one running sum over all machines would cancel
+        np.cumsum(times[first:last], out=ends[first:last])
     weight = model.counts[machine]
     by_end = np.argsort(ends, kind="stable")
     held = np.cumsum(weight[by_end])

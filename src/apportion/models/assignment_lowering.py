@@ -89,13 +89,17 @@ def lower_assignment(
         m.objective(x * model.values)
         return LoweredAssignment(model, m.build())
     least = counting_bound(model) if model.num_options and not model.divisible else 0.0
-    # all jobs one after another, each where it is quickest, is a schedule
-    most = float(np.minimum.reduceat(model.values, model.offsets[:-1]).sum()) if model.num_options else 0.0
+    # all jobs one after another, each where it is quickest, is a schedule; under capacities perhaps none,
+    # but no job takes longer than where it is slowest
+    longest = np.maximum if model.limited.any() else np.minimum
+    most = float(longest.reduceat(model.values, model.offsets[:-1]).sum()) if model.num_options else 0.0
     alone = not model.divisible and bool((model.counts == 1).all())
     if alone and bool((model.values == np.rint(model.values)).all()) and most < 2**40:
         makespan = m.integer("makespan", (), least, most)
     else:
-        makespan = m.continuous("makespan", (), least, np.inf if model.limited.any() else most)
+        # sums of at most n numbers >= 0 are off by less than n eps
+        slack = (model.num_jobs + 64) * float(np.finfo(np.float64).eps)
+        makespan = m.continuous("makespan", (), least * (1 - slack), most * (1 + slack))
     seconds = x * model.values
     busy = (seconds * model.gpus)[order].segment_sum(by_machine)
     m.at_most("load", busy - makespan * model.counts, 0.0)

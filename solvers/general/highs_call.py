@@ -1,0 +1,293 @@
+"""The one door to HiGHS: open, configure, scale, hand over, run, read. Nothing else imports highspy.
+
+Every return code is looked at, every status listed. HiGHS's tolerances are absolute and its ``infeasible`` is
+a word, not a proof: what it answers is an `Answer` to be judged, and a call that failed says so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.errors import BackendUnavailable
+from apportion.models.linear import LinearModel
+from apportion.outcome import Termination
+from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.points import Start, rounded
+from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.scaling import Scaling, scaling_of
+
+__all__ = ["Answer", "Listen", "call", "preload"]
+
+CUTOFF = 1e-6
+"""By how much HiGHS lowers its cutoff below an incumbent (`mip_feasibility_tolerance`), in scaled units."""
+
+Listen = Callable[[NDArray[np.float64] | None, float | None], bool]
+"""``listen(point, bound)``; a point with every improvement, a bound alone now and then. True stops HiGHS."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What HiGHS said, in the model's own units.
+
+    Attributes
+    ----------
+    termination
+        Its status by a total table; ``error`` where a call failed.
+    raw
+        Its own words.
+    point
+        float64 [columns], or ``None`` where it has no feasible point.
+    duals
+        float64 [rows]: what the objective gains per unit of each row's side; of an optimal linear program.
+    bound
+        Its dual bound, loosened by `CUTOFF` where costs are not whole; ``None`` without one.
+    nodes, iterations
+        What it counted.
+    start_taken
+        Whether the start was handed over; ``None`` without one.
+    seconds
+        Of handing over and of running.
+    """
+
+    termination: Termination
+    raw: str
+    point: NDArray[np.float64] | None = None
+    duals: NDArray[np.float64] | None = None
+    bound: float | None = None
+    nodes: int = 0
+    iterations: int = 0
+    start_taken: bool | None = None
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+
+def preload() -> None:
+    """Import the solver ahead of the first solve."""
+    check_engines("highspy")
+    try:
+        import highspy  # noqa: F401
+    except ImportError as error:
+        raise BackendUnavailable(f"highspy cannot be imported: {error}") from error
+
+
+def call(
+    model: LinearModel,
+    settings: Mapping[str, Any],
+    start: Start | None = None,
+    *,
+    listen: Listen | None = None,
+    interruptible: bool = False,
+) -> Answer:
+    """Let HiGHS solve a model.
+
+    Parameters
+    ----------
+    model
+        The model; without integer columns its duals are returned as well.
+    settings
+        HiGHS's own options by name; ``mip_abs_gap`` in the model's unit.
+    start
+        A judged start.
+    listen
+        Called on the way with what HiGHS finds.
+    interruptible
+        Whether Ctrl-C stops HiGHS; the call then runs it in a thread.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the installed highspy must not be used.
+    """
+    began = time.perf_counter()
+    preload()
+    import highspy
+
+    scaling = scaling_of(model)
+    with native_output_to_stderr():
+        highs = highspy.Highs()
+        for name, value in {"output_flag": False, **settings}.items():
+            if name == "mip_abs_gap":
+                value = value * scaling.objective
+            if _set(highs, name, value) == highspy.HighsStatus.kError:
+                return Answer(Termination.ERROR, f"HiGHS refused the option {name} = {value!r}")
+        if _passed(highs, model, scaling) == highspy.HighsStatus.kError:
+            return Answer(Termination.ERROR, "HiGHS refused the model")
+        taken = _pass_start(highs, start, scaling)
+        if listen is not None:
+            _subscribe(highs, model, scaling, listen)
+        handed_over = time.perf_counter()
+        status = _run(highs, interruptible)
+        ended = time.perf_counter()
+    seconds = (handed_over - began, ended - handed_over)
+    if status == highspy.HighsStatus.kError:
+        raw = highs.modelStatusToString(highs.getModelStatus())
+        return Answer(Termination.ERROR, f"HiGHS failed: {raw}", start_taken=taken, seconds=seconds)
+    return _read(highs, model, scaling, taken, seconds)
+
+
+def _set(highs: Any, name: str, value: Any) -> Any:
+    return highs.setOptionValue(name, value)
+
+
+def _passed(highs: Any, model: LinearModel, scaling: Scaling) -> Any:
+    import highspy
+
+    maximize = model.sense == "maximize"
+    return highs.passModel(
+        model.num_columns,
+        model.num_rows,
+        model.num_nonzeros,
+        int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize),
+        model.offset * scaling.objective,
+        scaling.cost(model),
+        np.ascontiguousarray(model.lower / scaling.columns),
+        np.ascontiguousarray(model.upper / scaling.columns),
+        np.ascontiguousarray(model.row_lower * scaling.rows),
+        np.ascontiguousarray(model.row_upper * scaling.rows),
+        np.ascontiguousarray(model.indptr, dtype=np.int32),
+        np.ascontiguousarray(model.indices, dtype=np.int32),
+        scaling.data(model),
+        np.ascontiguousarray(model.integer, dtype=np.int32),
+    )
+
+
+def _pass_start(highs: Any, start: Start | None, scaling: Scaling) -> bool | None:
+    """Hand the start over; ``None`` without one, False if it was not passed on or not taken."""
+    import highspy
+
+    if start is None:
+        return None
+    if start.point is None:
+        return False
+    point = start.point / scaling.columns
+    if start.complete:
+        solution = highspy.HighsSolution()
+        solution.col_value = point.tolist()
+        return bool(highs.setSolution(solution) == highspy.HighsStatus.kOk)
+    hinted = np.flatnonzero(~np.isnan(point)).astype(np.int32)
+    return bool(highs.setSolution(int(hinted.size), hinted, point[hinted]) == highspy.HighsStatus.kOk)
+
+
+def _subscribe(highs: Any, model: LinearModel, scaling: Scaling, listen: Listen) -> None:
+    stopped = False
+
+    def improved(event: Any) -> None:
+        nonlocal stopped
+        point = np.array(event.data_out.mip_solution, dtype=np.float64) * scaling.columns
+        bound = _outward(model, scaling, float(event.data_out.mip_dual_bound))
+        stopped = listen(rounded(model, point), bound) or stopped
+
+    def pulse(event: Any) -> None:
+        nonlocal stopped
+        bound = _outward(model, scaling, float(event.data_out.mip_dual_bound))
+        stopped = listen(None, bound) or stopped
+        if stopped:
+            event.interrupt()
+
+    highs.cbMipImprovingSolution.subscribe(improved)
+    highs.cbMipInterrupt.subscribe(pulse)
+
+
+def _run(highs: Any, interruptible: bool) -> Any:
+    import highspy
+
+    main = interruptible and threading.current_thread() is threading.main_thread()
+    if main:
+        highs.HandleKeyboardInterrupt = True
+    run: Callable[[], Any] = highs.solve if main else highs.run
+    status = run()
+    if status == highspy.HighsStatus.kError:
+        # another thread count was used in this thread before: the scheduler must be made anew
+        highspy.Highs.resetGlobalScheduler(True)
+        status = run()
+    return status
+
+
+def _read(
+    highs: Any, model: LinearModel, scaling: Scaling, taken: bool | None, seconds: tuple[float, float]
+) -> Answer:
+    import highspy
+
+    info = highs.getInfo()
+    native = highs.getModelStatus()
+    termination = _terminations().get(native, Termination.ERROR)
+    whole = bool(model.integer.any())
+    solution = highs.getSolution()
+    point, duals, bound = None, None, None
+    if info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible):
+        value = np.array(solution.col_value, dtype=np.float64)
+        if value.shape == (model.num_columns,) and np.isfinite(value).all():
+            point = rounded(model, value * scaling.columns)
+    optimal = native == highspy.HighsModelStatus.kOptimal
+    if optimal and not whole:
+        price = np.array(solution.row_dual, dtype=np.float64)
+        if price.shape == (model.num_rows,) and np.isfinite(price).all():
+            duals = price * scaling.rows / scaling.objective
+    if whole and termination not in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR):
+        bound = _outward(model, scaling, float(info.mip_dual_bound))
+    elif optimal:
+        bound = _outward(model, scaling, float(info.objective_function_value))
+    return Answer(
+        termination=termination,
+        raw=highs.modelStatusToString(native),
+        point=point,
+        duals=duals,
+        bound=bound,
+        nodes=max(int(info.mip_node_count), 0),
+        iterations=int(info.simplex_iteration_count),
+        start_taken=taken,
+        seconds=seconds,
+    )
+
+
+def _outward(model: LinearModel, scaling: Scaling, native: float) -> float | None:
+    """Return HiGHS's bound in the model's unit, loosened by what its cutoff may have thrown away.
+
+    A point better than its incumbent by less than `CUTOFF` is pruned, so ``bound = incumbent`` shows the
+    optimum to within `CUTOFF` only. An objective of whole costs over integer columns moves by whole steps,
+    far more than that.
+    """
+    if not np.isfinite(native):
+        return None
+    bound = native / scaling.objective
+    stepped = bool((model.integer | (model.cost == 0)).all() and (model.cost == np.rint(model.cost)).all())
+    if stepped and abs(native) < 2.0**40:
+        return bound
+    slack = CUTOFF / scaling.objective
+    return bound + slack if model.sense == "maximize" else bound - slack
+
+
+def _terminations() -> dict[Any, Termination]:
+    """Return the status table, total over the native statuses of the pinned version."""
+    import highspy
+
+    status = highspy.HighsModelStatus
+    return {
+        status.kNotset: Termination.ERROR,
+        status.kLoadError: Termination.ERROR,
+        status.kModelError: Termination.ERROR,
+        status.kPresolveError: Termination.ERROR,
+        status.kSolveError: Termination.ERROR,
+        status.kPostsolveError: Termination.ERROR,
+        status.kModelEmpty: Termination.OPTIMAL,
+        status.kOptimal: Termination.OPTIMAL,
+        status.kInfeasible: Termination.INFEASIBLE,
+        status.kUnboundedOrInfeasible: Termination.INFEASIBLE_OR_UNBOUNDED,
+        status.kUnbounded: Termination.UNBOUNDED,
+        status.kObjectiveBound: Termination.SOLUTION_LIMIT,
+        status.kObjectiveTarget: Termination.SOLUTION_LIMIT,
+        status.kTimeLimit: Termination.TIME_LIMIT,
+        status.kIterationLimit: Termination.NODE_LIMIT,
+        status.kUnknown: Termination.NUMERICAL_ERROR,
+        status.kSolutionLimit: Termination.NODE_LIMIT,
+        status.kInterrupt: Termination.INTERRUPTED,
+        status.kHighsInterrupt: Termination.INTERRUPTED,
+        status.kMemoryLimit: Termination.MEMORY_LIMIT,
+    }

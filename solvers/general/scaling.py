@@ -1,0 +1,96 @@
+"""Powers of two that bring a model's numbers to where solvers' absolute tolerances mean little.
+
+An objective of 1e-9 is noise to a solver that prunes at 1e-6, one of 1e15 all resolution. Multiplying by a
+power of two rounds nothing, so the scaled model has exactly the optima of the given one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.linear import LinearModel
+
+__all__ = ["Scaling", "power_of_two_scale", "scaling_of"]
+
+_TARGET = 16
+"""Binary exponent of the largest number after scaling: 1e-6 then is 1.5e-11 of it."""
+_LARGEST = 2.0**20
+"""Whole numbers up to here stay as they are: solvers use it that they are whole."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """What a linear model is multiplied by before a solver sees it.
+
+    Attributes
+    ----------
+    objective
+        Factor of the costs and the offset.
+    columns
+        float64 [columns]: what one unit of the scaled column is in the model's own; 1 for integer columns.
+    rows
+        float64 [rows]: factors of the rows.
+    """
+
+    objective: float
+    columns: NDArray[np.float64]
+    rows: NDArray[np.float64]
+
+    def cost(self, model: LinearModel) -> NDArray[np.float64]:
+        """Return the scaled costs."""
+        return np.ascontiguousarray(model.cost * self.columns * self.objective)
+
+    def data(self, model: LinearModel) -> NDArray[np.float64]:
+        """Return the scaled matrix."""
+        row = np.repeat(np.arange(model.num_rows), np.diff(model.indptr))
+        return np.ascontiguousarray(model.data * self.columns[model.indices] * self.rows[row])
+
+
+def scaling_of(model: LinearModel) -> Scaling:
+    """Return powers of two for the rows, then the continuous columns, then the objective of a model.
+
+    A row is scaled by its largest coefficient of an integer column, or of any where there is none; a
+    continuous column so that its largest coefficient is about that of its row.
+    """
+    size = np.abs(model.data)
+    row = np.repeat(np.arange(model.num_rows), np.diff(model.indptr))
+    whole = model.integer[model.indices]
+    largest, any_integer = _largest(size[whole], row[whole], model.num_rows)
+    of_all, _ = _largest(size, row, model.num_rows)
+    largest = np.where(any_integer, largest, of_all)
+    odd = np.zeros(model.num_rows, dtype=np.bool_)
+    odd[row[size != np.rint(size)]] = True
+    rows = np.where(odd | (largest > _LARGEST), _towards(largest), 1.0)
+    columns = np.ones(model.num_columns)
+    moved = ~model.integer
+    if moved.any() and (rows != 1.0).any():
+        top, found = _largest(size * rows[row], model.indices, model.num_columns)
+        home = np.zeros(model.num_columns)
+        np.maximum.at(home, model.indices, (largest * rows)[row])
+        wanted = np.exp2(np.rint(np.log2(np.where(found, home, 1.0) / np.where(found, top, 1.0))))
+        columns = np.where(moved & found, wanted, 1.0)
+    return Scaling(power_of_two_scale(model.cost * columns), columns, rows)
+
+
+def power_of_two_scale(cost: NDArray[np.float64]) -> float:
+    """Return a power of two that brings the largest cost to about 2**16; 1 where all are moderate, whole."""
+    largest = float(np.abs(cost).max()) if cost.size else 0.0
+    if largest == 0.0 or (largest <= _LARGEST and bool((cost == np.rint(cost)).all())):
+        return 1.0
+    return float(2.0 ** (_TARGET - np.frexp(largest)[1]))
+
+
+def _towards(largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.exp2(_TARGET - np.frexp(np.where(largest > 0, largest, 1.0))[1].astype(np.float64))
+
+
+def _largest(
+    size: NDArray[np.float64], at: NDArray[np.int64] | NDArray[np.int32], length: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the largest of the numbers at each place, and where there is any that is not 0."""
+    top = np.zeros(length)
+    np.maximum.at(top, at, size)
+    return top, top > 0
