@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from apportion.models.assignment import Assignment as Assignment
     from apportion.options import Incumbent as Incumbent
     from apportion.outcome import Termination as Termination
+    from apportion.proofs.verifying import verify as verify
     from apportion.reading.read import read as read
     from apportion.registry import Backend as Backend
     from apportion.report import Report as Report
@@ -87,6 +88,7 @@ _HOME = {
     "read": "apportion.reading.read",
     "solve": "apportion.api",
     "solve_many": "apportion.batch",
+    "verify": "apportion.proofs.verifying",
     "what_if": "apportion.explanation.what_if",
 }
 

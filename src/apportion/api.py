@@ -56,6 +56,7 @@ def solve(
     on_incumbent: Callable[[Incumbent], None] | None = None,
     *,
     formulation: str | None = None,
+    proof: bool = False,
 ) -> Solution:
     """Decide what every job gets, and prove as much of it as can be proven.
 
@@ -86,6 +87,9 @@ def solve(
         Called with every improving `Incumbent`.
     formulation
         Name of the formulation; the kind's first one by default.
+    proof
+        Whether to write a proof of the claim and check it, within what is left of the time limit;
+        `Solution.proof` holds it, or a note says why there is none.
 
     Returns
     -------
@@ -133,7 +137,12 @@ def solve(
     with engines_noted() as engines:
         outcome = attempt(run, chosen, ordered, entry)
         solution = conclude(run, chosen, reason, outcome)
-    return replace(solution, packages=(*solution.packages, *sorted(engines)))
+    solution = replace(solution, packages=(*solution.packages, *sorted(engines)))
+    if not proof:
+        return solution
+    from apportion.solving.evidence import with_proof
+
+    return with_proof(solution, run.remaining().time_limit)
 
 
 def _choose(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,14 @@ from apportion.gap import relative_gap
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 
-__all__ = ["Certificate", "Solution"]
+if TYPE_CHECKING:
+    from apportion.proofs.certificate import Proof
+
+__all__ = ["Certificate", "Evidence", "Solution"]
+
+Evidence = Literal["by_multipliers", "by_proof", "by_search", "by_solver"]
+_OURS = frozenset({"exact", "dense-dp"})
+_CLAIMS = frozenset({Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,8 @@ class Solution:
         The seed it ran with.
     notes
         What was refused on the way, in words.
+    proof
+        What shows the claim to anybody, if it was asked for and the checker accepted it.
     """
 
     instance: Any
@@ -88,6 +97,7 @@ class Solution:
     seed: int
     packages: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    proof: Proof | None = None
 
     @property
     def objective(self) -> float | None:
@@ -105,6 +115,24 @@ class Solution:
         if self.objective is None or self.bound is None:
             return None
         return relative_gap(self.objective, self.bound)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """How far ``optimal``, ``gap_reached`` or ``infeasible`` can be checked; ``None`` for no such claim.
+
+        ``"by_multipliers"``: the verified bound shows it; ``"by_proof"``: `proof` shows it; ``"by_search"``:
+        one of our own searches says so; ``"by_solver"``: a general solver says so.
+        """
+        if self.termination not in _CLAIMS:
+            return None
+        if self.certificate.source == "multipliers" and self.plan is not None:
+            return "by_multipliers"
+        verified, objective = self.certificate.verified_bound, self.certificate.objective
+        if verified is not None and objective is not None and relative_gap(objective, verified) <= 1e-9:
+            return "by_multipliers"
+        if self.proof is not None:
+            return "by_proof"
+        return "by_search" if self.backend in _OURS else "by_solver"
 
     @property
     def solution(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from apportion.gap import relative_gap
 from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
@@ -42,10 +43,12 @@ _FIELDS = (
     "seed",
     "notes",
 )
+_OPTIONAL = ("evidence", "proof")
+_EVIDENCE = (None, "by_multipliers", "by_proof", "by_search", "by_solver")
 
 
-def document(solution: Solution, read_seconds: float = 0.0) -> dict[str, Any]:
-    """Return a solution as the documented JSON object, its digest included.
+def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | None = None) -> dict[str, Any]:
+    """Return a solution as the documented JSON object, its digest included; its proof is only named.
 
     A bare `MultipleChoiceKnapsack` has no canonical text; its document carries no digest.
     """
@@ -73,6 +76,8 @@ def document(solution: Solution, read_seconds: float = 0.0) -> dict[str, Any]:
         "versions": solution.versions,
         "seed": solution.seed,
         "notes": list(solution.notes),
+        "evidence": solution.evidence,
+        "proof": proof_name,
     }
     if not bare:
         told["certificate"]["digest"] = digest(solution.instance, told)
@@ -109,7 +114,7 @@ class Verification:
         return all(passed for _, passed, _ in self.checks)
 
 
-def verify(instance: Instance, told: Any) -> Verification:
+def verify(instance: Instance, told: Any, proof: bytes | None = None) -> Verification:
     """Re-check a stored solution against its instance, exactly, without any solver.
 
     Parameters
@@ -118,6 +123,8 @@ def verify(instance: Instance, told: Any) -> Verification:
         The instance the document claims to solve.
     told
         The document, as decoded from JSON.
+    proof
+        The bytes of the proof of its claim, to be walked as well.
     """
     malformed = _malformed(told)
     if malformed is not None:
@@ -129,6 +136,9 @@ def verify(instance: Instance, told: Any) -> Verification:
     checks.extend(_plan(instance, kind, told, report))
     checks.extend(_bounds(instance, kind, told))
     checks.append(_termination(told))
+    checks.append(_evidence(told))
+    if proof is not None:
+        checks.append(_proof(instance, kind, told, proof))
     same = told["certificate"]["digest"] == digest(instance, told)
     checks.append(("digest", same, "matches" if same else "the document or the instance was edited"))
     return Verification(tuple(checks))
@@ -154,7 +164,7 @@ def _malformed(told: Any) -> str | None:
     if not isinstance(told, Mapping):
         return "must be a JSON object"
     missing = [name for name in _FIELDS if name not in told]
-    unknown = [str(name) for name in told if name not in _FIELDS]
+    unknown = [str(name) for name in told if name not in _FIELDS + _OPTIONAL]
     if missing or unknown:
         return "; ".join(
             [f"lacks {name}" for name in missing] + [f"has the unknown field {name}" for name in unknown]
@@ -170,6 +180,10 @@ def _malformed(told: Any) -> str | None:
         isinstance(multipliers, Mapping) and all(_is_number(price) for price in multipliers.values())
     ):
         return "certificate.multipliers must be null or an object of numbers"
+    if told.get("evidence") not in _EVIDENCE:
+        return f"evidence {told['evidence']!r} is unknown"
+    if not isinstance(told.get("proof"), str | None):
+        return "proof must be the name of a file or null"
     if told["termination"] not in set(Termination):
         return f"termination {told['termination']!r} is unknown"
     return None
@@ -259,3 +273,31 @@ def _termination(told: Mapping[str, Any]) -> tuple[str, bool, str]:
         return "termination", False, "is optimal, but the bound leaves a gap"
     state = "none" if told["plan"] is None else "optimal" if optimal else "feasible"
     return "termination", told["solution"] == state, f"{told['termination']}, solution {told['solution']}"
+
+
+def _evidence(told: Mapping[str, Any]) -> tuple[str, bool, str]:
+    named = told.get("evidence")
+    if named != "by_multipliers":
+        return "evidence", True, f"the claim is said to stand {named}" if named else "nothing is claimed"
+    shown = told["verified_bound"] is not None and told["verified_bound"] == told["bound"]
+    if told["objective"] is not None and told["verified_bound"] is not None:
+        shown = shown or relative_gap(told["objective"], told["verified_bound"]) <= _TOLERANCE
+    return "evidence", shown, "the multipliers show it" if shown else "the multipliers do not show it"
+
+
+def _proof(instance: Instance, kind: Kind, told: Mapping[str, Any], proof: bytes) -> tuple[str, bool, str]:
+    from apportion.proofs import verify as walk
+
+    verdict = walk(instance, proof)
+    if not verdict.proved or verdict.claim is None:
+        return "proof", False, f"{verdict.status}: {verdict.why}"
+    bound, message = verdict.claim.bound, f"proved that {verdict.claim}: {verdict.why}"
+    if bound is None:
+        fits = told["termination"] == Termination.INFEASIBLE and told["plan"] is None
+    elif told["termination"] == Termination.OPTIMAL:
+        fits = told["objective"] is not None and relative_gap(told["objective"], bound) <= _TOLERANCE
+    else:
+        sign = 1 if kind.maximizes(instance) else -1
+        claimed = told["bound"]
+        fits = claimed is not None and sign * (bound - claimed) <= _TOLERANCE * max(abs(claimed), 1e-9)
+    return "proof", fits, message if fits else f"{message}; the result claims more or something else"

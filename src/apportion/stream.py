@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,11 +13,18 @@ from apportion import stored
 from apportion.api import solve
 from apportion.errors import ApportionError, InvalidInstance
 from apportion.reading.read import read
+from apportion.solution import Solution
 
 __all__ = ["answer", "serve"]
 
 
-def serve(lines: Iterable[bytes], write: Callable[[bytes], object], **options: Any) -> int:
+def serve(
+    lines: Iterable[bytes],
+    write: Callable[[bytes], object],
+    *,
+    proofs: str | None = None,
+    **options: Any,
+) -> int:
     """Answer every line and return how many there were; blank lines are passed over.
 
     Parameters
@@ -25,6 +33,9 @@ def serve(lines: Iterable[bytes], write: Callable[[bytes], object], **options: A
         One instance as JSON per line.
     write
         Called with every answer, a line ending in a newline, before the next line is read.
+    proofs
+        A folder for proofs, one file ``N.proof`` for line N whose claim could be proved; its name stands in
+        the answer. ``None`` for none.
     **options
         Passed to every `solve` call.
 
@@ -36,22 +47,35 @@ def serve(lines: Iterable[bytes], write: Callable[[bytes], object], **options: A
     answered = 0
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            write(answer(line, number, **options) + b"\n")
+            write(answer(line, number, proofs, **options) + b"\n")
             answered += 1
     return answered
 
 
-def answer(line: bytes, number: int = 1, **options: Any) -> bytes:
+def answer(line: bytes, number: int = 1, proofs: str | None = None, **options: Any) -> bytes:
     """Return the answer to one line as JSON without a newline: the stored document, or an error object."""
     began = time.perf_counter()
     try:
         instance = read(line)
         read_seconds = time.perf_counter() - began
-        return stored.encode(stored.document(solve(instance, **options), read_seconds))
+        solution = solve(instance, proof=proofs is not None, **options)
+        named = None if proofs is None else _write_proof(solution, Path(proofs), number)
+        return stored.encode(stored.document(solution, read_seconds, named))
     except ApportionError as error:
         return _error(number, error, error.exit_code)
     except Exception as error:  # the stream must outlive any one line
         return _error(number, error, 1)
+
+
+def _write_proof(solution: Solution, folder: Path, number: int) -> str | None:
+    if solution.proof is None:
+        return None
+    from apportion.files import write_whole
+    from apportion.proofs.certificate import encode
+
+    name = f"{number}.proof"
+    write_whole(folder / name, encode(solution.proof))
+    return name
 
 
 def _error(number: int, error: Exception, exit_code: int) -> bytes:

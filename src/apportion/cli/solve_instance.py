@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -61,6 +62,11 @@ class _Limit(click.ParamType[Any]):
 @click.option(
     "--stream", is_flag=True, help="Answer standard input line by line: one JSON instance, one JSON result."
 )
+@click.option(
+    "--proof",
+    metavar="FILE",
+    help="Write a proof of the claim, checked before; with --stream, a folder that takes one file a line.",
+)
 @click.option("--plot", metavar="FILE", help="Draw the plan: FILE.svg or FILE.html.")
 @click.version_option(__version__, prog_name="solve-instance")
 def command(
@@ -74,6 +80,7 @@ def command(
     out: str | None,
     as_json: bool,
     stream: bool,
+    proof: str | None,
     plot: str | None,
     **options: Any,
 ) -> int:
@@ -90,22 +97,23 @@ def command(
             )
         from apportion.cli.streaming import stream as answer_lines
 
-        return answer_lines(backend=backend, formulation=formulation, **options)
+        return answer_lines(backend=backend, formulation=formulation, proofs=proof, **options)
     if path is None:
         raise click.UsageError("Missing argument 'PATH|-': name an instance, or - for standard input.")
     if plot is not None:
         from apportion.plotting import check_name
 
         check_name(plot)
-    for target in (out, plot):
+    for target in (out, plot, proof):
         check_target(target)
     with quiet_stdout():
         began = time.perf_counter()
         instance = instance_of(path, format, index, sense)
         earlier = None if warm_start is None else _plan_of(warm_start)
         read_seconds = time.perf_counter() - began
+        options["proof"] = proof is not None
         solution = _solve(instance, as_json, backend, formulation, earlier, options)
-    _write(solution, read_seconds, out, as_json, plot)
+    _write(solution, read_seconds, out, as_json, plot, proof)
     return _exit_code(solution)
 
 
@@ -141,10 +149,18 @@ def _solve(
         )
 
 
-def _write(solution: Solution, read_seconds: float, out: str | None, as_json: bool, plot: str | None) -> None:
+def _write(
+    solution: Solution,
+    read_seconds: float,
+    out: str | None,
+    as_json: bool,
+    plot: str | None,
+    proof: str | None,
+) -> None:
     from apportion import stored
 
-    document = stored.document(solution, read_seconds)
+    named = None if solution.proof is None or proof is None else Path(proof).name
+    document = stored.document(solution, read_seconds, named)
     encoded = stored.encode(document)
     try:
         if out is not None:
@@ -158,6 +174,18 @@ def _write(solution: Solution, read_seconds: float, out: str | None, as_json: bo
             say(summary(solution.instance, document))
     if plot is not None:
         _plot(solution, plot)
+    if proof is not None:
+        _write_proof(solution, proof)
+
+
+def _write_proof(solution: Solution, proof: str) -> None:
+    if solution.proof is None:
+        click.echo("solve-instance: no proof was written; the notes of the result say why", err=True)
+        return
+    from apportion.files import write_whole
+    from apportion.proofs.certificate import encode
+
+    write_whole(proof, encode(solution.proof))
 
 
 def _plot(solution: Solution, plot: str) -> None:

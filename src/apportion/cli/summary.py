@@ -38,6 +38,7 @@ def _ending(told: Mapping[str, Any]) -> Iterable[str]:
         "objective": _number(told["objective"]),
         "bound": _number(told["bound"]) + (f" (by {source.replace('_', ' ')})" if source else ""),
         "verified bound": _number(told["verified_bound"]),
+        "evidence": (told.get("evidence") or "none").replace("_", " "),
         "gap": "none" if told["gap"] is None else f"{told['gap']:.3g}",
         "time": times,
     }

@@ -32,7 +32,7 @@ _PRICE_BITS = 54
 _COARSEST_PRICE = 16
 """Bits that the least price keeps."""
 _LARGEST_SHIFT = 1100
-_NEAR = 4e-10
+_NEAR = 9e-10
 """How far beyond the objective the proven bound may lie, relative to it: "optimal" means a gap of 1e-9."""
 _APART = 40_000
 """Machines times jobs up to which pools are decided machine by machine."""
@@ -45,6 +45,7 @@ def proof_of(
     *,
     maximizes: bool,
     multipliers: Mapping[str, float] | None = None,
+    exactly: bool = True,
 ) -> Proof:
     """Return a proof that no plan is better than an objective, or that there is no plan.
 
@@ -54,11 +55,13 @@ def proof_of(
         What it is about.
     objective
         The exact objective of a plan; ``None`` to show that there is none. Where worths are no whole numbers
-        of the unit, the claim is weaker by 4e-10 of the objective.
+        of the unit, or not `exactly`, the claim is weaker by 9e-10 of the objective.
     maximizes
         Sense of the instance.
     multipliers
         By capacity, to begin with.
+    exactly
+        Whether the claim is the objective itself where that can be said in whole numbers.
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     draft = Proof(instance_digest(instance), claim, 0, (), (), _apart(instance), _cuts(instance, multipliers))
@@ -67,7 +70,7 @@ def proof_of(
     else:
         shift, exact = _unit_of_worth(instance, draft)
     draft = replace(draft, shift=shift)
-    if objective is not None and not exact:
+    if objective is not None and not (exact and exactly):
         margin = Fraction(_NEAR) * max(abs(objective), Fraction(1e-9))
         draft = replace(draft, claim=_claim(objective, margin, maximizes))
     begin = _begin(instance, draft, multipliers)

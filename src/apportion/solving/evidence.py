@@ -1,0 +1,85 @@
+"""Give a solution its proof: write one for its claim, and keep it only if the checker accepts it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from apportion.models.assignment import Assignment
+from apportion.outcome import Termination
+from apportion.proofs import Proof, Verdict, verify
+from apportion.proofs.certificate import MalformedProof
+from apportion.proofs.walking import Limits
+from apportion.solution import Solution
+from apportion.solving.proving import proof_of
+from apportion.solving.subject import kind_of_any
+
+__all__ = ["with_proof"]
+
+_LEAST_SECONDS = 0.2
+
+
+def with_proof(solution: Solution, seconds: float | None) -> Solution:
+    """Return a solution with a proof that the checker has accepted, or with a note why there is none.
+
+    Parameters
+    ----------
+    solution
+        Its termination is what is proved: ``optimal``, ``gap_reached`` (its bound) or ``infeasible``.
+    seconds
+        Wall-clock seconds that are left; ``None`` for no clock, then the states of the walk are limited
+        alone.
+    """
+    if isinstance(solution.instance, Assignment):
+        return _noted(solution, "there are no proofs about bare assignments")
+    began = time.perf_counter()
+    if solution.evidence is None:
+        return _noted(solution, f"no proof was written: {solution.termination.value} claims nothing to prove")
+    limits = Limits() if seconds is None else Limits(seconds=max(seconds, _LEAST_SECONDS))
+    found = _shown(solution, _target(solution), limits)
+    times = {**solution.times, "proof": time.perf_counter() - began}
+    times["total"] = times.get("total", 0.0) + times["proof"]
+    solution = replace(solution, times=times)
+    if isinstance(found, Proof):
+        return replace(solution, proof=found)
+    return _noted(solution, f"no proof was found: {found}")
+
+
+def _target(solution: Solution) -> Fraction | None:
+    """Return the objective that nothing may beat, ``None`` where there is no plan at all."""
+    if solution.termination is Termination.INFEASIBLE:
+        return None
+    if solution.termination is Termination.GAP_REACHED and solution.bound is not None:
+        return Fraction(solution.bound)
+    plan: Any = solution.plan
+    return kind_of_any(solution.instance).exact_objective(solution.instance, plan)
+
+
+def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> Proof | str:
+    """Return the first proof that is accepted; one at the objective itself, then one within the tolerance."""
+    instance: Any = solution.instance
+    verdict: Verdict | None = None
+    for exactly in (True, False):
+        try:
+            proof = proof_of(
+                instance,
+                target,
+                maximizes=kind_of_any(instance).maximizes(instance),
+                multipliers=solution.certificate.multipliers,
+                exactly=exactly,
+            )
+        except MalformedProof as error:
+            return str(error)
+        verdict = verify(instance, proof, limits)
+        if verdict.proved:
+            return proof
+        if verdict.status == "incomplete" or target is None:
+            break
+    assert verdict is not None
+    return f"{verdict.status}, {verdict.why}"
+
+
+def _noted(solution: Solution, note: str) -> Solution:
+    return replace(solution, notes=(*solution.notes, note))
