@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import struct
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 
 from apportion.errors import InvalidInstance, InvalidOption
+from apportion.simulation import pickled_frame
 from apportion.simulation.generated import generated_jobs, generated_trace
 from apportion.simulation.idle_trace import IdleTrace
 from apportion.simulation.inputs import read_trace
@@ -89,6 +93,61 @@ def test_a_pickle_that_names_anything_else_is_refused(
     with pytest.raises(InvalidInstance, match="neither an array nor a frame"):
         read_pickled_frame("evil.pkl")
     assert not Path("pwned").exists()
+
+
+def named(module: str, name: str) -> bytes:
+    return b"c" + module.encode() + b"\n" + name.encode() + b"\n"
+
+
+def counted(code: bytes, raw: bytes) -> bytes:
+    return code + struct.pack("<I", len(raw)) + raw
+
+
+OBJECTS = (  # dtype("O8") whose flags deny that it holds objects: numpy would read pointers from bytes
+    named("numpy", "dtype") + b"(" + counted(b"X", b"O8") + b"\x89\x88tR(K\x03" + counted(b"X", b"|")
+) + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+ARRAY = b"((K\x01t" + counted(b"X", b"O") + counted(b"B", b"A" * 8) + b"tR."
+BUFFER = b"(" + counted(b"B", b"A" * 16) + OBJECTS + b"(K\x02t" + counted(b"X", b"C") + b"tR."
+POINTERS = (
+    b"\x80\x03" + named("numpy", "ndarray") + ARRAY,
+    b"\x80\x03" + named("numpy._core.numeric", "_frombuffer") + BUFFER,
+)
+
+
+@pytest.mark.parametrize("raw", POINTERS)
+def test_a_pickle_cannot_make_numpy_follow_a_pointer_of_the_file(tmp_path: Path, raw: bytes) -> None:
+    """In a process of its own, for such a file used to end it by a signal."""
+    path = tmp_path / "trace.pkl"
+    path.write_bytes(raw)
+    code = "import sys; from apportion.simulation.inputs import read_trace; read_trace(sys.argv[1])"
+    ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=300, check=False)
+    assert ended.returncode == 1 and b"InvalidInstance" in ended.stderr
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_no_damage_to_a_pickle_does_more_than_an_error(tmp_path: Path, protocol: int) -> None:
+    path = tmp_path / "frame.pkl"
+    frame().to_pickle(path, protocol=protocol)
+    sound, rng = path.read_bytes(), np.random.default_rng(protocol)
+    refused = 0
+    for _ in range(2000):
+        damaged = bytearray(sound)
+        for at in rng.integers(0, len(sound), rng.integers(1, 4)):
+            damaged[at] = rng.integers(0, 256)
+        path.write_bytes(damaged)
+        try:
+            read_pickled_frame(path)
+        except InvalidInstance:
+            refused += 1
+    assert 500 < refused < 2000
+
+
+def test_a_pickle_is_unpacked_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "frame.pkl.gz"
+    path.write_bytes(gzip.compress(b"\x00" * 10**6))
+    monkeypatch.setattr(pickled_frame, "_LARGEST", 1000)
+    with pytest.raises(InvalidInstance, match="unpacks to more than 1000 bytes"):
+        read_pickled_frame(path)
 
 
 def test_other_pickles_say_what_is_missing(tmp_path: Path) -> None:
