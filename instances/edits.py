@@ -7,26 +7,19 @@ otherwise `InvalidInstance` says what does not, and what does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import count, islice
 from typing import Any
 
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, Problem
-from apportion.instances.freezing import FreezingInstance, FreezingJob
-from apportion.instances.freezing import edits as freezing_edits
-from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
-from apportion.instances.gap_filling.meaning import CAPACITY
-from apportion.instances.matching import MatchingInstance, MatchingJob
-from apportion.instances.matching import edits as matching_edits
-from apportion.instances.multiple_choice_knapsack import (
-    KnapsackJob,
-    MultipleChoiceKnapsackInstance,
-)
+from apportion.errors import InvalidInstance, listed
+from apportion.instances.freezing import FreezingJob
+from apportion.instances.gap_filling import GapFillingJob
+from apportion.instances.kind import Edits
+from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.matching import MatchingJob
+from apportion.instances.multiple_choice_knapsack import KnapsackJob
 
 __all__ = [
-    "MOST_NEW_NODES",
-    "Editable",
     "Job",
     "add_jobs",
     "capacities",
@@ -39,30 +32,19 @@ __all__ = [
     "unpin",
 ]
 
-Editable = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
 Job = GapFillingJob | KnapsackJob | MatchingJob | FreezingJob
 
-MOST_NEW_NODES = 1_000_000
-"""Most nodes `change_capacity` makes up at once."""
 
-
-def capacities(instance: Editable) -> dict[str, int]:
+def capacities(instance: Instance) -> dict[str, int]:
     """Return how much there is of every capacity, by the names that change it.
 
     For gap filling ``{"idle_nodes": number of nodes}``; for a matching ``POOL``, ``POOL.count`` and
     ``POOL.capacity``; for freezing the GPU types and ``frozen_penalty``.
     """
-    _require_editable(instance)
-    if isinstance(instance, MatchingInstance):
-        return matching_edits.capacities(instance)
-    if isinstance(instance, FreezingInstance):
-        return freezing_edits.capacities(instance)
-    if isinstance(instance, GapFillingInstance):
-        return {CAPACITY: len(instance.nodes)}
-    return dict(instance.capacities)
+    return _edits(instance).capacities(instance)
 
 
-def add_jobs(instance: Editable, jobs: Iterable[Job]) -> Editable:
+def add_jobs(instance: Instance, jobs: Iterable[Job]) -> Instance:
     """Return the instance with more jobs at its end.
 
     Raises
@@ -70,21 +52,20 @@ def add_jobs(instance: Editable, jobs: Iterable[Job]) -> Editable:
     InvalidInstance
         If a job is of another kind, its id is taken, or it breaks a rule of the instance.
     """
-    _require_editable(instance)
     added = tuple(jobs)
-    wanted = job_type(instance)
+    wanted = _edits(instance).job_type
     for job in added:
         if not isinstance(job, wanted):
-            raise _refused("$.jobs", f"must be a {wanted.__name__}, not {type(job).__name__}")
+            raise InvalidInstance.at("$.jobs", f"must be a {wanted.__name__}, not {type(job).__name__}")
     taken = {job.id for job in instance.jobs}
     for job in added:
         if job.id in taken:
-            raise _refused("$.jobs", f"there already is a job {job.id!r}")
+            raise InvalidInstance.at("$.jobs", f"there already is a job {job.id!r}")
         taken.add(job.id)
     return _with_jobs(instance, (*instance.jobs, *added))
 
 
-def remove_jobs(instance: Editable, ids: Iterable[str]) -> Editable:
+def remove_jobs(instance: Instance, ids: Iterable[str]) -> Instance:
     """Return the instance without some jobs; the nodes a removed job holds stay idle nodes.
 
     Raises
@@ -97,7 +78,7 @@ def remove_jobs(instance: Editable, ids: Iterable[str]) -> Editable:
     return _with_jobs(instance, tuple(job for job in instance.jobs if job.id not in gone))
 
 
-def remove_nodes(instance: Editable, nodes: Iterable[str]) -> Editable:
+def remove_nodes(instance: Instance, nodes: Iterable[str]) -> Instance:
     """Return a gap-filling instance without some nodes, or a matching without some machines.
 
     Jobs that hold such a node lose it. Of a matching, ``v100[3]`` is one machine of a pool, ``v100`` all.
@@ -107,25 +88,14 @@ def remove_nodes(instance: Editable, nodes: Iterable[str]) -> Editable:
     InvalidInstance
         If there is no such node, or the instance is of a kind without nodes.
     """
-    if isinstance(instance, MatchingInstance):
-        return matching_edits.remove_machines(instance, list(dict.fromkeys(nodes)))
-    if not isinstance(instance, GapFillingInstance):
-        raise _refused("$", "this kind of instance has no nodes; change a capacity instead")
-    gone = set(nodes)
-    missing = sorted(gone.difference(instance.nodes))
-    if missing:
-        raise _refused("$.nodes", f"there is no node {_listed(missing)}")
-    return replace(
-        instance,
-        nodes=tuple(node for node in instance.nodes if node not in gone),
-        jobs=tuple(
-            replace(job, current_nodes=tuple(node for node in job.current_nodes if node not in gone))
-            for job in instance.jobs
-        ),
-    )
+    remove = _edits(instance).remove_nodes
+    if remove is None:
+        raise InvalidInstance.at("$", "this kind of instance has no nodes; change a capacity instead")
+    changed: Instance = remove(instance, list(dict.fromkeys(nodes)))
+    return changed
 
 
-def change_capacity(instance: Editable, pool: str, delta: int) -> Editable:
+def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
     """Return the instance with more or less of one capacity.
 
     The capacity of gap filling is ``idle_nodes``: new nodes are named ``extra-1``, ``extra-2``, ...; fewer
@@ -137,34 +107,20 @@ def change_capacity(instance: Editable, pool: str, delta: int) -> Editable:
     InvalidInstance
         If there is no such capacity, or less than 0 of it would be left.
     """
-    present = capacities(instance)
+    edits = _edits(instance)
+    present = edits.capacities(instance)
     if isinstance(delta, bool) or not isinstance(delta, int):
-        raise _refused(f"$.capacities.{pool}", f"a change must be an integer, not {delta!r}")
+        raise InvalidInstance.at(f"$.capacities.{pool}", f"a change must be an integer, not {delta!r}")
     if pool not in present:
-        raise _refused(
-            "$.capacities", f"there is no capacity {pool!r}; there is {_listed(present) or 'none at all'}"
-        )
+        there = listed(present) or "none at all"
+        raise InvalidInstance.at("$.capacities", f"there is no capacity {pool!r}; there is {there}")
     if present[pool] + delta < 0:
-        raise _refused(f"$.capacities.{pool}", f"is {present[pool]}, {-delta} fewer is below 0")
-    if isinstance(instance, MultipleChoiceKnapsackInstance):
-        return replace(instance, capacities={**instance.capacities, pool: present[pool] + delta})
-    if isinstance(instance, MatchingInstance):
-        return matching_edits.change_capacity(instance, pool, present[pool], delta)
-    if isinstance(instance, FreezingInstance):
-        return freezing_edits.change_capacity(instance, pool, present[pool], delta)
-    if delta > MOST_NEW_NODES:
-        raise _refused("$.nodes", f"at most {MOST_NEW_NODES} nodes can be added at once, not {delta}")
-    if delta >= 0:
-        taken = set(instance.nodes)
-        fresh = (name for name in (f"extra-{i}" for i in count(1)) if name not in taken)
-        return replace(instance, nodes=(*instance.nodes, *islice(fresh, delta)))
-    held = {node for job in instance.jobs for node in job.current_nodes}
-    first_to_go = [node for node in reversed(instance.nodes) if node not in held]
-    first_to_go += [node for node in reversed(instance.nodes) if node in held]
-    return remove_nodes(instance, first_to_go[:-delta])
+        raise InvalidInstance.at(f"$.capacities.{pool}", f"is {present[pool]}, {-delta} fewer is below 0")
+    changed: Instance = edits.change_capacity(instance, pool, present[pool], delta)
+    return changed
 
 
-def change_budgets(instance: Editable, deltas: Mapping[str, float]) -> Editable:
+def change_budgets(instance: Instance, deltas: Mapping[str, float]) -> Instance:
     """Return a layer-freezing round with accuracy budgets changed, by job, in frozen fraction times seconds.
 
     Raises
@@ -173,12 +129,14 @@ def change_budgets(instance: Editable, deltas: Mapping[str, float]) -> Editable:
         If there is no such job, it has no budget, less than 0 would be left, or the kind has no budgets.
     """
     _require_jobs(instance, deltas)
-    if not isinstance(instance, FreezingInstance):
-        raise _refused("$", "this kind of instance has no accuracy budgets")
-    return freezing_edits.change_budgets(instance, deltas)
+    change = _edits(instance).change_budgets
+    if change is None:
+        raise InvalidInstance.at("$", "this kind of instance has no accuracy budgets")
+    changed: Instance = change(instance, deltas)
+    return changed
 
 
-def pin(instance: Editable, choices: Mapping[str, int | str]) -> Editable:
+def pin(instance: Instance, choices: Mapping[str, int | str]) -> Instance:
     """Return the instance with jobs pinned to one option each.
 
     Parameters
@@ -195,32 +153,11 @@ def pin(instance: Editable, choices: Mapping[str, int | str]) -> Editable:
         If there is no such job, or it has no such option.
     """
     _require_jobs(instance, choices)
-    if isinstance(instance, MatchingInstance):
-        return matching_edits.pin(instance, choices)
-    if isinstance(instance, FreezingInstance):
-        return freezing_edits.pin(instance, choices)
-    if isinstance(instance, GapFillingInstance):
-        return replace(
-            instance,
-            jobs=tuple(
-                replace(job, pinned_count=_node_count(job, choices[job.id])) if job.id in choices else job
-                for job in instance.jobs
-            ),
-        )
-    for job in instance.jobs:
-        names = [option.id for option in job.options]
-        if job.id in choices and choices[job.id] not in names:
-            told = _listed(names) or "none"
-            raise _refused("$.jobs", f"job {job.id!r} has no option {choices[job.id]!r}; it has {told}")
-    return replace(
-        instance,
-        jobs=tuple(
-            replace(job, pinned=str(choices[job.id])) if job.id in choices else job for job in instance.jobs
-        ),
-    )
+    changed: Instance = _edits(instance).pin(instance, choices)
+    return changed
 
 
-def unpin(instance: Editable, ids: Iterable[str]) -> Editable:
+def unpin(instance: Instance, ids: Iterable[str]) -> Instance:
     """Return the instance with the pins of some jobs lifted.
 
     Raises
@@ -230,61 +167,44 @@ def unpin(instance: Editable, ids: Iterable[str]) -> Editable:
     """
     loose = set(ids)
     _require_jobs(instance, loose)
-    if isinstance(instance, MatchingInstance | FreezingInstance):
+    field = _edits(instance).pin_field
+    if field is None:
         if loose:
-            raise _refused("$.jobs", f"job {_listed(sorted(loose))} is not pinned: this kind keeps no pins")
+            message = f"job {listed(sorted(loose))} is not pinned: this kind keeps no pins"
+            raise InvalidInstance.at("$.jobs", message)
         return instance
-    field = "pinned_count" if isinstance(instance, GapFillingInstance) else "pinned"
     free = [job.id for job in instance.jobs if job.id in loose and getattr(job, field) is None]
     if free:
-        raise _refused("$.jobs", f"job {_listed(free)} is not pinned")
+        raise InvalidInstance.at("$.jobs", f"job {listed(free)} is not pinned")
+    lifted: Any = {field: None}
     return _with_jobs(
-        instance, tuple(replace(job, **{field: None}) if job.id in loose else job for job in instance.jobs)
+        instance, tuple(replace(job, **lifted) if job.id in loose else job for job in instance.jobs)
     )
 
 
-def job_type(instance: Editable) -> type[Job]:
-    """Return what the jobs of an instance are."""
-    if isinstance(instance, MatchingInstance):
-        return MatchingJob
-    if isinstance(instance, FreezingInstance):
-        return FreezingJob
-    return GapFillingJob if isinstance(instance, GapFillingInstance) else KnapsackJob
+def job_type(instance: Instance) -> type[Job]:
+    """Return the type of the jobs of an instance."""
+    return _edits(instance).job_type
 
 
-def _node_count(job: GapFillingJob, wanted: int | str) -> int:
-    text = str(wanted)
-    admissible = f"0 or {job.min_nodes} to {job.max_nodes} nodes"
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
-        raise _refused("$.jobs", f"job {job.id!r} cannot be pinned to {wanted!r}; it takes {admissible}")
-    number = int(text)
-    if number != 0 and not job.min_nodes <= number <= job.max_nodes:
-        raise _refused("$.jobs", f"job {job.id!r} cannot be pinned to {number}; it takes {admissible}")
-    return number
+def _edits(instance: Instance) -> Edits:
+    try:
+        edits = kind_of(instance).edits
+    except TypeError:
+        edits = None
+    if edits is None:
+        raise InvalidInstance.at("$.kind", f"a {type(instance).__name__} cannot be edited in this way yet")
+    return edits
 
 
-def _with_jobs(instance: Editable, jobs: tuple[Any, ...]) -> Editable:
-    changed: Editable = replace(instance, jobs=jobs)
+def _with_jobs(instance: Instance, jobs: tuple[Any, ...]) -> Instance:
+    changed: Instance = replace(instance, jobs=jobs)
     return changed
 
 
-def _require_editable(instance: Editable) -> None:
-    if not isinstance(instance, Editable):
-        raise _refused("$.kind", f"a {type(instance).__name__} cannot be edited in this way yet")
-
-
-def _require_jobs(instance: Editable, ids: Iterable[str]) -> None:
-    _require_editable(instance)
+def _require_jobs(instance: Instance, ids: Iterable[str]) -> None:
+    _edits(instance)
     known = {job.id for job in instance.jobs}
     missing = sorted(set(ids) - known)
     if missing:
-        raise _refused("$.jobs", f"there is no job {_listed(missing)}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = [repr(name) for name in islice(names, 11)]
-    return ", ".join(shown[:10]) + (", ..." if len(shown) > 10 else "")
-
-
-def _refused(path: str, message: str) -> InvalidInstance:
-    return InvalidInstance(Problem(path, message))
+        raise InvalidInstance.at("$.jobs", f"there is no job {listed(missing)}")

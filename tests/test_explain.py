@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import apportion
 from apportion.errors import InvalidInstance, InvalidOption
 from apportion.explanation import Conflict, Explanation, Relaxation, explain
+from apportion.explanation.kinds import explained
 from apportion.explanation.submodel import held_to, with_capacities
-from apportion.explanation.variants import compiled, with_more
 from apportion.formulations.gap_filling.by_count import GapFillingByCount
 from apportion.instances import (
     GapFillingInstance,
@@ -50,7 +50,7 @@ def feasible(demand: MultipleChoiceKnapsack, jobs: set[int], capacities: set[int
 
 
 def members(instance: Any, conflict: Conflict) -> tuple[set[int], set[int]]:
-    structure = compiled(instance)
+    structure = explained(instance).of(instance).menus
     jobs, capacities = list(structure.job_names()), list(structure.model.capacity_names)
     return {jobs.index(job) for job in conflict.jobs}, {capacities.index(k) for k in conflict.capacities}
 
@@ -69,7 +69,7 @@ def smallest_conflict(demand: MultipleChoiceKnapsack) -> int:
 
 
 def assert_conflicts(instance: Any, explanation: Explanation) -> None:
-    demand = compiled(instance).demand()
+    demand = explained(instance).of(instance).menus.demand()
     assert explanation.conflicts
     for conflict in explanation.conflicts:
         assert conflict.irreducible
@@ -109,7 +109,7 @@ def fewest_left_out(demand: MultipleChoiceKnapsack) -> int:
 
 
 def assert_relaxations(instance: Any, explanation: Explanation) -> None:
-    demand = compiled(instance).demand()
+    demand = explained(instance).of(instance).menus.demand()
     ways: dict[str, Relaxation] = {way.kind: way for way in explanation.relaxations}
     assert ways["leave_out"].verified
     assert ways["leave_out"].minimal
@@ -128,7 +128,7 @@ def optimum(model: MultipleChoiceKnapsack) -> float | None:
 
 
 def assert_worths(instance: Any, explanation: Explanation) -> None:
-    structure = compiled(instance)
+    structure = explained(instance).of(instance).menus
     model = structure.model
     sign = 1.0 if model.sense == "maximize" else -1.0
     base = optimum(model)
@@ -136,7 +136,7 @@ def assert_worths(instance: Any, explanation: Explanation) -> None:
     scale = float(np.abs(model.values).sum())
     for k, capacity in enumerate(explanation.capacities):
         assert capacity.used + capacity.free == capacity.capacity == model.capacities[k]
-        more = optimum(compiled(with_more(instance, {capacity.name: 1})).model)
+        more = optimum(explained(instance).of(instance).with_more({capacity.name: 1}).menus.model)
         assert more is not None
         assert capacity.one_more is not None
         assert close(capacity.one_more.exact, sign * (more - base), scale)
@@ -188,7 +188,7 @@ def assert_explained(instance: Any, backend: str | apportion.Backend = "auto") -
     explanation = explain(instance, backend=backend, time_limit=None)
     json.dumps(explanation.to_dict(), allow_nan=False)
     assert str(explanation)
-    if optimum(compiled(instance).model) is None:
+    if optimum(explained(instance).of(instance).menus.model) is None:
         assert explanation.feasible is False
         assert_conflicts(instance, explanation)
         assert_relaxations(instance, explanation)

@@ -15,14 +15,14 @@ from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
 from apportion.errors import InvalidInstance
 from apportion.explanation import explain, what_if
-from apportion.explanation.variants import compiled
+from apportion.explanation.kinds import explained
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow, edits
 from tests.oracles import enumerate_knapsack
 from tests.strategies import freezing_instances
 
 
 def optimum(instance: FreezingInstance) -> float | None:
-    best = enumerate_knapsack(compiled(instance).model)
+    best = enumerate_knapsack(explained(instance).of(instance).menus.model)
     return None if best is None else best[0]
 
 

@@ -16,7 +16,7 @@ from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
 from apportion.errors import InvalidInstance, InvalidOption
 from apportion.explanation import Comparison, what_if
-from apportion.explanation.variants import compiled
+from apportion.explanation.kinds import explained
 from apportion.instances import (
     GapFillingInstance,
     GapFillingJob,
@@ -34,7 +34,7 @@ Both = GapFillingInstance | MultipleChoiceKnapsackInstance
 
 
 def optimum(instance: Both) -> float | None:
-    best = enumerate_knapsack(compiled(instance).model)
+    best = enumerate_knapsack(explained(instance).of(instance).menus.model)
     return None if best is None else best[0]
 
 

@@ -13,18 +13,19 @@ from itertools import count, islice
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, listed
 from apportion.instances.freezing.job import FreezingJob, FreezingRow
 from apportion.instances.freezing.rules import PENALTY
 from apportion.instances.freezing.schema import FreezingInstance
+from apportion.instances.kind import Edits
 
-__all__ = ["WAITING", "capacities", "change_budgets", "change_capacity", "pin"]
+__all__ = ["EDITS", "WAITING"]
 
 WAITING = "waiting"
 """What getting no GPUs is called."""
 
 
-def capacities(instance: FreezingInstance) -> dict[str, int]:
+def _capacities(instance: FreezingInstance) -> dict[str, int]:
     """Return the GPUs by type, and the penalty cap where there is one."""
     told = dict(instance.gpus)
     if instance.penalty_cap_millionths is not None:
@@ -32,7 +33,7 @@ def capacities(instance: FreezingInstance) -> dict[str, int]:
     return told
 
 
-def change_capacity(instance: FreezingInstance, name: str, present: int, delta: int) -> FreezingInstance:
+def _change_capacity(instance: FreezingInstance, name: str, present: int, delta: int) -> FreezingInstance:
     """Return the round with more or fewer GPUs of a type, or another penalty cap.
 
     New nodes are named ``extra-1``, ``extra-2``, ...; the last ones go first, and a job on a node that goes
@@ -62,7 +63,7 @@ def change_capacity(instance: FreezingInstance, name: str, present: int, delta: 
     return replace(instance, gpus=changed, nodes={**instance.nodes, name: names}, jobs=jobs)
 
 
-def change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> FreezingInstance:
+def _change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> FreezingInstance:
     """Return the round with accuracy budgets changed, in frozen fraction times seconds.
 
     Raises
@@ -76,7 +77,7 @@ def change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> F
     )
 
 
-def pin(instance: FreezingInstance, choices: Mapping[str, int | str]) -> FreezingInstance:
+def _pin(instance: FreezingInstance, choices: Mapping[str, int | str]) -> FreezingInstance:
     """Return the round with jobs held to ``2xv100``, ``2xv100, 29 layers frozen`` or ``waiting``.
 
     Raises
@@ -93,11 +94,11 @@ def pin(instance: FreezingInstance, choices: Mapping[str, int | str]) -> Freezin
 def _budgeted(job: FreezingJob, delta: float) -> FreezingJob:
     where = f"$.jobs.{job.id}.budget_frozen_s"
     if job.budget_frozen_s is None:
-        raise _refused(where, "the job has no accuracy budget to change")
+        raise InvalidInstance.at(where, "the job has no accuracy budget to change")
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not math.isfinite(delta):
-        raise _refused(where, f"a change must be a finite number of seconds, not {delta!r}")
+        raise InvalidInstance.at(where, f"a change must be a finite number of seconds, not {delta!r}")
     if job.budget_frozen_s + delta < 0:
-        raise _refused(where, f"is {job.budget_frozen_s:g}, {-delta:g} fewer is below 0")
+        raise InvalidInstance.at(where, f"is {job.budget_frozen_s:g}, {-delta:g} fewer is below 0")
     return replace(job, budget_frozen_s=job.budget_frozen_s + delta)
 
 
@@ -107,8 +108,8 @@ def _held(job: FreezingJob, wanted: str) -> FreezingJob:
     rows = [row for row in (_fitting(row, wanted) for row in job.menu) if row is not None]
     if not rows:
         there = [f"{row.gpus}x{row.gpu_type}" for row in job.menu] + ([] if job.required else [WAITING])
-        shown = ", ".join(map(repr, there[:10])) + (", ..." if len(there) > 10 else "")
-        raise _refused("$.jobs", f"job {job.id!r} has no configuration {wanted!r}; it has {shown or 'none'}")
+        shown = listed(there) or "none"
+        raise InvalidInstance.at("$.jobs", f"job {job.id!r} has no configuration {wanted!r}; it has {shown}")
     # the reference is part of what the whole menu means: without its other rows it stays what it is
     told = [value for row in job.menu for value in row.effective_progress if value > 0]
     reference = job.reference_progress if job.reference_progress is not None else min(told, default=None)
@@ -133,5 +134,10 @@ def _fitting(row: FreezingRow, wanted: str) -> FreezingRow | None:
     )
 
 
-def _refused(path: str, message: str) -> InvalidInstance:
-    return InvalidInstance(Problem(path, message))
+EDITS = Edits(
+    job_type=FreezingJob,
+    capacities=_capacities,
+    change_capacity=_change_capacity,
+    pin=_pin,
+    change_budgets=_change_budgets,
+)

@@ -11,17 +11,18 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, listed
 from apportion.instances.fields import LARGEST_CAPACITY
+from apportion.instances.kind import Edits
 from apportion.instances.matching.schema import MatchingInstance, MatchingJob, MatchingMachine
 
-__all__ = ["LEFT_OUT", "capacities", "change_capacity", "pin", "remove_machines"]
+__all__ = ["EDITS", "LEFT_OUT"]
 
 LEFT_OUT = "-"
 """What leaving a job out is called."""
 
 
-def capacities(instance: MatchingInstance) -> dict[str, int]:
+def _capacities(instance: MatchingInstance) -> dict[str, int]:
     """Return how much there is of every capacity, by the names that change it."""
     told: dict[str, int] = {}
     for pool in instance.machines:
@@ -33,7 +34,7 @@ def capacities(instance: MatchingInstance) -> dict[str, int]:
     return told
 
 
-def change_capacity(instance: MatchingInstance, name: str, present: int, delta: int) -> MatchingInstance:
+def _change_capacity(instance: MatchingInstance, name: str, present: int, delta: int) -> MatchingInstance:
     """Return the instance with a capacity changed; a pool without machines is gone.
 
     A job that needs more machines of a pool than are left can no longer run there.
@@ -41,7 +42,9 @@ def change_capacity(instance: MatchingInstance, name: str, present: int, delta: 
     wanted = present + delta
     pool, of_count = _meant(instance, name)
     if wanted > LARGEST_CAPACITY:
-        raise _refused(f"$.machines.{pool.id}", f"at most {LARGEST_CAPACITY} can be had, not {wanted}")
+        raise InvalidInstance.at(
+            f"$.machines.{pool.id}", f"at most {LARGEST_CAPACITY} can be had, not {wanted}"
+        )
     if of_count:
         return _with_count(instance, pool, wanted)
     return replace(
@@ -52,7 +55,7 @@ def change_capacity(instance: MatchingInstance, name: str, present: int, delta: 
     )
 
 
-def remove_machines(instance: MatchingInstance, names: Iterable[str]) -> MatchingInstance:
+def _remove_machines(instance: MatchingInstance, names: Iterable[str]) -> MatchingInstance:
     """Return the instance without some machines: ``v100[3]`` is one of a pool, ``v100`` all of it.
 
     Raises
@@ -68,7 +71,7 @@ def remove_machines(instance: MatchingInstance, names: Iterable[str]) -> Matchin
             if (found := re.fullmatch(re.escape(pool.id) + r"\[(\d{1,10})\]", name)) is not None
         }
         if any(index >= pool.count for index in single):
-            raise _refused("$.machines", f"{pool.id!r} has {pool.count} machines, counted from 0")
+            raise InvalidInstance.at("$.machines", f"{pool.id!r} has {pool.count} machines, counted from 0")
         names = [name for name in names if name not in asked and not _is_machine(name, pool)]
         gone = pool.count if asked else len(single)
         if gone:
@@ -76,11 +79,11 @@ def remove_machines(instance: MatchingInstance, names: Iterable[str]) -> Matchin
     left = sorted(names)
     if left:
         there = ", ".join(repr(pool.id) for pool in instance.machines[:10]) or "none"
-        raise _refused("$.machines", f"there is no machine {left[0]!r}; the pools are {there}")
+        raise InvalidInstance.at("$.machines", f"there is no machine {left[0]!r}; the pools are {there}")
     return instance
 
 
-def pin(instance: MatchingInstance, choices: Mapping[str, int | str]) -> MatchingInstance:
+def _pin(instance: MatchingInstance, choices: Mapping[str, int | str]) -> MatchingInstance:
     """Return the instance with jobs held to one pool each (``"-"``: left out).
 
     Raises
@@ -98,9 +101,8 @@ def _held(job: MatchingJob, wanted: int | str) -> MatchingJob:
     if wanted == LEFT_OUT and not job.required and LEFT_OUT not in job.on:
         return replace(job, on={})
     if wanted not in job.on:
-        there = [*map(repr, job.on), *([] if job.required else [repr(LEFT_OUT)])]
-        shown = ", ".join(there[:10]) + (", ..." if len(there) > 10 else "")
-        raise _refused("$.jobs", f"job {job.id!r} cannot run on {wanted!r}; it can run on {shown or 'none'}")
+        there = listed([*job.on, *([] if job.required else [LEFT_OUT])]) or "none"
+        raise InvalidInstance.at("$.jobs", f"job {job.id!r} cannot run on {wanted!r}; it can run on {there}")
     return replace(job, on={str(wanted): job.on[str(wanted)]}, required=True)
 
 
@@ -149,5 +151,10 @@ def _with_count(instance: MatchingInstance, pool: MatchingMachine, count: int) -
     return replace(instance, machines=machines, jobs=jobs)
 
 
-def _refused(path: str, message: str) -> InvalidInstance:
-    return InvalidInstance(Problem(path, message))
+EDITS = Edits(
+    job_type=MatchingJob,
+    capacities=_capacities,
+    change_capacity=_change_capacity,
+    pin=_pin,
+    remove_nodes=_remove_machines,
+)

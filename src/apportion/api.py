@@ -10,7 +10,6 @@ from typing import Any
 from apportion import registry
 from apportion.errors import InvalidOption
 from apportion.instances.kinds import Instance
-from apportion.instances.ordering import in_id_order
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
@@ -125,10 +124,7 @@ def solve(
     )
     kind = kind_of_any(instance)
     entry = registry.formulation(kind.name, formulation)
-    if deterministic and not isinstance(instance, MultipleChoiceKnapsack | Assignment):
-        ordered: Instance | MultipleChoiceKnapsack | Assignment = in_id_order(instance)
-    else:
-        ordered = instance
+    ordered = kind.in_id_order(instance) if deterministic else instance
     run = Run(instance, kind, options, compiled(ordered, kind, None), began)
     chosen, reason = _choose(backend, entry)
     run.lap("compile")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 __all__ = [
     "ApportionError",
@@ -11,6 +13,7 @@ __all__ = [
     "InvalidOption",
     "NoPlan",
     "Problem",
+    "listed",
 ]
 
 
@@ -51,6 +54,11 @@ class InvalidInstance(ApportionError, ValueError):
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
+    @classmethod
+    def at(cls, path: str, message: str) -> InvalidInstance:
+        """Return the error for one problem at one JSON path."""
+        return cls(Problem(path, message))
+
     def __reduce__(self) -> tuple[type[InvalidInstance], tuple[tuple[Problem, ...]]]:
         return (InvalidInstance, (self.problems,))
 
@@ -71,3 +79,9 @@ class NoPlan(ApportionError):
     """A plan was required of a solution that has none."""
 
     exit_code = 5
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first ten of some names, quoted and separated by commas, for the text of an error."""
+    shown = [repr(name) for name in islice(names, 11)]
+    return ", ".join(shown[:10]) + (", ..." if len(shown) > 10 else "")

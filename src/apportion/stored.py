@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 
 from apportion.gap import relative_gap
-from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.instances.kinds import Instance, Kind, kind_of, kinds
 from apportion.outcome import Termination
 from apportion.report import Report
 from apportion.solution import Solution
+from apportion.solving.subject import kind_of_any
 
 __all__ = ["Verification", "digest", "document", "encode", "verify"]
 
@@ -50,13 +50,13 @@ _EVIDENCE = (None, "by_multipliers", "by_proof", "by_search", "by_solver")
 def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | None = None) -> dict[str, Any]:
     """Return a solution as the documented JSON object, its digest included; its proof is only named.
 
-    A bare `MultipleChoiceKnapsack` has no canonical text; its document carries no digest.
+    A bare model has no canonical text; its document carries no digest.
     """
-    bare = isinstance(solution.instance, MultipleChoiceKnapsack)
+    kind = kind_of_any(solution.instance)
     certificate = solution.certificate
     told: dict[str, Any] = {
-        "kind": "multiple_choice_knapsack" if bare else kind_of(solution.instance).name,
-        "name": "" if bare else solution.instance.name,
+        "kind": kind.name,
+        "name": "" if kind.bare else solution.instance.name,
         "backend": solution.backend,
         "termination": solution.termination.value,
         "solution": solution.solution,
@@ -79,7 +79,7 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
         "evidence": solution.evidence,
         "proof": proof_name,
     }
-    if not bare:
+    if not kind.bare:
         told["certificate"]["digest"] = digest(solution.instance, told)
     return told
 
@@ -194,7 +194,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _identity(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    same = told["kind"] == kind.name and told["kind"] in KINDS
+    same = told["kind"] == kind.name and told["kind"] in kinds()
     yield "kind", same, f"is {told['kind']!r}, the instance is {kind.name!r}"
     yield "name", told["name"] == instance.name, f"is {told['name']!r}, the instance is {instance.name!r}"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from apportion.instances import GapFillingInstance, Instance, MultipleChoiceKnapsackInstance
@@ -12,6 +13,7 @@ __all__ = ["summary"]
 _ROWS = 30
 _NODES = 6
 _WIDTH = 28
+_Table = Callable[[Any, Mapping[str, Any]], Iterable[str]]
 
 
 def summary(instance: Instance, told: Mapping[str, Any]) -> str:
@@ -19,12 +21,9 @@ def summary(instance: Instance, told: Mapping[str, Any]) -> str:
     lines = [*_ending(told), ""]
     if told["plan"] is None:
         lines.append("no plan")
-    elif isinstance(instance, GapFillingInstance):
-        lines.extend(_allocation(instance, told["plan"]["allocation"]))
-    elif isinstance(instance, MultipleChoiceKnapsackInstance):
-        lines.extend(_choice(instance, told["plan"]["choice"]))
     else:
-        lines.extend(_listed(told["plan"]))
+        table: _Table = _TABLES.get(told["kind"], _listed)
+        lines.extend(table(instance, told["plan"]))
     return "\n".join(lines)
 
 
@@ -46,8 +45,8 @@ def _ending(told: Mapping[str, Any]) -> Iterable[str]:
     yield from (f"{'note':<15} {_plain(note)}" for note in told["notes"])
 
 
-def _allocation(instance: GapFillingInstance, plan: Mapping[str, Sequence[str]]) -> Iterable[str]:
-    given = {job.id: plan.get(job.id, ()) for job in instance.jobs}
+def _allocation(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Iterable[str]:
+    given = {job.id: plan["allocation"].get(job.id, ()) for job in instance.jobs}
     used = sum(map(len, given.values()))
     running = sum(map(bool, given.values()))
     yield f"{used} of {len(instance.nodes)} idle nodes used by {running} of {len(given)} jobs"
@@ -73,11 +72,12 @@ def _allocation(instance: GapFillingInstance, plan: Mapping[str, Sequence[str]])
     yield from _rest(len(instance.jobs), "jobs with fewer nodes")
 
 
-def _choice(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, str]) -> Iterable[str]:
+def _choice(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> Iterable[str]:
+    choice = plan["choice"]
     used = dict.fromkeys(instance.capacities, 0)
     rows = [("job", "before", "after", "value", "uses")]
     for number, job in enumerate(instance.jobs):
-        option = next((option for option in job.options if option.id == plan.get(job.id)), None)
+        option = next((option for option in job.options if option.id == choice.get(job.id)), None)
         for name, use in ({} if option is None else option.uses).items():
             used[name] += use
         if number < _ROWS:
@@ -86,14 +86,14 @@ def _choice(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, str]) -
             rows.append((job.id, job.current or "-", option.id if option else "-", value, uses))
     totals = [f"{used[name]} of {capacity} {_plain(name)}" for name, capacity in instance.capacities.items()]
     more = f", and {len(totals) - _NODES} more" if len(totals) > _NODES else ""
-    yield f"{sum(job.id in plan for job in instance.jobs)} of {len(instance.jobs)} jobs chosen; used " + (
+    yield f"{sum(job.id in choice for job in instance.jobs)} of {len(instance.jobs)} jobs chosen; used " + (
         ", ".join(totals[:_NODES]) + more if totals else "no capacity"
     )
     yield from _table(rows, "<<<><")
     yield from _rest(len(instance.jobs), "jobs")
 
 
-def _listed(plan: Mapping[str, Any]) -> Iterable[str]:
+def _listed(_: Instance, plan: Mapping[str, Any]) -> Iterable[str]:
     """Return the first table of a plan of any other kind: what every job is given."""
     name, given = next(iter(plan.items()))
     rows = [("job", name), *((str(job), _value(value)) for job, value in list(given.items())[:_ROWS])]
@@ -139,3 +139,9 @@ def _number(value: float | None) -> str:
 
 def _seconds(spent: float) -> str:
     return f"{spent * 1e3:.3g} ms" if spent < 1 else f"{spent:.3g} s"
+
+
+_TABLES: Mapping[str, _Table] = MappingProxyType(
+    {"gap_filling": _allocation, "multiple_choice_knapsack": _choice}
+)
+"""How the plan of a kind is listed; any other kind's by its first table."""

@@ -22,7 +22,7 @@ from apportion.estimation.layer_throughput import LAWS, LayerThroughput
 from apportion.estimation.measured_steps import LayerShares, read_layers
 from apportion.estimation.menu_table import menu_rows
 
-__all__ = ["FittedMenu", "FittedPlaces", "materialised"]
+__all__ = ["FittedMenu", "FittedPlaces", "admit_references", "materialised", "refers"]
 
 _LARGEST_FILE = 16 * 2**20
 
@@ -77,6 +77,23 @@ class FittedMenu(Struct, frozen=True, forbid_unknown_fields=True):
     depths: tuple[Annotated[int, Meta(ge=0, le=10**9)], ...]
     fits: tuple[FittedPlaces, ...]
     penalty: tuple[Share, ...] = ()
+
+
+def refers(tree: Mapping[str, Any]) -> bool:
+    """Return whether any job of an instance, as decoded from JSON, refers to fitted models."""
+    jobs = tree.get("jobs")
+    return isinstance(jobs, list) and any(
+        isinstance(job, dict) and isinstance(job.get("menu"), dict) for job in jobs
+    )
+
+
+def admit_references(definitions: dict[str, Any]) -> None:
+    """Let the definitions of the JSON Schema admit a reference where an instance has rows."""
+    definitions |= msgspec.json.schema(FittedMenu)["$defs"]
+    properties = definitions["FreezingJob"]["properties"]
+    reference = {"$ref": "#/$defs/FittedMenu"}
+    # not anyOf: errors inside rows keep their own paths
+    properties["menu"] = {"if": {"type": "object"}, "then": reference, "else": properties["menu"]}
 
 
 def materialised(tree: dict[str, Any], base: Path) -> dict[str, Any]:

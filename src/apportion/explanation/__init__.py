@@ -1,17 +1,19 @@
 """Why a plan is as it is, why there is none, and what would change if the instance did."""
 
-from apportion.explanation.comparison import Comparison, JobChange, compare
-from apportion.explanation.explain import LEFT_OUT, explain
-from apportion.explanation.result import (
+from apportion.explanation.by_menus import LEFT_OUT
+from apportion.explanation.comparison import Comparison, compare
+from apportion.explanation.explain import explain
+from apportion.explanation.parts import (
     CapacityWorth,
     Conflict,
     Difference,
-    Explanation,
+    JobChange,
     JobWorth,
     OptionWorth,
     Relaxation,
     Rival,
 )
+from apportion.explanation.result import Explanation
 from apportion.explanation.what_if import what_if
 
 __all__ = [

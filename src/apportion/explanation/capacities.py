@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apportion.errors import ApportionError
-from apportion.explanation.matching_menus import MatchingMenus
+from apportion.explanation.parts import CapacityWorth, Difference
 from apportion.explanation.plan_view import PlanView, difference
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import CapacityWorth, Difference
-from apportion.explanation.variants import compiled, fewer, with_more
+from apportion.explanation.subject import Subject
 from apportion.models.lagrangian import lagrangian_bound
 
 __all__ = ["capacity_worths"]
@@ -56,11 +53,11 @@ def _one_more(
     view: PlanView, name: str, resolver: Resolver, share: float, notes: list[str]
 ) -> tuple[Difference | None, float | None]:
     try:
-        wider = with_more(view.instance, {name: 1})
+        wider = view.subject.with_more({name: 1})
     except ApportionError as error:
         notes.append(f"one more unit of {name}: {error}")
         return None, None
-    answer = resolver.solve(wider, view.solution, share)
+    answer = resolver.solve(wider.instance, view.solution, share)
     worth = None
     if answer is None or answer.plan is None:
         notes.append(f"one more unit of {name} was not solved within the limit")
@@ -69,12 +66,11 @@ def _one_more(
     return worth, _at_most(view, wider)
 
 
-def _at_most(view: PlanView, wider: Any) -> float | None:
+def _at_most(view: PlanView, wider: Subject) -> float | None:
     """Return the bound of the same multipliers with the wider instance, less the objective."""
     if view.prices is None or view.solution.objective is None:
         return None
-    structure = compiled(wider)
-    bound = lagrangian_bound(structure.model, view.prices, structure.value_error)
+    bound = lagrangian_bound(wider.menus.model, view.prices, wider.menus.value_error)
     return None if bound is None else max(view.sign * (bound - view.solution.objective), 0.0)
 
 
@@ -87,12 +83,11 @@ def _one_fewer(
     capacities[k] -= 1
     name = view.model.capacity_names[k]
     still_fits = bool((view.model.used(view.rows) <= capacities).all())
-    matching = isinstance(view.structure, MatchingMenus)
-    start = (view.solution if matching else view.rows) if still_fits else None
-    answer = resolver.solve(fewer(view.instance, view.structure, k), start, share)
+    start = view.subject.start(view.solution, view.rows) if still_fits else None
+    answer = resolver.solve(view.subject.fewer(view.structure, k), start, share)
     if answer is None or answer.plan is None:
         infeasible = answer is not None and answer.termination.value == "infeasible"
-        told = "leaves nothing feasible" if infeasible else "was not solved within the limit"
-        notes.append(f"one unit fewer of {name} {told}")
+        outcome = "leaves nothing feasible" if infeasible else "was not solved within the limit"
+        notes.append(f"one unit fewer of {name} {outcome}")
         return None
     return difference(view.solution, answer, view.sign)

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from apportion.explanation.result import Difference
-from apportion.explanation.shares import sense_of, shares
-from apportion.explanation.variants import kind_for
-from apportion.instances.matching import MatchingInstance
+from apportion.explanation import comparison_wording as wording
+from apportion.explanation.kinds import explained
+from apportion.explanation.parts import Difference, JobChange
+from apportion.explanation.plan_view import difference
+from apportion.explanation.subject import Subject
+from apportion.explanation.words import plain, words_of
 from apportion.outcome import Termination
 from apportion.solution import Solution
 
-__all__ = ["Comparison", "JobChange", "compare"]
-
-
-@dataclass(frozen=True, slots=True)
-class JobChange:
-    """One job before and after.
-
-    Attributes
-    ----------
-    job
-        Its name.
-    presence
-        ``"stays"``, ``"new"`` or ``"gone"``.
-    before, after
-        The option it has, ``None`` for none.
-    value_before, value_after
-        Its part of the objective, 0 where it is absent; of a makespan, when the job ends (of shares of time,
-        when it is done), which does not add up to it.
-    gain
-        By how much its part gets better (positive) or worse, in the instance's sense.
-    nodes_gained, nodes_lost
-        Nodes it has in one plan only, where the kind has nodes.
-    """
-
-    job: str
-    presence: Literal["stays", "new", "gone"]
-    before: str | None
-    after: str | None
-    value_before: float
-    value_after: float
-    gain: float
-    nodes_gained: tuple[str, ...] = ()
-    nodes_lost: tuple[str, ...] = ()
+__all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +102,27 @@ class Comparison:
         return plain
 
     def __str__(self) -> str:
-        from apportion.explanation.comparison_wording import told
+        return "\n".join(self._lines())
 
-        return "\n".join(told(self))
+    def _lines(self) -> Iterator[str]:
+        words = words_of(self.kind, self.sense, self.measure)
+        yield f"{self.kind} {plain(self.name)}".rstrip()
+        yield from (f"  what if: {plain(edit)}" for edit in self.edits)
+        yield ""
+        before = wording.objective_text(self.objective_before, self.termination_before)
+        after = wording.objective_text(self.objective_after, self.termination_after)
+        yield f"{self.measure}: {before} -> {after}"
+        yield from wording.gain_lines(self.gain, self.change, words)
+        titles = ("ends earlier", "ends later") if words.timed else ("gains", "loses")
+        for title, jobs in zip(titles, (self.winners, self.losers), strict=True):
+            yield from wording.job_lines(title, jobs, words)
+        rest = "otherwise changed" if words.timed else "same worth, other option"
+        yield from wording.job_lines(rest, [job for job in self.jobs if job.gain == 0], words)
+        if self.change is not None and self.unchanged:
+            yield f"{self.unchanged} other jobs do not change"
+        if not words.timed:
+            yield from wording.price_lines(self.prices_before or {}, self.prices_after or {}, words)
+        yield from (f"note: {plain(note)}" for note in self.notes)
 
 
 def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> Comparison:
@@ -147,10 +135,10 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
     edits
         What was changed, in words.
     """
-    sense = sense_of(after.instance)
-    sign = 1.0 if sense == "maximize" else -1.0
+    old, new = (explained(solution.instance).of(solution.instance) for solution in (before, after))
+    sign = 1.0 if new.sense == "maximize" else -1.0
     both = before.objective is not None and after.objective is not None
-    jobs = _changes(before, after, sign) if both else []
+    jobs = _changes(old, before.plan, new, after.plan, sign) if both else []
     changed = tuple(job for job in jobs if _differs(job))
     notes = [
         f"there is no plan {when}: {solution.termination.value}"
@@ -158,9 +146,9 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
         if solution.plan is None
     ]
     return Comparison(
-        kind=kind_for(after.instance).name,
-        name=str(getattr(after.instance, "name", "")),
-        sense=sense,
+        kind=new.kind.name,
+        name=new.name,
+        sense=new.sense,
         edits=edits,
         termination_before=before.termination.value,
         termination_after=after.termination.value,
@@ -168,7 +156,7 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
         objective_after=after.objective,
         change=None if not both else float(after.objective) - float(before.objective),  # type: ignore[arg-type]
         proven=before.termination is after.termination is Termination.OPTIMAL,
-        gain=_gain(before, after, sign) if both else None,
+        gain=difference(after, before, sign, least=None) if both else None,
         jobs=changed,
         unchanged=len(jobs) - len(changed),
         prices_before=before.certificate.multipliers,
@@ -176,20 +164,14 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
         notes=tuple(notes),
         before=before,
         after=after,
-        measure=after.instance.objective if isinstance(after.instance, MatchingInstance) else "objective",
+        measure=new.measure,
     )
 
 
-def _gain(before: Solution, after: Solution, sign: float) -> Difference:
-    from apportion.explanation.plan_view import difference
-
-    return difference(after, before, sign, least=None)
-
-
-def _changes(before: Solution, after: Solution, sign: float) -> list[JobChange]:
-    old, new = shares(before.instance, before.plan), shares(after.instance, after.plan)
-    timed = isinstance(after.instance, MatchingInstance) and after.instance.objective == "makespan"
-    old_nodes, new_nodes = _nodes(before.plan), _nodes(after.plan)
+def _changes(before: Subject, old_plan: Any, after: Subject, new_plan: Any, sign: float) -> list[JobChange]:
+    old, new = before.shares(old_plan), after.shares(new_plan)
+    timed = after.measure == "makespan"
+    old_nodes, new_nodes = _nodes(old_plan), _nodes(new_plan)
     changes = []
     for job in dict.fromkeys((*old, *new)):
         option_before, value_before = old.get(job, (None, 0.0))

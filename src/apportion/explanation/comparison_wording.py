@@ -1,56 +1,39 @@
-"""A comparison in words: the objective, who wins, who loses, and the prices."""
+"""The parts of a comparison in words: the objective, who wins, who loses, and the prices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from apportion.explanation.comparison import Comparison, JobChange
-from apportion.explanation.words import Words, amount, plain, words_of
+from apportion.explanation.parts import Difference, JobChange
+from apportion.explanation.words import Words, amount, plain
 
-__all__ = ["told"]
+__all__ = ["gain_lines", "job_lines", "objective_text", "price_lines"]
 
 _ROWS = 30
 _NODES = 6
 
 
-def told(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of a comparison."""
-    words = words_of(comparison.kind, comparison.sense, comparison.measure)
-    timed = comparison.measure == "makespan"
-    yield f"{comparison.kind} {plain(comparison.name)}".rstrip()
-    yield from (f"  what if: {plain(edit)}" for edit in comparison.edits)
-    yield ""
-    yield from _objective(comparison, words)
-    titles = ("ends earlier", "ends later") if timed else ("gains", "loses")
-    for title, jobs in zip(titles, (comparison.winners, comparison.losers), strict=True):
-        yield from _jobs(title, jobs, words)
-    rest = "otherwise changed" if timed else "same worth, other option"
-    yield from _jobs(rest, [job for job in comparison.jobs if job.gain == 0], words)
-    if comparison.change is not None and comparison.unchanged:
-        yield f"{comparison.unchanged} other jobs do not change"
-    if not timed:  # a makespan weighs its pools, it does not price them
-        yield from _prices(comparison, words)
-    yield from (f"note: {plain(note)}" for note in comparison.notes)
+def objective_text(objective: float | None, termination: str) -> str:
+    """Return an objective, or why there is none."""
+    return f"no plan ({termination})" if objective is None else amount(objective)
 
 
-def _objective(comparison: Comparison, words: Words) -> Iterator[str]:
-    before = _or_none(comparison.objective_before, comparison.termination_before)
-    after = _or_none(comparison.objective_after, comparison.termination_after)
-    yield f"{comparison.measure}: {before} -> {after}"
-    gain = comparison.gain
+def gain_lines(gain: Difference | None, change: float | None, words: Words) -> Iterator[str]:
+    """Yield by how much the optimum gets better, or the change between two plans where that is not proven."""
     if gain is None:
         return
     if gain.exact is not None:
         better = "better" if gain.exact > 0 else "worse"
         size = f"{amount(abs(gain.exact))}{words.value} {better}" if gain.exact else "no change"
         yield f"  {size} (both optima are proven)"
-    elif comparison.change is not None:
-        sign = "+" if comparison.change >= 0 else "-"
-        change = f"{sign}{amount(abs(comparison.change))}{words.value}"
-        yield f"  {change} between plans that are not both proven optimal"
+    elif change is not None:
+        sign = "+" if change >= 0 else "-"
+        size = f"{sign}{amount(abs(change))}{words.value}"
+        yield f"  {size} between plans that are not both proven optimal"
 
 
-def _jobs(title: str, jobs: Sequence[JobChange], words: Words) -> Iterator[str]:
+def job_lines(title: str, jobs: Sequence[JobChange], words: Words) -> Iterator[str]:
+    """Yield a title and what changes for some jobs; nothing if there are none."""
     if not jobs:
         return
     yield ""
@@ -79,15 +62,11 @@ def _moved(job: JobChange) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _prices(comparison: Comparison, words: Words) -> Iterator[str]:
-    before, after = comparison.prices_before or {}, comparison.prices_after or {}
+def price_lines(before: Mapping[str, float], after: Mapping[str, float], words: Words) -> Iterator[str]:
+    """Yield the price of every capacity before and after."""
     if before or after:
         yield ""
     for name in dict.fromkeys((*before, *after)):
         old, new = before.get(name), after.get(name)
         shown = " -> ".join("none" if price is None else amount(price) for price in (old, new))
         yield f"price of a {words.unit(name)}: {shown}{words.value}"
-
-
-def _or_none(objective: float | None, termination: str) -> str:
-    return f"no plan ({termination})" if objective is None else amount(objective)

@@ -16,8 +16,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.explanation.parts import Conflict
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import Conflict
 from apportion.explanation.submodel import least_uses, part
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.explanation.parts import JobWorth, OptionWorth, Rival
 from apportion.explanation.plan_view import PlanView, difference, settled
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import JobWorth, OptionWorth, Rival
-from apportion.explanation.variants import held
 from apportion.outcome import Termination
 
 __all__ = ["job_worth", "rival"]
@@ -82,7 +81,7 @@ def rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: 
         return Rival(worth, estimate)
     if row == chosen:
         return Rival(worth, estimate, difference(view.solution, view.solution, view.sign), True)
-    answer = resolver.solve(held(view.instance, view.structure, job, row), share=share)
+    answer = resolver.solve(view.subject.held(view.structure, job, row), share=share)
     if answer is None:
         return Rival(worth, estimate)
     if answer.plan is None:

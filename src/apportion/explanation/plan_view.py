@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.explanation.result import Difference, OptionWorth
+from apportion.explanation.parts import Difference, OptionWorth
+from apportion.explanation.subject import Subject
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
@@ -24,7 +24,7 @@ class PlanView:
 
     Attributes
     ----------
-    instance, structure, solution
+    subject, structure, solution
         The instance, its menus and its solution with a plan.
     rows
         int64 [jobs]: the chosen row per job, -1 for none.
@@ -32,7 +32,7 @@ class PlanView:
         float64 [capacities], or ``None`` if there are no multipliers.
     """
 
-    instance: Any
+    subject: Subject
     structure: KnapsackFormulation
     solution: Solution
     rows: NDArray[np.int64]

@@ -7,19 +7,20 @@ from typing import Any
 import msgspec
 
 from apportion.errors import InvalidInstance, Problem
-from apportion.instances.edits import Editable, Job, job_type
+from apportion.instances.edits import Job, job_type
+from apportion.instances.kinds import Instance
 
 __all__ = ["job_from"]
 
 
-def job_from(instance: Editable, told: Any, source: str) -> Job:
+def job_from(instance: Instance, decoded: Any, source: str) -> Job:
     """Return a job of an instance's kind from a JSON object.
 
     Parameters
     ----------
     instance
         The instance it is meant for.
-    told
+    decoded
         The decoded JSON.
     source
         Where it comes from, for the message.
@@ -31,7 +32,7 @@ def job_from(instance: Editable, told: Any, source: str) -> Job:
     """
     wanted: Any = job_type(instance)
     try:
-        job: Job = msgspec.convert(told, type=wanted)
+        job: Job = msgspec.convert(decoded, type=wanted)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:
         raise InvalidInstance(Problem(f"job {source} $", str(error))) from None
     return job

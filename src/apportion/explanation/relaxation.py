@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
+from apportion.explanation.parts import Relaxation
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import Relaxation
 from apportion.explanation.submodel import least_uses, part
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 

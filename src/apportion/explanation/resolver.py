@@ -81,8 +81,9 @@ class Resolver:
         gap
             Relative gap at which to stop.
         """
-        if self.exhausted:
-            return None
+        return None if self.exhausted else self._solve(variant, warm_start, share, gap)
+
+    def _solve(self, variant: Any, warm_start: Any, share: float, gap: float) -> Solution:
         self.solves += 1
         left = self.remaining
         return solve(
@@ -94,6 +95,20 @@ class Resolver:
             seed=self._seed,
             warm_start=warm_start,
         )
+
+    def ensured(self, variant: Any, warm_start: Any = None, share: float = 1.0) -> Solution:
+        """Solve a variant even where the seconds are used up: it then gets a moment.
+
+        Parameters
+        ----------
+        variant, warm_start, share
+            As in `solve`.
+        """
+        return self._solve(variant, warm_start, share, 0.0)
+
+    def first(self, instance: Any) -> Solution:
+        """Solve the instance that is asked about, in at most half of the seconds left."""
+        return self.ensured(instance, share=0.5)
 
     def feasible(self, model: MultipleChoiceKnapsack, share: float = 1.0) -> bool | None:
         """Return whether a knapsack has any feasible choice, ``None`` if that was not settled in time."""

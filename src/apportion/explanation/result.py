@@ -1,227 +1,18 @@
-"""What an explanation consists of, in the instance's own names; everything turns into plain JSON."""
+"""An explanation: its parts together, as plain JSON and as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from apportion.explanation import wording
+from apportion.explanation.parts import CapacityWorth, Conflict, JobWorth, Relaxation
+from apportion.explanation.subject import Subject
+from apportion.explanation.words import amount, plain, words_of
 from apportion.solution import Solution
 
-__all__ = [
-    "CapacityWorth",
-    "Conflict",
-    "Difference",
-    "Explanation",
-    "JobWorth",
-    "OptionWorth",
-    "Relaxation",
-    "Rival",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How much better (positive) one optimum is than another.
-
-    Attributes
-    ----------
-    exact
-        The difference, if both optima are proven (to the 1e-9 relative that counts as proof).
-    low, high
-        Bounds on it from the plans and bounds found; equal to `exact` where that is known.
-    """
-
-    exact: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Jobs that cannot all be served from some capacities, though nothing else stands in their way.
-
-    Attributes
-    ----------
-    jobs
-        Required or pinned jobs.
-    capacities
-        The capacities they exceed; empty if the one job has no option at all.
-    needs
-        What those jobs use of each of those capacities at least, each job's least use taken by itself.
-    available
-        How much there is of each.
-    irreducible
-        Whether dropping any single member is shown to leave something feasible.
-    smallest
-        Whether it is shown that no conflict has fewer members (jobs and capacities together).
-    undecided
-        Members kept only because a re-solve ended at its limit.
-    reason
-        In words.
-    """
-
-    jobs: tuple[str, ...]
-    capacities: tuple[str, ...]
-    needs: Mapping[str, int]
-    available: Mapping[str, int]
-    irreducible: bool
-    smallest: bool
-    undecided: tuple[str, ...] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Relaxation:
-    """A way to make the instance feasible.
-
-    Attributes
-    ----------
-    kind
-        ``"add_capacity"`` or ``"leave_out"``.
-    add
-        Units to add by capacity.
-    leave_out
-        Jobs to leave out.
-    cost
-        Sum of additions relative to what there is (an absent capacity counts as 1 unit), or number of jobs.
-    minimal
-        Whether no cheaper relaxation of this kind exists, as far as it is shown.
-    verified
-        Whether solving the relaxed instance found a checked plan.
-    note
-        What is missing where something is.
-    """
-
-    kind: Literal["add_capacity", "leave_out"]
-    add: Mapping[str, int]
-    leave_out: tuple[str, ...]
-    cost: float
-    minimal: bool
-    verified: bool
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityWorth:
-    """One capacity at the plan.
-
-    Attributes
-    ----------
-    name, capacity, used, free
-        The capacity and what the plan uses of it.
-    price
-        Its Lagrange multiplier: the slope of the upper bound; ``None`` if there is none.
-    one_more
-        What one more unit is worth, by re-solving.
-    one_more_at_most
-        The bound of the same multipliers with one more unit, less the objective: never below `one_more`.
-    one_fewer
-        What is lost with one unit fewer, by re-solving; ``None`` if there is no unit, or nothing is feasible.
-    busy
-        Of a makespan: the part of the pool's machine time that is used, from 0 to 1.
-    """
-
-    name: str
-    capacity: int
-    used: int
-    free: int
-    price: float | None
-    one_more: Difference | None
-    one_more_at_most: float | None
-    one_fewer: Difference | None
-    busy: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OptionWorth:
-    """One option of a job at the prices.
-
-    Attributes
-    ----------
-    option
-        Its name; ``None`` for leaving the job out.
-    value
-        Its value, in the instance's sense.
-    uses
-        What it uses of each capacity, where that is not 0.
-    pays
-        ``lambda . u``; ``None`` without prices.
-    net
-        Its value (its negative, when minimising) less what it pays; ``None`` without prices.
-    """
-
-    option: str | None
-    value: float
-    uses: Mapping[str, int]
-    pays: float | None
-    net: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """An option a job did not get, and what it would take to get it.
-
-    Attributes
-    ----------
-    worth
-        The option at the prices.
-    estimate
-        Lagrangian estimate: by how much its net worth falls short of the chosen option's (negative if the
-        prices alone would prefer it); ``None`` without prices.
-    needed
-        By how much its value would have to rise (fall, when minimising) to stand in an optimal plan:
-        the loss of the objective when the job is pinned to it. ``None`` if that was not asked for.
-    possible
-        Whether any plan has it; ``None`` if that was not asked for or could not be settled.
-    """
-
-    worth: OptionWorth
-    estimate: float | None
-    needed: Difference | None = None
-    possible: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobWorth:
-    """Why a job got what it got.
-
-    Attributes
-    ----------
-    job
-        Its name.
-    chosen
-        What it got.
-    runner_up
-        The best other option at the prices; ``None`` if it has no other.
-    asked
-        The option that was asked about.
-    step_up, step_down
-        The next larger and next smaller use, where there is one capacity.
-    enters_at
-        For a job that uses nothing: the fraction all prices would have to fall to before some option of
-        it pays (above 1: it would pay, but finds no room beside the others); ``None`` if none ever pays.
-    enters_at_price
-        The same as a price, where there is one capacity.
-    idle
-        Whether the job uses nothing: it is left out, or its option is free.
-    remarks
-        What only its kind knows, in words: when and where it runs, why it is frozen so deep.
-    unfrozen
-        Of layer freezing, if it is frozen: the same GPUs with nothing frozen.
-    """
-
-    job: str
-    chosen: OptionWorth
-    runner_up: Rival | None
-    asked: Rival | None
-    step_up: OptionWorth | None
-    step_down: OptionWorth | None
-    enters_at: float | None
-    enters_at_price: float | None
-    idle: bool
-    remarks: tuple[str, ...] = ()
-    unfrozen: Rival | None = None
+__all__ = ["Explanation", "explanation_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +68,61 @@ class Explanation:
         return plain
 
     def __str__(self) -> str:
-        from apportion.explanation.wording import told
+        return "\n".join(self._lines())
 
-        return "\n".join(told(self))
+    def _lines(self) -> Iterator[str]:
+        words = words_of(self.kind, self.sense, self.measure)
+        title = f"{self.kind} {plain(self.name)}".rstrip()
+        if self.feasible:
+            assert self.objective is not None
+            yield f"{title}: {self.termination}, {self.measure} {amount(self.objective)}{words.value}"
+        elif self.feasible is False:
+            yield f"{title}: no plan is feasible"
+        else:
+            yield f"{title}: {self.termination}, no plan"
+        for conflict in self.conflicts:
+            yield ""
+            yield from wording.conflict_lines(conflict)
+        if self.relaxations:
+            yield ""
+            yield "the cheapest ways out:"
+            yield from (f"  {wording.relaxation_line(relaxation)}" for relaxation in self.relaxations)
+        for capacity in self.capacities:
+            yield ""
+            yield from wording.capacity_lines(capacity, words)
+        single = self.capacities[0] if len(self.capacities) == 1 else None
+        for job in self.jobs:
+            yield ""
+            yield from wording.job_lines(job, single, words)
+        if self.notes:
+            yield ""
+            yield from (f"note: {plain(note)}" for note in self.notes)
+
+
+def explanation_of(
+    subject: Subject, solution: Solution, feasible: bool | None, notes: Sequence[str], **parts: Any
+) -> Explanation:
+    """Return the explanation of a solution; `parts` are the conflicts, relaxations, capacities and jobs."""
+    certificate = solution.certificate
+    return Explanation(
+        kind=subject.kind.name,
+        name=subject.name,
+        sense=subject.sense,
+        termination=solution.termination.value,
+        feasible=feasible,
+        objective=certificate.objective,
+        bound=certificate.bound,
+        verified_bound=certificate.verified_bound,
+        notes=tuple(notes),
+        solution=solution,
+        measure=subject.measure,
+        **parts,
+    )
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    listed: dict[str, Any] = _lists(asdict(part))
-    return listed
+    plain_part: dict[str, Any] = _lists(asdict(part))
+    return plain_part
 
 
 def _lists(value: Any) -> Any:

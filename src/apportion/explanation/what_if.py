@@ -9,17 +9,17 @@ from apportion.errors import InvalidOption
 from apportion.explanation.comparison import Comparison, compare
 from apportion.explanation.resolver import Resolver
 from apportion.instances import edits
-from apportion.instances.edits import Editable, Job
-from apportion.instances.matching import MatchingInstance
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.instances.edits import Job
+from apportion.instances.kinds import Instance, kind_of
 from apportion.registry import Backend
 from apportion.solution import Solution
+from apportion.solving.subject import kind_of_any
 
 __all__ = ["what_if"]
 
 
 def what_if(
-    instance: Editable,
+    instance: Instance,
     *,
     add_jobs: Iterable[Job] = (),
     remove_jobs: Iterable[str] = (),
@@ -85,9 +85,11 @@ def what_if(
     >>> comparison.change, [job.job for job in comparison.winners]
     (2.0, ['b'])
     """
-    if isinstance(instance, MultipleChoiceKnapsack):
-        raise InvalidOption("what-if needs an instance with named jobs, not a bare MultipleChoiceKnapsack")
-    changed, told = _edited(
+    if kind_of_any(instance).bare:
+        raise InvalidOption(
+            f"what-if needs an instance with named jobs, not a bare {type(instance).__name__}"
+        )
+    changed, changes = _edited(
         instance,
         tuple(add_jobs),
         tuple(remove_jobs),
@@ -98,17 +100,13 @@ def what_if(
         dict(budget or {}),
     )
     resolver = Resolver(backend, time_limit, threads, seed)
-    before = solution or resolver.solve(instance, share=0.5)
-    assert before is not None
-    after = resolver.solve(changed, warm_start=before)
-    if after is None:  # the first solve took all the time: the second one still gets a moment
-        after = Resolver(backend, 1e-3, threads, seed).solve(changed, warm_start=before)
-    assert after is not None
-    return compare(before, after, told)
+    before = solution or resolver.first(instance)
+    after = resolver.ensured(changed, warm_start=before)
+    return compare(before, after, changes)
 
 
 def _edited(
-    instance: Editable,
+    instance: Instance,
     new_jobs: tuple[Job, ...],
     old_jobs: tuple[str, ...],
     old_nodes: tuple[str, ...],
@@ -117,27 +115,27 @@ def _edited(
     loose: tuple[str, ...],
     budgets: dict[str, float],
 ) -> tuple[Any, tuple[str, ...]]:
-    told = []
+    changes = []
     if loose:
         instance = edits.unpin(instance, loose)
-        told += [f"{job} is not pinned" for job in loose]
+        changes += [f"{job} is not pinned" for job in loose]
     if old_jobs:
         instance = edits.remove_jobs(instance, old_jobs)
-        told += [f"{job} is removed" for job in old_jobs]
+        changes += [f"{job} is removed" for job in old_jobs]
     if old_nodes:
         instance = edits.remove_nodes(instance, old_nodes)
-        what = "machine" if isinstance(instance, MatchingInstance) else "node"
-        told += [f"{what} {node} is removed" for node in old_nodes]
+        what = kind_of(instance).wording.node
+        changes += [f"{what} {node} is removed" for node in old_nodes]
     for pool, delta in capacity.items():
         instance = edits.change_capacity(instance, pool, delta)
-        told.append(f"{pool} {delta:+d}")
+        changes.append(f"{pool} {delta:+d}")
     if budgets:
         instance = edits.change_budgets(instance, budgets)
-        told += [f"accuracy budget of {job} {delta:+g} s" for job, delta in budgets.items()]
+        changes += [f"accuracy budget of {job} {delta:+g} s" for job, delta in budgets.items()]
     if new_jobs:
         instance = edits.add_jobs(instance, new_jobs)
-        told += [f"{job.id} is added" for job in new_jobs]
+        changes += [f"{job.id} is added" for job in new_jobs]
     if pins:
         instance = edits.pin(instance, pins)
-        told += [f"{job} is pinned to {option}" for job, option in pins.items()]
-    return instance, tuple(told)
+        changes += [f"{job} is pinned to {option}" for job, option in pins.items()]
+    return instance, tuple(changes)

@@ -1,58 +1,26 @@
-"""An explanation in words an administrator understands."""
+"""The parts of an explanation in words an administrator understands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from apportion.explanation.result import (
+from apportion.explanation.parts import (
     CapacityWorth,
     Conflict,
-    Explanation,
     JobWorth,
     OptionWorth,
     Relaxation,
     Rival,
 )
-from apportion.explanation.words import Words, added, amount, plain, words_of
+from apportion.explanation.words import Words, added, amount, plain
 
-__all__ = ["told"]
+__all__ = ["capacity_lines", "conflict_lines", "job_lines", "relaxation_line"]
 
 _NAMES = 12
 
 
-def told(explanation: Explanation) -> Iterator[str]:
-    """Yield the lines of an explanation."""
-    words = words_of(explanation.kind, explanation.sense, explanation.measure)
-    title = f"{explanation.kind} {plain(explanation.name)}".rstrip()
-    if explanation.feasible:
-        assert explanation.objective is not None
-        objective = f"{explanation.measure} {amount(explanation.objective)}{words.value}"
-        yield f"{title}: {explanation.termination}, {objective}"
-    elif explanation.feasible is False:
-        yield f"{title}: no plan is feasible"
-    else:
-        yield f"{title}: {explanation.termination}, no plan"
-    for conflict in explanation.conflicts:
-        yield ""
-        yield from _conflict(conflict)
-    if explanation.relaxations:
-        yield ""
-        yield "the cheapest ways out:"
-        for relaxation in explanation.relaxations:
-            yield f"  {_relaxation(relaxation)}"
-    for capacity in explanation.capacities:
-        yield ""
-        yield from (_capacity if capacity.busy is None else _pool)(capacity, words)
-    single = explanation.capacities[0] if len(explanation.capacities) == 1 else None
-    for job in explanation.jobs:
-        yield ""
-        yield from _job(job, single, words)
-    if explanation.notes:
-        yield ""
-        yield from (f"note: {plain(note)}" for note in explanation.notes)
-
-
-def _conflict(conflict: Conflict) -> Iterator[str]:
+def conflict_lines(conflict: Conflict) -> Iterator[str]:
+    """Yield the lines of a conflict."""
     over = f" and {_listed(conflict.capacities)}" if conflict.capacities else ""
     yield f"in conflict: {_listed(conflict.jobs)}{over}"
     yield f"  {plain(conflict.reason)}"
@@ -64,7 +32,8 @@ def _conflict(conflict: Conflict) -> Iterator[str]:
         yield f"  kept without a decision, for want of time: {_listed(conflict.undecided)}"
 
 
-def _relaxation(relaxation: Relaxation) -> str:
+def relaxation_line(relaxation: Relaxation) -> str:
+    """Return a way out as one line."""
     if relaxation.kind == "add_capacity":
         way = f"add {added(relaxation.add)}"
     else:
@@ -74,7 +43,11 @@ def _relaxation(relaxation: Relaxation) -> str:
     return f"{way} ({cheapest}; {verified})"
 
 
-def _capacity(capacity: CapacityWorth, words: Words) -> Iterator[str]:
+def capacity_lines(capacity: CapacityWorth, words: Words) -> Iterator[str]:
+    """Yield the lines of a capacity, or of a pool of machines that are busy for part of a makespan."""
+    if capacity.busy is not None:
+        yield from _pool(capacity, words)
+        return
     unit = words.unit(capacity.name)
     free = f"{capacity.free:,d} free" if capacity.free else "none free"
     yield f"{plain(capacity.name)}: {capacity.used:,d} of {capacity.capacity:,d} used, {free}"
@@ -101,20 +74,20 @@ def _pool(pool: CapacityWorth, words: Words) -> Iterator[str]:
         yield f"  one machine fewer ends everything {words.difference(pool.one_fewer)} later (by re-solving)"
 
 
-def _job(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterator[str]:
+def job_lines(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterator[str]:
+    """Yield the lines of a job; `single` is the capacity if there is only one."""
     chosen = job.chosen
-    timed = words.kind == "matching" and words.value
-    worth = f": {amount(chosen.value)}{words.value}" if timed else _at_prices(chosen, words)
+    worth = f": {amount(chosen.value)}{words.value}" if words.timed else _at_prices(chosen, words)
     yield f"{plain(job.job)} {words.has(chosen.option)}{worth}"
     yield from (f"  {plain(remark)}" for remark in job.remarks)
-    if timed:
+    if words.timed:
         yield from _elsewhere(job, words)
         return
     if job.unfrozen is not None:
         yield from _unfrozen(job.unfrozen, words)
     if job.idle:
         yield from _entry(job, single, words)
-    if words.nodes and single is not None and single.price is not None:
+    if words.kind.counts_nodes and single is not None and single.price is not None:
         yield from _next_node(job, single.price, words)
     for title, rival in (("runner-up", job.runner_up), ("asked about", job.asked)):
         if rival is not None:

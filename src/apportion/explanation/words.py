@@ -5,31 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apportion.explanation.result import Difference, OptionWorth
+from apportion.explanation.parts import Difference, OptionWorth
+from apportion.instances.kind import Wording
+from apportion.instances.kinds import kinds
 
 __all__ = ["Words", "added", "amount", "plain", "seconds", "words_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How one kind of instance speaks.
+    """How one explanation speaks.
 
     Attributes
     ----------
-    nodes
-        Whether options are node counts.
-    value
-        Unit of the objective, with a leading blank; empty where values have none.
+    kind
+        How its kind of instance is spoken of.
+    measure
+        What the objective is called.
     maximizes
         Whether more is better.
-    kind
-        The kind of instance.
     """
 
-    nodes: bool
-    value: str
+    kind: Wording
+    measure: str
     maximizes: bool
-    kind: str = ""
+
+    @property
+    def value(self) -> str:
+        """The unit of the objective with a leading blank; empty where values have none."""
+        return self.kind.units.get(self.measure, "")
+
+    @property
+    def timed(self) -> bool:
+        """Whether the objective is when everything ends: it weighs pools and does not price them."""
+        return self.measure == "makespan"
 
     @property
     def gains(self) -> str:
@@ -38,21 +47,19 @@ class Words:
 
     def unit(self, capacity: str) -> str:
         """Return one unit of a capacity in words."""
-        return "node" if self.nodes else f"unit of {plain(capacity)}"
+        return "node" if self.kind.counts_nodes else f"unit of {plain(capacity)}"
 
     def option(self, option: str | None) -> str:
         """Return an option in words."""
         if option is None:
             return "nothing (left out)"
-        if self.kind == "freezing":
-            return plain(option.replace(", 0 layers frozen", ", nothing frozen"))
-        if self.nodes:
+        if self.kind.counts_nodes:
             return f"{option} node" if option == "1" else f"{option} nodes"
-        return plain(option)
+        return plain(self.kind.option(option))
 
     def uses(self, worth: OptionWorth) -> str:
         """Return what an option uses in words."""
-        if self.nodes:
+        if self.kind.counts_nodes:
             return self.option(worth.option)
         return ", ".join(f"{use} {plain(name)}" for name, use in worth.uses.items()) or "nothing"
 
@@ -68,18 +75,14 @@ class Words:
 
     def has(self, option: str | None) -> str:
         """Return that a job has an option, in words."""
-        if option is None or self.kind not in ("matching", "freezing"):
+        if option is None or not self.kind.runs:
             return f"gets {self.option(option)}"
-        if option == "waiting":
-            return "waits"
-        return f"runs on {self.option(option)}"
+        return "waits" if option == self.kind.waiting else f"runs on {self.option(option)}"
 
 
 def words_of(kind: str, sense: str, measure: str = "objective") -> Words:
-    """Return the words of a kind of instance."""
-    nodes = kind == "gap_filling"
-    value = " samples" if nodes else " s" if measure == "makespan" else ""
-    return Words(nodes=nodes, value=value, maximizes=sense == "maximize", kind=kind)
+    """Return the words of a kind of instance, named as in JSON."""
+    return Words(kinds()[kind].wording, measure, sense == "maximize")
 
 
 def seconds(value: float) -> str:

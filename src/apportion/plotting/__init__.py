@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
 from apportion.errors import InvalidOption
 
-__all__ = ["check_name", "drawing"]
+__all__ = ["DRAWINGS", "check_name", "drawing"]
+
+DRAWINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "GapFillingInstance": "apportion.plotting.allocation_svg:allocation_svg",
+        "MultipleChoiceKnapsackInstance": "apportion.plotting.menu_svg:menu_svg",
+        "MatchingInstance": "apportion.plotting.gantt_svg:gantt_svg",
+        "FreezingInstance": "apportion.plotting.freezing_svg:freezing_svg",
+    }
+)
+"""The drawing of every kind, by the name of its type: ``"module:function"``, loaded on first use and called
+with the instance, its plan, the prices by capacity and the bound (``None`` where there are none)."""
 
 
 def check_name(file_name: str) -> None:
@@ -45,31 +58,10 @@ def drawing(
         If the suffix is neither, or there is no drawing of this kind of instance.
     """
     check_name(file_name)
-    from apportion.instances import (
-        FreezingInstance,
-        GapFillingInstance,
-        MatchingInstance,
-        MultipleChoiceKnapsackInstance,
-    )
-
-    if isinstance(instance, GapFillingInstance):
-        from apportion.plotting.allocation_svg import allocation_svg
-
-        svg = allocation_svg(instance, plan)
-    elif isinstance(instance, MultipleChoiceKnapsackInstance):
-        from apportion.plotting.menu_svg import menu_svg
-
-        svg = menu_svg(instance, plan)
-    elif isinstance(instance, MatchingInstance):
-        from apportion.plotting.gantt_svg import gantt_svg
-
-        svg = gantt_svg(instance, plan, bound)
-    elif isinstance(instance, FreezingInstance):
-        from apportion.plotting.freezing_svg import freezing_svg
-
-        svg = freezing_svg(instance, plan, multipliers)
-    else:
+    if type(instance).__name__ not in DRAWINGS:
         raise InvalidOption(f"there is no drawing of a {type(instance).__name__}")
+    module, name = DRAWINGS[type(instance).__name__].split(":")
+    svg: str = getattr(import_module(module), name)(instance, plan, multipliers, bound)
     if PurePath(file_name).suffix.lower() == ".svg":
         return svg
     from apportion.plotting.page import page

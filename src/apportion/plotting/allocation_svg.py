@@ -51,7 +51,7 @@ class _Share:
         return f"{moved:+,}".replace("-", "\N{MINUS SIGN}") if moved else "±0"
 
 
-def allocation_svg(instance: GapFillingInstance, plan: Mapping[str, Any]) -> str:
+def allocation_svg(instance: GapFillingInstance, plan: Mapping[str, Any], *_: object) -> str:
     """Return the drawing of a feasible plan.
 
     Parameters
@@ -59,7 +59,7 @@ def allocation_svg(instance: GapFillingInstance, plan: Mapping[str, Any]) -> str
     instance
         The instance.
     plan
-        ``{"allocation": {job: [node, ...]}}``.
+        ``{"allocation": {job: [node, ...]}}``. Prices and bound are not drawn.
     """
     shares, others = _shares(instance, plan["allocation"])
     facts = _facts(instance, plan["allocation"])

@@ -24,7 +24,10 @@ _TOLD_TYPES = 4
 
 
 def freezing_svg(
-    instance: FreezingInstance, plan: Mapping[str, Any], multipliers: Mapping[str, float] | None = None
+    instance: FreezingInstance,
+    plan: Mapping[str, Any],
+    multipliers: Mapping[str, float] | None = None,
+    *_: object,
 ) -> str:
     """Return the drawing of a feasible plan.
 

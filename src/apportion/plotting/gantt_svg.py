@@ -40,7 +40,12 @@ class _Bar:
     end: float
 
 
-def gantt_svg(instance: MatchingInstance, plan: Mapping[str, Any], bound: float | None = None) -> str:
+def gantt_svg(
+    instance: MatchingInstance,
+    plan: Mapping[str, Any],
+    _: Mapping[str, float] | None = None,
+    bound: float | None = None,
+) -> str:
     """Return the drawing of a feasible plan.
 
     Parameters

@@ -24,7 +24,7 @@ _POOLS, _BAR_X, _BAR_WIDTH, _BAR_HEIGHT, _POOL_HEIGHT = 24, 200.0, 560.0, 20.0, 
 _ROWS, _ROW_HEIGHT = 40, 20.0
 
 
-def menu_svg(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> str:
+def menu_svg(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any], *_: object) -> str:
     """Return the drawing of a feasible plan.
 
     Parameters
@@ -32,7 +32,7 @@ def menu_svg(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) 
     instance
         The instance.
     plan
-        ``{"choice": {job: option}}``.
+        ``{"choice": {job: option}}``. Prices and bound are not drawn.
     """
     choice = plan["choice"]
     chosen = [

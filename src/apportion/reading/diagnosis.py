@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from apportion.errors import InvalidInstance, Problem
-from apportion.instances.kinds import KINDS
+from apportion.instances.kinds import any_instance, kinds
 from apportion.reading.json_text import REPEATED, parse
 
 __all__ = ["problems_of"]
@@ -33,7 +33,7 @@ def problems_of(raw: bytes) -> list[Problem]:
     wrong_kind = _kind_problem(tree)
     if wrong_kind is not None:
         return [*problems, wrong_kind]
-    kind = KINDS[tree["kind"]]
+    kind = kinds()[tree["kind"]]
     unusable = {problem.path for problem in problems if problem.message != REPEATED}
     by_rule = [problem for problem in _rule_problems(kind.type, tree) if problem.path not in unusable]
     ruled = {problem.path for problem in by_rule}
@@ -48,13 +48,13 @@ def problems_of(raw: bytes) -> list[Problem]:
 
 
 def _kind_problem(tree: Any) -> Problem | None:
-    known = ", ".join(KINDS)
+    known = ", ".join(kinds())
     if not isinstance(tree, dict):
         return Problem("$", f"must be one JSON object, not {_noun(tree)}")
     if "kind" not in tree:
         return Problem("$.kind", f"is missing; the kinds are {known}")
     kind = tree["kind"]
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in kinds():
         return Problem("$.kind", f"{_shown(kind)} is no kind of instance; the kinds are {known}")
     return None
 
@@ -138,10 +138,8 @@ class _Builder:
 
 def _last_word(raw: bytes) -> list[Problem]:
     """Return msgspec's own message where nothing else found a reason."""
-    from apportion.instances.kinds import Instance
-
     try:
-        msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"), type=Instance)
+        msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"), type=any_instance())
     except InvalidInstance as error:
         return list(error.problems)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
-from apportion.instances.kinds import Instance
+from apportion.instances.kinds import Instance, any_instance
 
 __all__ = ["SIZE_LIMIT", "problems_of", "read", "read_limited"]
 
@@ -125,7 +125,7 @@ def _only_foreign(index: int, sense: str | None, format: str | None) -> None:
 
 def _from_object(source: Mapping[str, Any]) -> Instance:
     try:
-        converted: Instance = msgspec.convert(dict(source), type=Instance)
+        converted: Instance = msgspec.convert(dict(source), type=any_instance())
         return converted
     except (msgspec.ValidationError, TypeError, RecursionError):
         pass
@@ -137,15 +137,16 @@ def _from_object(source: Mapping[str, Any]) -> Instance:
 
 
 def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
+    from apportion.reading.file_forms import materialised
     from apportion.reading.json_text import has_repeated_keys
 
     try:
-        instance: Instance = msgspec.json.decode(raw.removeprefix(_MARK), type=Instance)
+        instance: Instance = msgspec.json.decode(raw.removeprefix(_MARK), type=any_instance())
         if not has_repeated_keys(raw):
             return instance
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    rows = _materialised(raw, path)
+    rows = materialised(raw, Path() if path is None else path.parent)
     if rows is not None:
         return _from_json(rows, path, format)
     problems = problems_of(raw)
@@ -157,26 +158,3 @@ def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
         hint = f"read as JSON; if it is a foreign file, name its format ({', '.join(FORMATS)})"
         problems.append(Problem(path.name, hint))
     raise InvalidInstance(problems)
-
-
-def _materialised(raw: bytes, path: Path | None) -> bytes | None:
-    """Return a freezing instance with rows for its references to fitted models, ``None`` if it has none.
-
-    Their paths are relative to the instance file, to the working directory where there is no file.
-    """
-    if b'"fits"' not in raw:
-        return None
-    from apportion.reading.json_text import parse
-
-    try:
-        tree, problems = parse(raw)
-    except InvalidInstance:
-        return None
-    jobs = tree.get("jobs") if isinstance(tree, dict) and tree.get("kind") == "freezing" else None
-    if problems or not isinstance(jobs, list):
-        return None
-    if not any(isinstance(job, dict) and isinstance(job.get("menu"), dict) for job in jobs):
-        return None
-    from apportion.estimation.menu_reference import materialised
-
-    return json.dumps(materialised(tree, Path() if path is None else path.parent)).encode()

@@ -27,12 +27,11 @@ def committed_text(kind: str) -> str:
     InvalidOption
         If there is no such kind.
     """
-    source = files("apportion.instances").joinpath("schemas", f"{kind}.schema.json")
-    if not re.fullmatch("[a-z_]+", kind) or not source.is_file():
-        from apportion.instances.kinds import KINDS
+    from apportion.instances.kinds import kinds
 
-        raise InvalidOption(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    return source.read_text(encoding="utf-8")
+    if kind not in kinds():
+        raise InvalidOption(f"kind must be one of {', '.join(kinds())}, not {kind!r}")
+    return files(kinds()[kind].schemas).joinpath(f"{kind}.schema.json").read_text(encoding="utf-8")
 
 
 def committed(kind: str) -> dict[str, Any]:
@@ -45,12 +44,12 @@ def generated(kind: str) -> dict[str, Any]:
     """Return the schema of a kind as its types say it now, described by their docstrings."""
     import msgspec
 
-    from apportion.instances.kinds import KINDS
+    from apportion.instances.kinds import kinds
+    from apportion.reading.file_forms import admit_references
 
-    root = KINDS[kind].type
+    root = kinds()[kind].type
     schema = msgspec.json.schema(root)
-    if kind == "freezing":
-        _admit_fitted_menus(schema["$defs"])
+    admit_references(kind, schema["$defs"])
     for definition in schema["$defs"].values():
         _describe(definition)
     return {
@@ -66,19 +65,6 @@ def generated(kind: str) -> dict[str, Any]:
 def generated_text(kind: str) -> str:
     """Return `generated` as JSON text, indented."""
     return json.dumps(generated(kind), indent=2, ensure_ascii=False) + "\n"
-
-
-def _admit_fitted_menus(definitions: dict[str, Any]) -> None:
-    """Let a file refer to fitted models where an instance has rows; see `estimation.menu_reference`."""
-    import msgspec
-
-    from apportion.estimation.menu_reference import FittedMenu
-
-    definitions |= msgspec.json.schema(FittedMenu)["$defs"]
-    properties = definitions["FreezingJob"]["properties"]
-    reference = {"$ref": "#/$defs/FittedMenu"}
-    # not anyOf: errors inside rows keep their own paths
-    properties["menu"] = {"if": {"type": "object"}, "then": reference, "else": properties["menu"]}
 
 
 def _describe(definition: dict[str, Any]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from apportion.explanation.parts import JobWorth, OptionWorth, Rival
 from apportion.explanation.plan_view import difference
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import JobWorth, OptionWorth, Rival
 from apportion.explanation.words import seconds
 from apportion.instances import edits
 from apportion.instances.matching import MatchingInstance, MatchingJob

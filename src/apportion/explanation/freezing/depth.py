@@ -2,58 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from apportion.explanation.jobs import rival
+from apportion.explanation.parts import JobWorth
 from apportion.explanation.plan_view import PlanView
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import JobWorth
 from apportion.explanation.words import amount
-from apportion.formulations.freezing.on_nodes import FreezingOnNodes
-from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances.freezing import FreezingInstance, FreezingJob, FreezingRow
-from apportion.instances.freezing.nodes import NodeWeights
 
-__all__ = ["cut_by_nodes", "with_depth"]
-
-
-def cut_by_nodes(
-    structure: KnapsackFormulation, instance: Any, multipliers: Mapping[str, float] | None
-) -> KnapsackFormulation:
-    """Return the formulation with the capacities of node weights that a certificate's multipliers name.
-
-    Without them a choice that lies on no nodes would count as the better one.
-    """
-    if isinstance(structure, FreezingOnNodes):
-        for name in multipliers or ():
-            weights = NodeWeights.named(instance, name)
-            if weights is not None:
-                structure = structure.bounded(weights.gpu_type, weights.weights)
-    return structure
+__all__ = ["with_depth"]
 
 
 def with_depth(
     worth: JobWorth, view: PlanView, job: int, resolver: Resolver | None, share: float
 ) -> JobWorth:
     """Return a job's worth with what its depth gains, what bounds it, and what unfreezing would cost."""
-    instance: FreezingInstance = view.instance
+    instance: FreezingInstance = view.subject.instance
     plan = view.solution.plan
-    told = plan["configuration"].get(instance.jobs[job].id) if isinstance(plan, dict) else None
-    if told is None:
+    configuration = plan["configuration"].get(instance.jobs[job].id) if isinstance(plan, dict) else None
+    if configuration is None:
         return worth
     asked = instance.jobs[job]
-    row = next(row for row in asked.menu if (row.gpu_type, row.gpus) == (told["gpu_type"], told["gpus"]))
+    row = next(
+        row
+        for row in asked.menu
+        if (row.gpu_type, row.gpus) == (configuration["gpu_type"], configuration["gpus"])
+    )
     unfrozen = None
-    if told["depth"]:
+    if configuration["depth"]:
         chosen = int(view.rows[job])
         start, stop = view.model.offsets[job : job + 2].tolist()
         name = f"{row.gpus}x{row.gpu_type}, 0 layers frozen"
         at = next((k for k in range(start, stop) if view.structure.option_name(k) == name), None)
         if at is not None and at != chosen:
             unfrozen = rival(view, job, at, resolver, share)
-    remarks = tuple(_remarks(instance, asked, row, told["depth"]))
+    remarks = tuple(_remarks(instance, asked, row, configuration["depth"]))
     return replace(worth, remarks=remarks, unfrozen=unfrozen)
 
 

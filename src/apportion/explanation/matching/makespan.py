@@ -7,20 +7,16 @@ is found by solving again. What a job would meet on another pool is read off the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 from apportion.errors import ApportionError, InvalidInstance, InvalidOption, Problem
-from apportion.explanation.makespan_jobs import MakespanView, shared_worth, timed_worth
+from apportion.explanation.matching.makespan_jobs import MakespanView, shared_worth, timed_worth
+from apportion.explanation.parts import CapacityWorth, Conflict, Difference, Relaxation
 from apportion.explanation.plan_view import difference
 from apportion.explanation.resolver import Resolver
-from apportion.explanation.result import (
-    CapacityWorth,
-    Conflict,
-    Difference,
-    Explanation,
-    Relaxation,
-)
+from apportion.explanation.result import Explanation, explanation_of
+from apportion.explanation.subject import Subject
 from apportion.instances import edits
 from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.schedule import Placed, schedule
@@ -35,14 +31,17 @@ _LATE = 1e-9
 
 
 def explain_makespan(
-    instance: MatchingInstance,
-    solution: Solution,
+    subject: Subject,
+    solution: Solution | None,
     job: str | None,
     option: str | None,
     resolver: Resolver,
     exact_jobs: int,
 ) -> Explanation:
     """Return the explanation of a makespan; see `explain` for the parameters."""
+    instance: MatchingInstance = subject.instance
+    if solution is None:
+        solution = resolver.first(instance)
     jobs = {one.id: one for one in instance.jobs}
     if job is not None and job not in jobs:
         raise InvalidInstance(Problem("$.jobs", f"there is no job {job!r}"))
@@ -50,7 +49,7 @@ def explain_makespan(
         there = ", ".join(list(jobs[job].on)[:10]) or "no machine"
         raise InvalidOption(f"job {job!r} cannot get {option!r}; it can get {there}")
     if solution.plan is None:
-        return _infeasible(instance, solution, resolver)
+        return _infeasible(subject, solution, resolver)
     if not _belongs(instance, solution):
         raise InvalidOption("the solution is not one of this instance")
     notes: list[str] = []
@@ -83,7 +82,7 @@ def explain_makespan(
         _pool(instance, solution, number, busy[number], resolver if number in solved else None, left, notes)
         for left, number in zip(range(len(busy), 0, -1), range(len(busy)), strict=True)
     )
-    return _told(instance, solution, True, notes, capacities=pools, jobs=tuple(worths))
+    return explanation_of(subject, solution, True, notes, capacities=pools, jobs=tuple(worths))
 
 
 def _belongs(instance: MatchingInstance, solution: Solution) -> bool:
@@ -171,12 +170,13 @@ def _changed(
     return difference(better, worse, -1.0)
 
 
-def _infeasible(instance: MatchingInstance, solution: Solution, resolver: Resolver) -> Explanation:
+def _infeasible(subject: Subject, solution: Solution, resolver: Resolver) -> Explanation:
     """Return why there is no schedule: only a job that can run nowhere makes it impossible."""
+    instance: MatchingInstance = subject.instance
     lost = [job.id for job in instance.jobs if not job.on]
     if not lost:
         told = f"no plan was found and none is ruled out; the solve ended with {solution.termination.value}"
-        return _told(instance, solution, None, [told])
+        return explanation_of(subject, solution, None, [told])
     conflicts = tuple(
         Conflict((name,), (), {}, {}, True, True, (), "it can run on no machine")
         for name in lost[:_MOST_JOBS]
@@ -185,29 +185,4 @@ def _infeasible(instance: MatchingInstance, solution: Solution, resolver: Resolv
     verified = answer is not None and answer.plan is not None
     note = "" if verified else "the rest was not solved in time"
     way = Relaxation("leave_out", {}, tuple(lost), float(len(lost)), True, verified, note)
-    return _told(instance, solution, False, [], conflicts=conflicts, relaxations=(way,))
-
-
-def _told(
-    instance: MatchingInstance,
-    solution: Solution,
-    feasible: bool | None,
-    notes: Sequence[str],
-    **parts: Any,
-) -> Explanation:
-    sense: Literal["minimize"] = "minimize"
-    certificate = solution.certificate
-    return Explanation(
-        kind="matching",
-        name=instance.name,
-        sense=sense,
-        termination=solution.termination.value,
-        feasible=feasible,
-        objective=certificate.objective,
-        bound=certificate.bound,
-        verified_bound=certificate.verified_bound,
-        notes=tuple(notes),
-        solution=solution,
-        measure="makespan",
-        **parts,
-    )
+    return explanation_of(subject, solution, False, [], conflicts=conflicts, relaxations=(way,))

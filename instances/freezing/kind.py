@@ -1,0 +1,46 @@
+"""Layer freezing in the table of kinds."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from apportion.instances.freezing import meaning
+from apportion.instances.freezing.edits import EDITS, WAITING
+from apportion.instances.freezing.job import FreezingJob
+from apportion.instances.freezing.schema import FreezingInstance
+from apportion.instances.kind import Kind, Wording
+
+__all__ = ["FREEZING"]
+
+
+def _in_id_order(instance: FreezingInstance) -> FreezingInstance:
+    """Sort the jobs, the GPU types, and the rows of every menu by GPU type and count."""
+    jobs = tuple(sorted(map(_rows_in_order, instance.jobs), key=lambda job: job.id))
+    gpus = dict(sorted(instance.gpus.items()))
+    same = all(old is new for old, new in zip(instance.jobs, jobs, strict=True))
+    if same and list(gpus) == list(instance.gpus):
+        return instance
+    return replace(instance, jobs=jobs, gpus=gpus)
+
+
+def _rows_in_order(job: FreezingJob) -> FreezingJob:
+    menu = tuple(sorted(job.menu, key=lambda row: (row.gpu_type, row.gpus)))
+    same = all(old is new for old, new in zip(job.menu, menu, strict=True))
+    return job if same else replace(job, menu=menu)
+
+
+FREEZING = Kind(
+    "freezing",
+    FreezingInstance,
+    lambda instance: bool(instance.power > 0),
+    meaning.check,
+    meaning.exact_objective,
+    meaning.exact_bound,
+    in_id_order=_in_id_order,
+    edits=EDITS,
+    wording=Wording(
+        runs=True,
+        waiting=WAITING,
+        option=lambda name: name.replace(", 0 layers frozen", ", nothing frozen"),
+    ),
+)

@@ -1,0 +1,92 @@
+"""Small changes to a gap-filling instance: idle nodes come and go, jobs are held to a node count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import count, islice
+
+from msgspec.structs import replace
+
+from apportion.errors import InvalidInstance, listed
+from apportion.instances.gap_filling.meaning import CAPACITY
+from apportion.instances.gap_filling.schema import GapFillingInstance, GapFillingJob
+from apportion.instances.kind import Edits
+
+__all__ = ["EDITS", "MOST_NEW_NODES"]
+
+MOST_NEW_NODES = 1_000_000
+"""Most nodes that one change of the capacity makes up."""
+
+
+def _capacities(instance: GapFillingInstance) -> dict[str, int]:
+    return {CAPACITY: len(instance.nodes)}
+
+
+def _remove_nodes(instance: GapFillingInstance, nodes: Iterable[str]) -> GapFillingInstance:
+    """Return the instance without some nodes; jobs that hold one lose it."""
+    gone = set(nodes)
+    missing = sorted(gone.difference(instance.nodes))
+    if missing:
+        raise InvalidInstance.at("$.nodes", f"there is no node {listed(missing)}")
+    return replace(
+        instance,
+        nodes=tuple(node for node in instance.nodes if node not in gone),
+        jobs=tuple(
+            replace(job, current_nodes=tuple(node for node in job.current_nodes if node not in gone))
+            for job in instance.jobs
+        ),
+    )
+
+
+def _change_capacity(instance: GapFillingInstance, _: str, present: int, delta: int) -> GapFillingInstance:
+    """Return the instance with new nodes ``extra-1``, ``extra-2``, ..., or with fewer nodes.
+
+    The nodes nobody holds go first, from the end of the node list, then held ones from its end.
+    """
+    if delta > MOST_NEW_NODES:
+        raise InvalidInstance.at(
+            "$.nodes", f"at most {MOST_NEW_NODES} nodes can be added at once, not {delta}"
+        )
+    if delta >= 0:
+        taken = set(instance.nodes)
+        fresh = (name for name in (f"extra-{i}" for i in count(1)) if name not in taken)
+        return replace(instance, nodes=(*instance.nodes, *islice(fresh, delta)))
+    held = {node for job in instance.jobs for node in job.current_nodes}
+    first_to_go = [node for node in reversed(instance.nodes) if node not in held]
+    first_to_go += [node for node in reversed(instance.nodes) if node in held]
+    return _remove_nodes(instance, first_to_go[:-delta])
+
+
+def _pin(instance: GapFillingInstance, choices: Mapping[str, int | str]) -> GapFillingInstance:
+    return replace(
+        instance,
+        jobs=tuple(
+            replace(job, pinned_count=_node_count(job, choices[job.id])) if job.id in choices else job
+            for job in instance.jobs
+        ),
+    )
+
+
+def _node_count(job: GapFillingJob, wanted: int | str) -> int:
+    text = str(wanted)
+    admissible = f"0 or {job.min_nodes} to {job.max_nodes} nodes"
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise InvalidInstance.at(
+            "$.jobs", f"job {job.id!r} cannot be pinned to {wanted!r}; it takes {admissible}"
+        )
+    number = int(text)
+    if number != 0 and not job.min_nodes <= number <= job.max_nodes:
+        raise InvalidInstance.at(
+            "$.jobs", f"job {job.id!r} cannot be pinned to {number}; it takes {admissible}"
+        )
+    return number
+
+
+EDITS = Edits(
+    job_type=GapFillingJob,
+    capacities=_capacities,
+    change_capacity=_change_capacity,
+    pin=_pin,
+    pin_field="pinned_count",
+    remove_nodes=_remove_nodes,
+)

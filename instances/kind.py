@@ -1,0 +1,131 @@
+"""What a kind of instance is: a record of everything that differs from kind to kind below the solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from msgspec import Struct
+
+from apportion.report import Report
+
+__all__ = ["Edits", "Kind", "Wording"]
+
+
+def _as_it_is(instance: Any) -> Any:
+    return instance
+
+
+def _objective(_: Any) -> str:
+    return "objective"
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """How instances of one kind are changed; `apportion.instances.edits` checks the names before it calls.
+
+    Attributes
+    ----------
+    job_type
+        The msgspec type of a job.
+    capacities
+        ``capacities(instance)``: how much there is of every capacity, by the names that change it.
+    change_capacity
+        ``change_capacity(instance, name, present, delta)``: the instance with ``present + delta`` of a
+        capacity.
+    pin
+        ``pin(instance, choices)``: the instance with jobs held to one option each, by job id.
+    pin_field
+        The field of a job that holds its pin; ``None`` where pinning cuts the menu and cannot be lifted.
+    remove_nodes
+        ``remove_nodes(instance, names)``; ``None`` if the kind has no nodes.
+    change_budgets
+        ``change_budgets(instance, deltas)``; ``None`` if the kind has no accuracy budgets.
+    """
+
+    job_type: type[Any]
+    capacities: Callable[[Any], dict[str, int]]
+    change_capacity: Callable[[Any, str, int, int], Any]
+    pin: Callable[[Any, Mapping[str, int | str]], Any]
+    pin_field: str | None = None
+    remove_nodes: Callable[[Any, Iterable[str]], Any] | None = None
+    change_budgets: Callable[[Any, Mapping[str, float]], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How instances of one kind are spoken of in explanations and comparisons.
+
+    Attributes
+    ----------
+    units
+        The unit of the objective with a leading blank, by what the objective is called (`Kind.measure`);
+        an objective that is absent has no unit.
+    node
+        What one node or machine is called.
+    counts_nodes
+        Whether options are numbers of nodes.
+    runs
+        Whether a job "runs on" its option instead of getting it.
+    waiting
+        The option that means a job waits, where there is one.
+    option
+        Returns the name of an option as people say it.
+    """
+
+    units: Mapping[str, str] = field(default_factory=dict)
+    node: str = "node"
+    counts_nodes: bool = False
+    runs: bool = False
+    waiting: str | None = None
+    option: Callable[[str], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Everything that differs by kind of instance, independent of formulations and solvers.
+
+    Attributes
+    ----------
+    name
+        The value of ``kind`` in JSON.
+    type
+        The msgspec type, or the type of a bare model.
+    maximizes
+        Whether a larger objective is better in a given instance.
+    check
+        ``check(instance, plan) -> Report``.
+    exact_objective
+        ``exact_objective(instance, plan) -> Fraction`` for a feasible plan.
+    exact_bound
+        ``exact_bound(instance, multipliers) -> Fraction | None``, valid by weak duality.
+    in_id_order
+        Returns the same instance with jobs and options sorted by id, the same object where they are.
+    measure
+        Returns what the objective of an instance is called.
+    edits
+        How an instance is changed; ``None`` for a bare model, whose jobs have no names.
+    wording
+        How an instance is spoken of.
+    schemas
+        The package that holds the committed JSON Schema, ``NAME.schema.json``.
+    """
+
+    name: str
+    type: type[Any]
+    maximizes: Callable[[Any], bool]
+    check: Callable[[Any, Any], Report]
+    exact_objective: Callable[[Any, Mapping[str, Any]], Fraction]
+    exact_bound: Callable[[Any, Mapping[str, float]], Fraction | None]
+    in_id_order: Callable[[Any], Any] = _as_it_is
+    measure: Callable[[Any], str] = _objective
+    edits: Edits | None = None
+    wording: Wording = Wording()
+    schemas: str = "apportion.instances.schemas"
+
+    @property
+    def bare(self) -> bool:
+        """Whether this is the kind of a bare model: it has no JSON, and its jobs have no names."""
+        return not issubclass(self.type, Struct)

@@ -1,0 +1,49 @@
+"""Small changes to a multiple-choice knapsack: other capacities, jobs held to one option."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from apportion.errors import InvalidInstance, listed
+from apportion.instances.kind import Edits
+from apportion.instances.multiple_choice_knapsack.schema import KnapsackJob, MultipleChoiceKnapsackInstance
+
+__all__ = ["EDITS"]
+
+
+def _capacities(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
+    return dict(instance.capacities)
+
+
+def _change_capacity(
+    instance: MultipleChoiceKnapsackInstance, name: str, present: int, delta: int
+) -> MultipleChoiceKnapsackInstance:
+    return replace(instance, capacities={**instance.capacities, name: present + delta})
+
+
+def _pin(
+    instance: MultipleChoiceKnapsackInstance, choices: Mapping[str, int | str]
+) -> MultipleChoiceKnapsackInstance:
+    for job in instance.jobs:
+        names = [option.id for option in job.options]
+        if job.id in choices and choices[job.id] not in names:
+            there = listed(names) or "none"
+            message = f"job {job.id!r} has no option {choices[job.id]!r}; it has {there}"
+            raise InvalidInstance.at("$.jobs", message)
+    return replace(
+        instance,
+        jobs=tuple(
+            replace(job, pinned=str(choices[job.id])) if job.id in choices else job for job in instance.jobs
+        ),
+    )
+
+
+EDITS = Edits(
+    job_type=KnapsackJob,
+    capacities=_capacities,
+    change_capacity=_change_capacity,
+    pin=_pin,
+    pin_field="pinned",
+)

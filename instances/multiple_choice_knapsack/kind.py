@@ -1,0 +1,34 @@
+"""The multiple-choice knapsack in the table of kinds."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from apportion.instances.kind import Kind
+from apportion.instances.multiple_choice_knapsack import meaning
+from apportion.instances.multiple_choice_knapsack.edits import EDITS
+from apportion.instances.multiple_choice_knapsack.schema import KnapsackJob, MultipleChoiceKnapsackInstance
+
+__all__ = ["MULTIPLE_CHOICE_KNAPSACK"]
+
+
+def _in_id_order(instance: MultipleChoiceKnapsackInstance) -> MultipleChoiceKnapsackInstance:
+    return replace(
+        instance, jobs=tuple(sorted(map(_options_in_order, instance.jobs), key=lambda job: job.id))
+    )
+
+
+def _options_in_order(job: KnapsackJob) -> KnapsackJob:
+    return replace(job, options=tuple(sorted(job.options, key=lambda option: option.id)))
+
+
+MULTIPLE_CHOICE_KNAPSACK = Kind(
+    "multiple_choice_knapsack",
+    MultipleChoiceKnapsackInstance,
+    lambda instance: bool(instance.sense == "maximize"),
+    meaning.check,
+    meaning.exact_objective,
+    meaning.exact_bound,
+    in_id_order=_in_id_order,
+    edits=EDITS,
+)
