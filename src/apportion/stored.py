@@ -19,7 +19,6 @@ from apportion.instances.kinds import Instance, Kind, kind_of, kinds
 from apportion.outcome import Termination
 from apportion.report import Report
 from apportion.solution import Solution
-from apportion.solving.subject import kind_of_any
 
 __all__ = ["Verification", "digest", "document", "encode", "verify"]
 
@@ -52,6 +51,8 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
 
     A bare model has no canonical text; its document carries no digest.
     """
+    from apportion.solving.subject import kind_of_any  # loads solvers, which checking must not
+
     kind = kind_of_any(solution.instance)
     certificate = solution.certificate
     told: dict[str, Any] = {
