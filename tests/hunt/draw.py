@@ -13,7 +13,10 @@ from tests.hunt.paths import PATHS
 
 __all__ = ["KINDS", "drawn"]
 
-KINDS: Mapping[str, tuple[str, Callable[[Random], dict[str, Any]]]] = MappingProxyType(
+Draw = Callable[[Random, str | None], dict[str, Any]]
+"""Draws an instance; the text says what sort of instance takes the path, see `Path.wants`."""
+
+KINDS: Mapping[str, tuple[str, Draw]] = MappingProxyType(
     {
         "menus": (MENUS, draw_knapsack.arrays),
         "multiple_choice_knapsack": (INSTANCE, draw_knapsack.instance),
@@ -40,10 +43,11 @@ def drawn(seed: str, kinds: list[str], paths: list[str]) -> Case | None:
     path = rng.choices(fitting, [0.05 if name in _GENERAL else 1.0 for name in fitting])[0]
     if path in _GENERAL and len(fitting) == 1:
         path = fitting[0]
-    return Case(subject, draw(rng), path, _options(rng, path, draw))
+    wants = PATHS[path].wants
+    return Case(subject, draw(rng, wants), path, _options(rng, path, draw))
 
 
-def _options(rng: Random, path: str, draw: Callable[[Random], dict[str, Any]]) -> dict[str, Any]:
+def _options(rng: Random, path: str, draw: Draw) -> dict[str, Any]:
     """Return options of the call: mostly none, else a limit, a gap, a lying start, or twice the same."""
     options: dict[str, Any] = {}
     law = rng.random()
@@ -66,9 +70,9 @@ def _options(rng: Random, path: str, draw: Callable[[Random], dict[str, Any]]) -
     return options
 
 
-def _lying(rng: Random, draw: Callable[[Random], dict[str, Any]]) -> Any:
+def _lying(rng: Random, draw: Draw) -> Any:
     """Return a start that is no plan, a plan of something else, or prices from nowhere."""
-    other = draw(rng)
+    other = draw(rng, None)
     jobs = [job["id"] for job in other["jobs"]] if "jobs" in other else []
     prices = rng.choice((0.0, 1e-30, 1.0, 1e18, -1.0, 1e300))
     names = ("idle_nodes", "c0", "c1", "m0", "m1", "g0", "capacity_0", "capacity_1")

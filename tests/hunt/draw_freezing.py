@@ -8,9 +8,12 @@ from typing import Any
 __all__ = ["instance"]
 
 
-def instance(rng: Random) -> dict[str, Any]:
+def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw an instance."""
-    types = [f"g{k}" for k in range(rng.choice((1, 1, 2, 3)))]
+    types = [
+        f"g{k}"
+        for k in range(rng.choice((1,) if wants == "one" else (2, 3) if wants == "several" else (1, 1, 2, 3)))
+    ]
     gpus = {name: rng.choice((0, 1, 2, 4, 6, 8)) for name in types}
     if rng.random() < 0.05:
         gpus[types[0]] = 10**18
@@ -22,10 +25,10 @@ def instance(rng: Random) -> dict[str, Any]:
         "power": rng.choice((-0.5, -0.5, 1.0, -4.0, 4.0, 0.3, 1e-3, -1e-9)),
         "queue_penalty": rng.choice((1.1, -1.5, 0.0, 1e18, -1e18, 1e-30, 1e6)),
     }
-    if rng.random() < 0.4:
+    if rng.random() < (0.9 if wants == "nodes" else 0.0 if wants == "one" else 0.4):
         sized = [name for name in types if gpus[name] < 100 and rng.random() < 0.8]
         told["gpus_per_node"] = {name: rng.choice((1, 2, 3, 4, 5)) for name in sized}
-    if rng.random() < 0.3:
+    if rng.random() < 0.3 and wants != "one":
         told["penalty_cap_millionths"] = rng.choice((0, 1000, 10**5, 10**6, 2 * 10**6))
     scale = 10.0 ** rng.choice((0, 0, 0, 3, -6))
     jobs = []

@@ -10,8 +10,8 @@ from tests.hunt import numbers
 __all__ = ["instance"]
 
 
-def instance(rng: Random) -> dict[str, Any]:
-    """Draw an instance."""
+def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
+    """Draw an instance; any one has one capacity."""
     names = [f"n{k}" for k in range(rng.choice((0, 1, 3, 6, 9, 13)))]
     free = rng.sample(names, len(names))
     rate, weight, seconds = numbers.amounts(rng), numbers.amounts(rng), numbers.amounts(rng)

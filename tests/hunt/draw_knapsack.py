@@ -12,6 +12,7 @@ __all__ = ["arrays", "instance"]
 _MOST_CHOICES = 3000
 _LARGEST_USE, _LARGEST_CAPACITY = 10**12, 10**18
 _LARGEST_TOTAL = 2**62
+_SHARE_HARD = 0.35
 
 
 def _sizes(rng: Random) -> list[int]:
@@ -52,6 +53,22 @@ def _menus(
     return worths, takes
 
 
+def _count(rng: Random, wants: str | None) -> int:
+    """Return how many capacities there are."""
+    counts = {"one": (1,), "several": (2, 2, 3, 4)}
+    return rng.choice(counts.get(wants or "", (1, 1, 1, 1, 2, 2, 3, 5, 0)))
+
+
+def _hard(rng: Random, count: int) -> tuple[list[list[float]], list[list[list[int]]]]:
+    """Return menus whose values follow their uses closely, so that bounds decide little and search much."""
+    jobs, most = (rng.randint(6, 14), 20) if count <= 1 else (rng.randint(4, 6), 5)
+    scale = 10.0 ** rng.choice((0, 0, 0, -9, -20, 3, 12))
+    noise = rng.choice((0.0, 1e-9, 0.05, 1.0))
+    takes = [[[rng.randint(0, most) for _ in range(count)] for _ in range(4)] for _ in range(jobs)]
+    worths = [[scale * (sum(use) + 1 + noise * rng.random()) for use in menu] for menu in takes]
+    return worths, takes
+
+
 def _capacities(rng: Random, takes: list[list[list[int]]], count: int, largest: int) -> list[int]:
     return [
         numbers.capacity_near(rng, [[use[k] for use in menu] for menu in takes], largest)
@@ -59,11 +76,12 @@ def _capacities(rng: Random, takes: list[list[list[int]]], count: int, largest: 
     ]
 
 
-def instance(rng: Random) -> dict[str, Any]:
+def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw a JSON instance."""
-    count = rng.choice((1, 1, 1, 1, 2, 2, 3, 5, 0))
-    sizes = _sizes(rng)
-    worths, takes = _menus(rng, sizes, count, _LARGEST_USE)
+    count = _count(rng, wants)
+    worths, takes = (
+        _hard(rng, count) if rng.random() < _SHARE_HARD else _menus(rng, _sizes(rng), count, _LARGEST_USE)
+    )
     names = [f"c{k}" for k in range(count)]
     sparse, must, pins = rng.random() < 0.3, rng.choice((0.0, 0.5, 1.0)), rng.random() < 0.25
     jobs: list[dict[str, Any]] = []
@@ -94,21 +112,21 @@ def instance(rng: Random) -> dict[str, Any]:
     }
 
 
-def arrays(rng: Random) -> dict[str, Any]:
+def arrays(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw arguments of ``MultipleChoiceKnapsack.from_arrays``; sums of uses stay below 2**62."""
-    count = rng.choice((1, 1, 1, 2, 2, 3))
+    count = max(_count(rng, wants), 1)
     sizes = _sizes(rng)
     largest = rng.choice((10**6, 2**53 + 10, _LARGEST_TOTAL // max(len(sizes), 1) - 1024))
-    worths, takes = _menus(rng, sizes, count, largest)
+    worths, takes = _hard(rng, count) if rng.random() < _SHARE_HARD else _menus(rng, sizes, count, largest)
     must = rng.choice((0.0, 0.5, 1.0))
     offsets = [0]
-    for size in sizes:
-        offsets.append(offsets[-1] + size)
+    for worth in worths:
+        offsets.append(offsets[-1] + len(worth))
     return {
         "sense": rng.choice(("maximize", "minimize")),
         "values": [value for worth in worths for value in worth],
         "uses": [use for menu in takes for use in menu],
         "offsets": offsets,
         "capacities": _capacities(rng, takes, count, _LARGEST_TOTAL - 1),
-        "required": [rng.random() < must for _ in sizes],
+        "required": [rng.random() < must for _ in worths],
     }

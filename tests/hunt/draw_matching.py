@@ -10,10 +10,15 @@ from tests.hunt import numbers
 __all__ = ["arrays", "instance"]
 
 
-def instance(rng: Random) -> dict[str, Any]:
+def _goal(rng: Random, wants: str | None) -> str:
+    goals = {"makespan": ("makespan",), "sum": ("cost", "value")}
+    return rng.choice(goals.get(wants or "", ("cost", "value", "makespan")))
+
+
+def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw an instance."""
-    objective = rng.choice(("cost", "value", "makespan"))
-    divisible = objective == "makespan" and rng.random() < 0.25
+    objective = _goal(rng, wants)
+    divisible = wants is None and objective == "makespan" and rng.random() < 0.25
     field = {"makespan": "time_s"}.get(objective, objective)
     gangs = rng.random() < 0.25
     limits = not divisible and rng.random() < 0.6
@@ -63,9 +68,9 @@ def instance(rng: Random) -> dict[str, Any]:
     }
 
 
-def arrays(rng: Random) -> dict[str, Any]:
+def arrays(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw arguments of ``Assignment.from_arrays``."""
-    goal = rng.choice(("cost", "value", "makespan"))
+    goal = _goal(rng, wants)
     machines, jobs = rng.randint(1, 4), rng.randint(0, 5)
     value = numbers.amounts(rng) if goal == "makespan" else numbers.values(rng)
     use = numbers.uses(rng, rng.choice((1000, 10**12, 2**62 // max(jobs, 1) - 1024)))

@@ -122,8 +122,8 @@ def capacity_near(rng: Random, menus: list[list[int]], largest: int) -> int:
     if law < 0.1:
         return largest
     total = sum(rng.choice(menu) for menu in menus if menu and rng.random() < 0.85)
-    if law < 0.3:
+    if law < 0.2:
         total = sum(min(menu) for menu in menus if menu)
-    if law < 0.4:
+    elif law < 0.3:
         total = int(total * rng.random())
     return max(0, min(largest, total + rng.choice((-1, 0, 0, 0, 1, 2))))

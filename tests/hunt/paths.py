@@ -40,6 +40,8 @@ class Path:
         Whether an answer without any limit must be a proof on this path.
     witness
         ``"module:function"`` whose calls are counted; ``None`` where the options alone decide the road.
+    wants
+        ``one`` or ``several`` capacities, ``makespan`` or ``sum``, ``nodes``: what instances take this road.
     tolerance
         Relative error up to which a claim of optimality passes: that of a general solver, 1e-9 of our own.
     """
@@ -50,6 +52,7 @@ class Path:
     options: Mapping[str, Any] = field(default_factory=dict)
     complete: bool = True
     witness: str | None = None
+    wants: str | None = None
     tolerance: float = 1e-9
 
 
@@ -70,18 +73,21 @@ PATHS = _table(
             f"{_KNAPSACK}.run:_SAMPLED": 3,
         },
         witness=f"{_KNAPSACK}.run:_sampled_losses",
+        wants="one",
     ),
     Path(
         "sampled-dual",
         _ONE,
         {f"{_KNAPSACK}.dual:_SAMPLE_FROM": 0, f"{_KNAPSACK}.dual:_SAMPLE_OPTIONS": 3},
         witness=f"{_KNAPSACK}.dual:_sampled_bracket",
+        wants="one",
     ),
     Path(
         "narrow-core",
         _ONE,
         {f"{_KNAPSACK}.run:_CAPS": (1, 2, 1 << 12)},
         witness=f"{_KNAPSACK}.run:search",
+        wants="one",
     ),
     Path(
         "truncated-core",
@@ -89,6 +95,7 @@ PATHS = _table(
         {f"{_KNAPSACK}.run:_CAPS": (1, 2, 3)},
         complete=False,
         witness=f"{_KNAPSACK}.run:search",
+        wants="one",
     ),
     Path(
         "core-too-large",
@@ -96,18 +103,21 @@ PATHS = _table(
         {f"{_KNAPSACK}.run:_MOST_ENTRIES": 1},
         complete=False,
         witness=f"{_KNAPSACK}.run:closes",
+        wants="one",
     ),
     Path(
         "sparse-states",
         _ONE,
         {f"{_KNAPSACK}.core_dp:_DENSE_SPREAD": 0, f"{_KNAPSACK}.states:_WINDOW": 1},
         witness=f"{_KNAPSACK}.run:search",
+        wants="one",
     ),
     Path(
         "dense-states",
         _ONE,
         {f"{_KNAPSACK}.core_dp:_DENSE_SPREAD": 1 << 16},
         witness=f"{_KNAPSACK}.run:search",
+        wants="one",
     ),
     Path(
         "short-history",
@@ -115,19 +125,22 @@ PATHS = _table(
         {f"{_KNAPSACK}.core_dp:_HISTORY_BYTES": 64},
         complete=False,
         witness=f"{_KNAPSACK}.run:search",
+        wants="one",
     ),
     Path(
         "small-chunks",
         _ONE,
         {f"{_KNAPSACK}.menus:_CHUNK": 3, f"{_KNAPSACK}.granularity:_JOBS_AT_A_TIME": 1},
+        wants="one",
     ),
-    Path("dense-dp", _ONE, options={"backend": "dense-dp"}, complete=False),
+    Path("dense-dp", _ONE, options={"backend": "dense-dp"}, complete=False, wants="one"),
     # several capacities
     Path(
         "no-mip",
         _ONE,
         {f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0},
         witness=f"{_SEVERAL}.anytime:search",
+        wants="several",
     ),
     Path(
         "short-beam",
@@ -140,18 +153,21 @@ PATHS = _table(
             f"{_SEVERAL}.beam:_TAILS": 3,
         },
         witness=f"{_SEVERAL}.anytime:search",
+        wants="several",
     ),
     Path(
         "no-dominance",
         _ONE,
         {f"{_SEVERAL}.reduction:_LARGEST_PAIRWISE": 0},
         witness=f"{_SEVERAL}.engine:without_dominated",
+        wants="several",
     ),
     Path(
         "large-dual",
         _ONE,
         {f"{_SEVERAL}.dual:_LARGE": 0},
         witness=f"{_SEVERAL}.engine:solve_large",
+        wants="several",
     ),
     # matching
     Path(
@@ -159,6 +175,7 @@ PATHS = _table(
         ("matching",),
         {"apportion.formulations.matching.by_machine:_LARGEST_EXPANSION": 0},
         complete=False,
+        wants="sum",
     ),
     Path(
         "flow",
@@ -168,6 +185,7 @@ PATHS = _table(
             "apportion.solvers.assignment.linear_assignment:_ALIKE": 0,
         },
         witness="apportion.solvers.assignment.linear_assignment:flow_slots",
+        wants="sum",
     ),
     Path(
         "no-local-search",
@@ -177,11 +195,13 @@ PATHS = _table(
             "apportion.solvers.generalised_assignment.engine:_QUICK": -1,
         },
         witness="apportion.solvers.generalised_assignment.engine:branch_and_bound",
+        wants="sum",
     ),
     Path(
         "no-feasibility-search",
         ("matching", "assignment"),
         {"apportion.solvers.generalised_assignment.feasibility:_LARGEST": -1},
+        wants="sum",
     ),
     Path(
         "by-turns",
@@ -190,6 +210,7 @@ PATHS = _table(
         options={"time_limit": 1.0},
         complete=False,
         witness="apportion.solvers.makespan.portfolio:rebalanced",
+        wants="makespan",
     ),
     # freezing
     Path("all-depths", ("freezing",), options={"formulation": "all_depths"}),
@@ -198,12 +219,9 @@ PATHS = _table(
         ("freezing",),
         {"apportion.solvers.packing.engine:_FEW": -1},
         witness="apportion.solvers.packing.engine:_by_cp_sat",
+        wants="nodes",
     ),
-    Path(
-        "no-weights-lp",
-        ("freezing",),
-        {"apportion.solvers.packing.weights:_LARGEST_LP": 0},
-    ),
+    Path("no-weights-lp", ("freezing",), {"apportion.solvers.packing.weights:_LARGEST_LP": 0}, wants="nodes"),
     # general solvers, here in this process
     Path("by-node", ("gap_filling",), options={"formulation": "by_node"}, complete=False, tolerance=2e-6),
     Path("highs", _ALL, options={"backend": "highs"}, complete=False, tolerance=2e-6),
