@@ -14,11 +14,11 @@ from apportion.cli.main import main
 from apportion.live.controller.harvest import Settings, harvest, rehearse
 from apportion.live.controller.view import in_words
 from apportion.live.errors import SchedulerMissing
-from apportion.live.memory import MemoryCluster
 from apportion.live.record.jobs import JobSpec
 from apportion.live.record.requests import Cancel, Drain, Submit, waiting
 from apportion.live.record.store import Lock, Store, read_state
 from tests.cli.calling import GROUP, Called, call, process
+from tests.live.memory_cluster import MemoryCluster
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import POINTS, Controller, Stepped
 from apportion.live.controller.harvest import make_policy
 from apportion.live.controller.settings import Limits
-from apportion.live.memory import MemoryCluster, MemoryTrainer
 from apportion.live.record.jobs import JobSpec, JobState
 from apportion.live.record.requests import Cancel, Submit, apply
 from apportion.live.record.state import Hold
 from apportion.live.record.store import Store
 from apportion.policies.view import Plan
+from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 
 NODES = tuple(f"n{index}" for index in range(5))
 LIMITS = Limits(

@@ -7,7 +7,7 @@ import pytest
 from apportion.live.channel.messages import STOPPED, Acknowledge, Exited, Leaving, Progress, Run, Stop
 from apportion.live.cluster import Channel, Cluster, PilotState
 from apportion.live.errors import ClusterUnreachable, Refused
-from apportion.live.memory import MemoryCluster, MemoryTrainer
+from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 
 TOKEN = "t" * 16
 

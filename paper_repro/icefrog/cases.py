@@ -14,7 +14,6 @@ from apportion.estimation.training import HOMOGENEOUS, Application, read_applica
 from apportion.estimation.training.freezing_profile import PROFILES, FreezingProfile
 from apportion.estimation.training.goodput import GoodputTable
 from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.frozen_after import FrozenAfter
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.names import cluster_policy
@@ -24,6 +23,7 @@ from apportion.simulation.cluster.run import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import TrainingJob, read_workload
 from paper_repro.icefrog.account import FrozenAccount
+from paper_repro.icefrog.frozen_after import FrozenAfter
 
 __all__ = ["WORKLOADS", "Case", "Result", "prepared", "run_case"]
 

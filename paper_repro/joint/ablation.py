@@ -13,18 +13,18 @@ import numpy as np
 
 from apportion.estimation.training import Application, read_applications
 from apportion.estimation.training.goodput import GoodputTable
-from apportion.policies.cluster.agnostic import TypeAgnostic
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.joint_counts import as_requested
-from apportion.policies.cluster.lifetime_discount import LifetimeDiscount
 from apportion.policies.cluster.view import ClusterPolicy
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.gap_nodes import GapNodes
 from apportion.simulation.cluster.run import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.cluster.workload import read_workload
 from apportion.simulation.generated import generated_trace
+from paper_repro.joint.gap_nodes import GapNodes
+from paper_repro.joint.policies.agnostic import TypeAgnostic
+from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
 from paper_repro.joint.tasks import Result, Task
 
 __all__ = ["ABLATION", "FULL", "ablation_tasks", "run_ablation"]

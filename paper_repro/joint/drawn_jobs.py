@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.policies.cluster.view import Nodes
-from apportion.simulation.cluster.speed_table import SpeedTable
+from paper_repro.joint.speed_table import SpeedTable
 from paper_repro.model_similarity.measured import Measured, benchmark, gavel
 from paper_repro.model_similarity.scenarios import beliefs
 

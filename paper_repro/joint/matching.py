@@ -9,13 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from apportion.policies.cluster.gavel import Gavel
-from apportion.policies.cluster.in_turn import in_turn
 from apportion.policies.cluster.matching import Matching, longest_first
-from apportion.policies.cluster.observed_speeds import ObservedSpeeds
 from apportion.policies.cluster.view import ClusterPolicy
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
 from apportion.simulation.cluster.run import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
+from paper_repro.joint.policies.in_turn import in_turn
+from paper_repro.joint.policies.observed_speeds import ObservedSpeeds
 from paper_repro.joint.tasks import Result, Task
 
 __all__ = ["LONGEST_GAP", "MATCHING", "RESTART_S", "ROUND_S", "matching_tasks", "run_matching"]

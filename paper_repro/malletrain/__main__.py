@@ -19,8 +19,8 @@ import numpy as np
 from apportion.executors import in_order, open_executor
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
-from apportion.simulation.unknown_scaling import GUESSES
 from paper_repro.malletrain.sweep import compared
+from paper_repro.malletrain.unknown_scaling import GUESSES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

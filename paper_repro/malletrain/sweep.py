@@ -11,8 +11,8 @@ from apportion.simulation.generated import generated_trace
 from apportion.simulation.idle_trace import read_idle_trace
 from apportion.simulation.node_changes import NodeChanges, node_changes
 from apportion.simulation.replay import Replay
-from apportion.simulation.unknown_scaling import GUESSES, guessed_rates, unknown_workload
 from apportion.simulation.workload import Workload
+from paper_repro.malletrain.unknown_scaling import GUESSES, guessed_rates, unknown_workload
 
 __all__ = ["compared"]
 

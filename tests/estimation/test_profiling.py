@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from paper_repro.malletrain.unknown_scaling import guessed_rates, unknown_workload
 
 from apportion.errors import InvalidOption
 from apportion.estimation.profiling import ProfilingAdvisor
@@ -14,7 +15,6 @@ from apportion.policies.malletrain import MalleTrain
 from apportion.simulation.generated import generated_trace
 from apportion.simulation.node_changes import node_changes
 from apportion.simulation.replay import Replay
-from apportion.simulation.unknown_scaling import guessed_rates, unknown_workload
 
 
 def curve(alone: float, slope: float, reach: int = 64) -> np.ndarray:  # type: ignore[type-arg]

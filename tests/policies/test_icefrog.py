@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper_repro.icefrog.frozen_after import FrozenAfter
 
 import apportion
 from apportion.estimation.training import Application
@@ -19,7 +20,6 @@ from apportion.instances import FreezingConfiguration, FreezingInstance, Freezin
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief, profiled
 from apportion.policies.cluster.configurations import configurations
 from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.frozen_after import FrozenAfter
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.sia import Sia

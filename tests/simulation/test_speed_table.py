@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper_repro.joint.gap_nodes import GapNodes
+from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.errors import InvalidInstance, InvalidOption
 from apportion.policies.cluster.matching import Matching
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.policies.cluster.view import ClusterPlan, ClusterView, Nodes
 from apportion.simulation.cluster.co_location import SharedGpus
-from apportion.simulation.cluster.gap_nodes import GapNodes
 from apportion.simulation.cluster.run import ClusterRun, run_cluster
-from apportion.simulation.cluster.speed_table import SpeedTable
 from apportion.simulation.generated import generated_trace
 from tests.clusters import application
 

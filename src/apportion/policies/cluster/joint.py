@@ -1,8 +1,7 @@
 """The joint policy: architecture, GPU count and frozen depth of every job in one knapsack a round.
 
 IceFrog's program (see `icefrog`) over a menu of rules: which counts a job may get is a `CountRule`, how deep
-it may be frozen `DepthGates` say, and what is believed of speeds the wrappers: ``TypeAgnostic`` takes the
-choice of architecture away, ``LifetimeDiscount`` weighs nodes that come and go, which are one more type.
+it may be frozen `DepthGates` say. A wrapper of the policy may change what is believed of speeds.
 
     maximise  sum_jgk A_jgk (lambda - (r_jgk EP_j(g, k) / EP_j,ref)^p),   p < 0,   at most one (g, k) a job
 """

@@ -23,7 +23,7 @@ from apportion.live.channel.messages import (
 )
 from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable, Refused
-from apportion.live.memory_trainer import MemoryPilot, MemoryTrainer
+from tests.live.memory_trainer import MemoryPilot, MemoryTrainer
 
 __all__ = ["MemoryCluster", "MemoryPilot", "MemoryTrainer"]
 

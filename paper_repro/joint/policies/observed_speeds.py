@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from apportion.policies.cluster.belief import Belief
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.relayed_belief import Rate, relayed
 from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
+from paper_repro.joint.policies.relayed_belief import Rate, relayed
 
 __all__ = ["ObservedSpeeds"]
 
