@@ -15,7 +15,14 @@ from apportion.models.lowering import Lowered
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.node_packing import NodePacking
 
-__all__ = ["AssignmentFormulation", "KnapsackFormulation", "LinearFormulation", "PlacedFormulation", "Plan"]
+__all__ = [
+    "AssignmentFormulation",
+    "Formulation",
+    "KnapsackFormulation",
+    "LinearFormulation",
+    "PlacedFormulation",
+    "Plan",
+]
 
 Plan = dict[str, Any]
 """A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""
@@ -34,8 +41,8 @@ class KnapsackFormulation(Protocol):
         """A bound on how much rounding in the compiled values can move a sum of chosen ones."""
         ...
 
-    def plan(self, choice: NDArray[np.int64]) -> Plan:
-        """Return the plan of a choice."""
+    def plan(self, choice: NDArray[np.int64]) -> Plan | NDArray[np.int64]:
+        """Return the plan of a choice; of bare menus, which have no names, the choice itself."""
         ...
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
@@ -107,8 +114,8 @@ class AssignmentFormulation(Protocol):
         """A bound on how much rounding in the compiled values can move a sum of chosen ones."""
         ...
 
-    def plan(self, point: NDArray[Any]) -> Plan:
-        """Return the plan of a point."""
+    def plan(self, point: NDArray[Any]) -> Plan | NDArray[Any]:
+        """Return the plan of a point; of a bare assignment, which has no names, the point itself."""
         ...
 
     def choice(self, plan: Any) -> NDArray[Any] | None:
@@ -144,3 +151,7 @@ class LinearFormulation(Protocol):
     def point(self, plan: Any) -> NDArray[np.float64] | None:
         """Return the point of a feasible plan, or ``None`` if it cannot be carried over."""
         ...
+
+
+Formulation = KnapsackFormulation | AssignmentFormulation | LinearFormulation
+"""Whichever of them an entry of the registry produces."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
+from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 
 __all__ = ["solve", "start"]
@@ -17,9 +17,7 @@ __all__ = ["solve", "start"]
 def solve(
     model: MultipleChoiceKnapsack,
     options: SolveOptions,
-    start: NDArray[np.int64] | None,
-    preferred: NDArray[np.int64] | None = None,
-    hint: NDArray[np.float64] | None = None,
+    start: Start,
 ) -> Outcome:
     """Solve a knapsack by structure.
 
@@ -30,23 +28,21 @@ def solve(
     options
         Limits; `options.time_limit` is what is left for this call.
     start
-        A feasible choice to begin with, or ``None``.
-    preferred
-        The row every job has now (-1: none): among equal optima, prefer the one that keeps more of them.
-    hint
-        float64 [capacities]: multipliers of a similar model, from the round before.
+        A feasible choice to begin with, what every job has now, and multipliers of the round before.
     """
+    point = None if start.point is None else start.point.astype(np.int64, copy=False)
+    preferred = start.preferred
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import engine
 
-        near = None if hint is None else float(hint[0])
-        outcome = engine.solve(model, options, start, preferred=preferred, hint=near)
+        near = None if start.hint is None else float(start.hint[0])
+        outcome = engine.solve(model, options, point, preferred=preferred, hint=near)
         if options.deterministic and preferred is None:
             return _first_in_order(model, outcome)
         return outcome
     from apportion.solvers.multiknapsack import engine as several
 
-    outcome = several.solve(model, options, start)
+    outcome = several.solve(model, options, point)
     if preferred is None or outcome.point is None:
         return outcome
     from apportion.solvers.multiknapsack.least_change import least_change

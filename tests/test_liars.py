@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import apportion
 from apportion.instances import GapFillingInstance
 from apportion.models import LinearModel, MultipleChoiceKnapsack
-from apportion.options import SolveOptions
+from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
 from tests.oracles import enumerate_knapsack
@@ -67,12 +67,12 @@ def told(lie: str, seed: int, point: Any, bad_point: Any, random_point: Any) -> 
 
 
 def knapsack_liar(lie: str, seed: int) -> Backend:
-    def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Any) -> Outcome:
+    def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start) -> Outcome:
         rng = np.random.default_rng(seed)
         none = np.full(model.num_jobs, -1, dtype=np.int64)
         bad = np.full(model.num_jobs, model.num_options + 5, dtype=np.int64)
         random = rng.integers(-1, max(model.num_options, 1), model.num_jobs)
-        return told(lie, seed, none if start is None else start, bad, random)
+        return told(lie, seed, none if start.point is None else start.point, bad, random)
 
     return Backend("liar", "knapsack", solve)
 

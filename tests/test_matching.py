@@ -19,7 +19,7 @@ from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.kinds import kind_of
 from apportion.models.assignment import Assignment
-from apportion.options import SolveOptions
+from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
 from tests.strategies import matchings
@@ -262,12 +262,12 @@ def test_the_kind_is_known() -> None:
 @given(matchings(max_jobs=3), st.sampled_from(LIES), st.integers(0, 9))
 @settings(max_examples=150)
 def test_no_lie_about_a_matching_reaches_the_caller(instance: MatchingInstance, lie: str, seed: int) -> None:
-    def solve(model: Assignment, options: SolveOptions, start: Any) -> Outcome:
+    def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
         rng = np.random.default_rng(seed)
         none = np.full(model.num_jobs, -1, dtype=np.int64)
         bad = np.full(model.num_jobs, model.num_options + 5, dtype=np.int64)
         random = rng.integers(-1, max(model.num_options, 1), model.num_jobs)
-        return told(lie, seed, none if start is None else start, bad, random)
+        return told(lie, seed, none if start.point is None else start.point, bad, random)
 
     best = oracle(instance)
     solution = apportion.solve(instance, backend=Backend("liar", "assignment", solve))

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
-from apportion.solving.subject import compiled, kind_of_any
+from apportion.registry import formulation
+from apportion.solving.compiling import compiled
+from apportion.solving.subject import kind_of_any
 
 __all__ = ["Answer", "CannotTake", "Limits", "Row", "Task", "Watch", "coupling_rows"]
 
@@ -108,7 +110,7 @@ class Task:
     @cached_property
     def formulation(self) -> Any:
         """Our formulation of the instance."""
-        return compiled(self.instance, kind_of_any(self.instance), None)
+        return compiled(self.instance, formulation(kind_of_any(self.instance).name, None))
 
     @property
     def menus(self) -> MultipleChoiceKnapsack | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import pooled
-from apportion.options import SolveOptions
+from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.clock import Clock
 from apportion.solvers.assignment.linear_assignment import is_transportation, potentials, solve_slots
@@ -17,7 +17,7 @@ from apportion.solvers.assignment.linear_assignment import is_transportation, po
 __all__ = ["solve", "start"]
 
 
-def solve(model: Assignment, options: SolveOptions, start: NDArray[Any] | None) -> Outcome:
+def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
     """Solve an assignment by structure.
 
     Parameters
@@ -27,7 +27,7 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[Any] | None) 
     options
         Limits; `options.time_limit` is what is left for this call.
     start
-        A feasible point to begin with, or ``None``.
+        A feasible point to begin with; of the rest nothing is used.
     """
     clock = Clock(options, model)
     stuck = model.required & (np.diff(model.offsets) == 0)
@@ -52,15 +52,16 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[Any] | None) 
         from apportion.solvers.makespan import divisible
 
         return divisible.solve(model, options, clock)
+    known = None if start.point is None else start.point.astype(np.int64, copy=False)
     if model.goal == "makespan":
         from apportion.solvers.makespan import engine as makespan
 
-        return makespan.solve(model, options, start, clock)
+        return makespan.solve(model, options, known, clock)
     if is_transportation(model):
         return _transported(model, clock)
     from apportion.solvers.generalised_assignment import engine as generalised
 
-    return generalised.solve(model, options, start, clock)
+    return generalised.solve(model, options, known, clock)
 
 
 def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apportion.errors import BackendUnavailable
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions
+from apportion.options import Incumbent, SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 
 __all__ = ["solve"]
@@ -21,9 +20,7 @@ __all__ = ["solve"]
 _TABLE_BYTES = 2**30
 
 
-def solve(
-    model: MultipleChoiceKnapsack, options: SolveOptions, start: NDArray[np.int64] | None = None
-) -> Outcome:
+def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | None = None) -> Outcome:
     """Solve a knapsack with one capacity by tabulating every capacity from 0 up.
 
     Parameters

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from apportion import registry
 from apportion.errors import InvalidOption
-from apportion.instances.kinds import Instance
-from apportion.models.assignment import Assignment
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.formulations.protocol import LinearFormulation
 from apportion.options import Incumbent, SolveOptions
 from apportion.report import Report
 from apportion.solution import Solution
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving.attempt import attempt
+from apportion.solving.call import Call
+from apportion.solving.compiling import compiled, structured
 from apportion.solving.conclude import conclude
-from apportion.solving.run import Run
-from apportion.solving.subject import compiled, kind_of_any
+from apportion.solving.subject import Subject, kind_of_any
+from apportion.solving.warm_start import warm_start as carried_over
 
 __all__ = ["check", "solve"]
 
 
-def check(instance: Instance | MultipleChoiceKnapsack | Assignment, plan: Any) -> Report:
+def check(instance: Subject, plan: Any) -> Report:
     """Check a plan against its instance: every rule by name, and the objective recomputed.
 
     Parameters
@@ -43,7 +41,7 @@ def check(instance: Instance | MultipleChoiceKnapsack | Assignment, plan: Any) -
 
 
 def solve(
-    instance: Instance | MultipleChoiceKnapsack | Assignment,
+    instance: Subject,
     backend: str | registry.Backend = "auto",
     time_limit: float | None = 10.0,
     gap: float = 0.0,
@@ -112,7 +110,6 @@ def solve(
     >>> solution.termination.value, solution.objective, solution.plan.tolist()
     ('optimal', 5.0, [0, 2])
     """
-    began = time.perf_counter()
     options = SolveOptions(
         time_limit=None if deterministic else time_limit,
         gap=gap,
@@ -122,23 +119,23 @@ def solve(
         work_limit=work_limit,
         on_incumbent=on_incumbent,
     )
-    kind = kind_of_any(instance)
-    entry = registry.formulation(kind.name, formulation)
-    ordered = kind.in_id_order(instance) if deterministic else instance
-    run = Run(instance, kind, options, compiled(ordered, kind, None), began)
+    call = Call(instance, kind_of_any(instance), options)
+    entry = registry.formulation(call.kind.name, formulation)
     chosen, reason = _choose(backend, entry)
-    run.lap("compile")
-    run.take_warm_start(warm_start)
-    run.lap("start")
+    ordered = call.kind.in_id_order(instance) if deterministic else instance
+    structure = structured(ordered, entry)
+    call.log.lap("compile")
+    known = carried_over(structure, warm_start, call.log)
+    linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
+    call.log.lap("start")
     with engines_noted() as engines:
-        outcome = attempt(run, chosen, ordered, entry)
-        solution = conclude(run, chosen, reason, outcome)
-    solution = replace(solution, packages=(*solution.packages, *sorted(engines)))
+        tried = attempt(call, chosen, structure, known, linear)
+        solution = conclude(call, chosen, reason, tried, engines)
     if not proof:
         return solution
     from apportion.solving.evidence import with_proof
 
-    return with_proof(solution, run.remaining().time_limit)
+    return with_proof(solution, call.remaining().time_limit)
 
 
 def _choose(

@@ -1,4 +1,4 @@
-"""The options of one solve call, validated once at the door."""
+"""What a solver is given beside the model: options, validated once at the door, and where to begin."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from apportion.errors import InvalidOption
 
-__all__ = ["Incumbent", "SolveOptions"]
+__all__ = ["Choice", "Incumbent", "Multipliers", "Point", "SolveOptions", "Start"]
+
+Choice = NDArray[np.int64]
+"""int64 [jobs]: the chosen row of every job, -1 for none."""
+Point = Choice | NDArray[np.float64]
+"""What a model's variables are set to: a `Choice`, or float64 columns or shares."""
+Multipliers = NDArray[np.float64]
+"""float64 [capacities]: one Lagrange multiplier >= 0 per capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,26 @@ class Incumbent:
     objective: float
     bound: float | None
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """What is known of a model before it is solved; every part may be absent.
+
+    Attributes
+    ----------
+    point
+        A feasible point: the first incumbent.
+    preferred
+        int64 [jobs]: the row that every job has now (-1: none). Among equal optima, the one that keeps more
+        of them is preferred.
+    hint
+        float64 [capacities]: multipliers of a similar model, where the search for this one's begins.
+    """
+
+    point: Point | None = None
+    preferred: Choice | None = None
+    hint: Multipliers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

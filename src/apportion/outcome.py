@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import numpy as np
-from numpy.typing import NDArray
+from apportion.options import Multipliers, Point
 
 __all__ = ["Outcome", "Termination"]
 
@@ -64,11 +63,11 @@ class Outcome:
 
     termination: Termination
     raw_status: str
-    point: NDArray[np.float64] | NDArray[np.int64] | None = None
+    point: Point | None = None
     objective: float | None = None
     bound: float | None = None
     bound_source: str | None = None
-    multipliers: NDArray[np.float64] | None = None
+    multipliers: Multipliers | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
     start_used: bool | None = None

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apportion.errors import NoPlan
 from apportion.gap import relative_gap
+from apportion.options import Point
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 
@@ -67,8 +65,8 @@ class Solution:
     termination
         Why the solve ended, as far as it is shown.
     plan
-        The plan as it stands in JSON (for a bare `MultipleChoiceKnapsack`: int64 chosen rows, -1 for none),
-        or ``None``.
+        The plan as it stands in JSON (for a bare model its point: int64 chosen rows, -1 for none, or the
+        float64 shares of a divisible `Assignment`), or ``None``.
     report
         The checker's verdict on the plan, or on the point that was withheld.
     certificate
@@ -89,7 +87,7 @@ class Solution:
     backend: str
     reason: str
     termination: Termination
-    plan: dict[str, Any] | NDArray[np.int64] | None
+    plan: dict[str, Any] | Point | None
     report: Report | None
     certificate: Certificate
     outcome: Outcome | None

@@ -33,7 +33,7 @@ def fifth_kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The two lines: one in the table of kinds, one in the table of formulations."""
     monkeypatch.setattr(kinds, "KINDS", MappingProxyType({**kinds.KINDS, "licences": LICENCES}))
     table = {**registry.FORMULATIONS, "licences": MappingProxyType({"menus": MENUS})}
-    monkeypatch.setattr(registry, "FORMULATIONS", MappingProxyType(table))
+    monkeypatch.setattr("apportion.registry.formulations.FORMULATIONS", MappingProxyType(table))
     yield
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Self
 
 import numpy as np
 
 from apportion.explanation.subject import Subject
 from apportion.explanation.submodel import held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
-from apportion.solving.arrays import ArrayFormulation
+from apportion.solving.knapsack_arrays import BareMenus
 
 __all__ = ["BareKnapsack"]
 
@@ -22,8 +22,7 @@ class BareKnapsack(Subject):
     @cached_property
     def menus(self) -> KnapsackFormulation:
         """The arrays as menus."""
-        bare: Any = ArrayFormulation(self.instance)  # its plans are arrays, not objects
-        return cast(KnapsackFormulation, bare)
+        return BareMenus(self.instance)
 
     def with_more(self, additions: Mapping[str, int]) -> Self:
         """Return the knapsack with more of some capacities."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from apportion.explanation.parts import Relaxation
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.submodel import least_uses, part
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+if TYPE_CHECKING:
+    from apportion.registry.calls import LinearSolver
 
 __all__ = ["leave_out", "more_capacity"]
 
@@ -138,7 +142,7 @@ def _least_relative(
     m.objective((extra * (1.0 / np.maximum(required.capacities, 1))).sum())
     model = m.build()
     try:
-        solve = registry.backend("highs").load()
+        solve = cast("LinearSolver", registry.backend("highs").load())
     except BackendUnavailable as error:
         return f"the least addition of capacity needs HiGHS: {error}"
     left = resolver.remaining

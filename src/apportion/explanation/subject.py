@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,7 @@ class Subject:
         entry = registry.formulation(self.kind.name, self.formulation)
         if entry.produces != "knapsack":
             raise InvalidOption(f"instances of kind {self.kind.name} cannot be explained: they have no menus")
-        menus: KnapsackFormulation = entry.compile(self.instance)
-        return menus
+        return cast(KnapsackFormulation, entry.compile(self.instance))
 
     def priced_menus(self, multipliers: Mapping[str, float] | None) -> KnapsackFormulation:
         """Return the menus with every capacity that a certificate's multipliers name."""

@@ -1,155 +1,117 @@
-"""Run a backend, decode and check what it returns; whatever it does, the incumbent survives."""
+"""Ask a backend, and check what it returns against the instance; whatever it does, the incumbent survives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from apportion import registry
-from apportion.errors import ApportionError
 from apportion.formulations.protocol import LinearFormulation
-from apportion.options import Incumbent
-from apportion.outcome import Outcome, Termination
-from apportion.solving.placement import chosen_on_nodes, plan_of
-from apportion.solving.run import Run
-from apportion.solving.structure import point_type, start
-from apportion.solving.subject import compiled
+from apportion.options import Point, Start
+from apportion.outcome import Outcome
+from apportion.registry import Backend
+from apportion.report import Report
+from apportion.solving.asking import Asked, ask, ask_linear, begun
+from apportion.solving.call import Call
+from apportion.solving.placement import PlacedStructure, chosen_on_nodes
+from apportion.solving.structure import PlanOrPoint, Structure
 
-__all__ = ["attempt"]
-
-
-def attempt(run: Run, chosen: registry.Backend, instance: Any, entry: registry.FormulationEntry) -> Outcome:
-    """Run the backend, decode and check what it returns; whatever it does, the incumbent survives."""
-    if entry.produces != "linear":
-        outcome, choice = chosen_on_nodes(run, lambda: _answer(run, chosen))
-        run.lap("solve")
-        _accept_choice(run, choice)
-        return outcome
-    _begin(run)
-    linear: LinearFormulation = compiled(instance, run.kind, entry.name)
-    run.restricted = not linear.exact
-    known = None if run.incumbent is None else run.structure.plan(run.incumbent)
-    start = None if known is None else linear.point(known)
-    run.lap("start")
-    outcome = _guarded(run, chosen, linear.model, start)
-    run.lap("solve")
-    if _well_formed(run, outcome.point, linear.model.num_columns):
-        _accept_plan(run, linear.plan(np.asarray(outcome.point, dtype=np.float64)))
-    return outcome
+__all__ = ["Attempt", "Checked", "attempt", "checked_plan"]
 
 
-def _answer(run: Run, chosen: registry.Backend) -> tuple[Outcome, NDArray[Any] | None]:
-    """Ask a backend about the structured model, as it is or lowered, and return the point for it."""
-    if chosen.accepts != "linear":
-        outcome = _guarded(run, chosen, run.model, run.incumbent)
-        return outcome, outcome.point
-    _begin(run)
-    lowered = run.structure.lowered()
-    start = None if run.incumbent is None else lowered.point(run.incumbent)
-    run.lap("start")
-    outcome = _guarded(run, chosen, lowered.model, start)
-    if not _well_formed(run, outcome.point, lowered.model.num_columns):
-        return outcome, None
-    return outcome, lowered.choice(np.asarray(outcome.point, dtype=np.float64))
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A plan that passed the instance's own check, or the report on what did not.
+
+    Attributes
+    ----------
+    report
+        The checker's verdict.
+    plan
+        The plan, ``None`` where the verdict withholds it.
+    point
+        The point it comes from, where that is known.
+    """
+
+    report: Report
+    plan: PlanOrPoint | None = None
+    point: Point | None = None
+
+    @property
+    def objective(self) -> float | None:
+        """The plan's recomputed objective, ``None`` without a plan."""
+        return None if self.plan is None else self.report.objective
 
 
-def _begin(run: Run) -> None:
-    """Find a greedy incumbent and multipliers before a general solver starts."""
-    greedy, multipliers = start(run.model)
-    run.incumbent = _better(run, run.incumbent, greedy)
-    if multipliers is not None:
-        run.multipliers = multipliers
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """What came of asking a backend.
+
+    Attributes
+    ----------
+    outcome
+        What the backend said.
+    structure
+        The structured model, its capacities those that a certificate can name.
+    known
+        The incumbent and the multipliers that there are beside the answer.
+    checked
+        Its plan after the check; ``None`` if there was nothing to check.
+    restricted
+        Whether the formulation restricts the instance: its bound then proves nothing.
+    """
+
+    outcome: Outcome
+    structure: Structure
+    known: Start
+    checked: Checked | None
+    restricted: bool = False
 
 
-def _better(run: Run, first: NDArray[Any] | None, second: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Return the incumbent with the better objective, the first of equals."""
-    if first is None or second is None:
-        return second if first is None else first
-    sign = 1.0 if run.kind.maximizes(run.instance) else -1.0
-    worse = sign * run.model.objective(second) > sign * run.model.objective(first)
-    return second if worse else first
-
-
-def _guarded(run: Run, chosen: registry.Backend, model: Any, start: Any) -> Outcome:
-    """Call a backend; its failures become outcomes, the caller's own exceptions pass through."""
-    solve_model = chosen.load()
-    relay = _Relay(run.options.on_incumbent)
-    options = run.remaining()
-    if run.options.on_incumbent is not None:
-        options = replace(options, on_incumbent=relay)
-    try:
-        if chosen.name == "exact" and chosen.accepts == "knapsack":
-            return solve_model(
-                model, options, start, preferred=run.structure.preferred(), hint=run.multipliers
-            )
-        if chosen.general and isinstance(chosen.solve, str) and options.time_limit is not None:
-            from apportion.solvers.isolation.isolated import solve as isolated
-
-            return isolated(chosen.solve, model, options, start, chosen.extra)
-        if chosen.extra:
-            return solve_model(model, options, start, *chosen.extra)
-        return solve_model(model, options, start)
-    except KeyboardInterrupt:
-        return Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
-    except MemoryError:
-        return Outcome(termination=Termination.MEMORY_LIMIT, raw_status="MemoryError")
-    except ApportionError:
-        raise
-    except Exception as error:
-        if relay.raised is not None:
-            raise relay.raised from None
-        run.notes.append(f"backend {chosen.name} failed: {type(error).__name__}: {error}")
-        return Outcome(termination=Termination.ERROR, raw_status=repr(error))
-
-
-class _Relay:
-    """The caller's callback, remembering the exception it raised."""
-
-    def __init__(self, target: Callable[[Incumbent], None] | None) -> None:
-        self._target = target
-        self.raised: BaseException | None = None
-
-    def __call__(self, incumbent: Incumbent) -> None:
-        if self._target is None:
-            return
-        try:
-            self._target(incumbent)
-        except BaseException as error:
-            self.raised = error
-            raise
-
-
-def _well_formed(run: Run, point: Any, length: int) -> bool:
-    if point is None:
-        return False
-    array = np.asarray(point)
-    if array.dtype.kind in "fiu" and array.shape == (length,) and np.isfinite(array).all():
-        return True
-    run.notes.append(f"the backend's point is not {length} finite numbers")
-    return False
-
-
-def _accept_choice(run: Run, point: Any) -> None:
-    if point is None:
-        return
-    report = run.model.check(point)
-    if report.feasible:
-        plan = plan_of(run, np.asarray(point, dtype=point_type(run.model)))
-        if plan is not None:
-            _accept_plan(run, plan)
+def attempt(
+    call: Call, backend: Backend, structure: Structure, known: Start, linear: LinearFormulation | None
+) -> Attempt:
+    """Ask the backend about a linear formulation, or without one about the structured model itself."""
+    if linear is not None:
+        return _by_formulation(call, backend, structure, known, linear)
+    question = partial(ask, call, backend)
+    if isinstance(structure, PlacedStructure):
+        asked = chosen_on_nodes(call, structure, known, question)
     else:
-        run.report = report
-        run.notes.append(f"the backend's point fails the check: {report.violations[0]}")
+        asked = question(structure, known)
+    call.log.lap("solve")
+    return Attempt(asked.outcome, asked.structure, asked.known, _checked_point(call, asked))
 
 
-def _accept_plan(run: Run, plan: Any) -> None:
-    report = run.kind.check(run.instance, plan)
-    run.report = report
+def _by_formulation(
+    call: Call, backend: Backend, structure: Structure, known: Start, linear: LinearFormulation
+) -> Attempt:
+    known = begun(call, structure, known)
+    plan = None if known.point is None else structure.plan(known.point, call.remaining().time_limit)
+    start = None if plan is None else linear.point(plan)
+    outcome, columns = ask_linear(call, backend, linear.model, start)
+    call.log.lap("solve")
+    checked = None if columns is None else checked_plan(call, linear.plan(columns), None)
+    return Attempt(outcome, structure, known, checked, restricted=not linear.exact)
+
+
+def _checked_point(call: Call, asked: Asked) -> Checked | None:
+    """Check a point against its model, then its plan against the instance."""
+    if asked.point is None:
+        return None
+    report = asked.structure.check(asked.point)
+    if not report.feasible:
+        call.log.note(f"the backend's point fails the check: {report.violations[0]}")
+        return Checked(report)
+    plan = asked.plan
+    if plan is None:
+        plan = asked.structure.plan(asked.point, call.remaining().time_limit)
+    return None if plan is None else checked_plan(call, plan, asked.point)
+
+
+def checked_plan(call: Call, plan: PlanOrPoint, point: Point | None) -> Checked:
+    """Check a plan against the instance; one that fails is withheld, and a note says so."""
+    report = call.kind.check(call.instance, plan)
     if report.feasible:
-        run.plan = plan
-    else:
-        run.notes.append(f"the backend's plan fails the check: {report.violations[0]}")
+        return Checked(report, plan, point)
+    call.log.note(f"the backend's plan fails the check: {report.violations[0]}")
+    return Checked(report)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
-from apportion.formulations.protocol import AssignmentFormulation, KnapsackFormulation
 from apportion.instances.kinds import Kind
-from apportion.solving.structure import quick_bound, structured
+from apportion.options import Multipliers
+from apportion.solving.structure import Structure
+from apportion.solving.subject import Subject
 
 __all__ = ["certified_bound", "outward"]
 
 
 def certified_bound(
-    kind: Kind,
-    instance: Any,
-    formulation: KnapsackFormulation | AssignmentFormulation,
-    multipliers: NDArray[np.float64] | None,
+    kind: Kind, instance: Subject, structure: Structure, multipliers: Multipliers | None
 ) -> float | None:
     """Return the weak-duality bound of multipliers, never tighter than its exact value.
 
@@ -29,19 +26,18 @@ def certified_bound(
     float or None
         ``None`` if the multipliers are unusable or some required job has no admissible option.
     """
-    model = structured(formulation)
-    if not usable(multipliers, model.num_capacities):
+    names = structure.capacity_names
+    if not usable(multipliers, len(names)):
         return None
-    assert multipliers is not None
-    quick = quick_bound(model, multipliers, formulation.value_error)
+    quick = structure.bound(multipliers)
     if quick is not None:
         return quick
-    named = dict(zip(model.capacity_names, multipliers.tolist(), strict=True))
+    named = dict(zip(names, multipliers.tolist(), strict=True))
     exact = kind.exact_bound(instance, named)
     return None if exact is None else outward(exact, upper=kind.maximizes(instance))
 
 
-def usable(multipliers: NDArray[np.float64] | None, num_capacities: int) -> bool:
+def usable(multipliers: Multipliers | None, num_capacities: int) -> TypeGuard[Multipliers]:
     """Return whether multipliers are an array of one finite number >= 0 per capacity."""
     return (
         isinstance(multipliers, np.ndarray)

@@ -2,101 +2,98 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Set
 
-import numpy as np
-from numpy.typing import NDArray
-
-from apportion import registry
-from apportion.outcome import Outcome, Termination
+from apportion.options import Multipliers
+from apportion.outcome import Termination
+from apportion.registry import Backend
 from apportion.solution import Certificate, Solution
+from apportion.solving.attempt import Attempt, Checked
+from apportion.solving.call import Call
 from apportion.solving.certify import certified_bound, usable
 from apportion.solving.judge import judge
-from apportion.solving.placement import plan_of
-from apportion.solving.run import Run
-from apportion.solving.structure import magnitude
+from apportion.solving.structure import Structure
 
 __all__ = ["conclude"]
 
 
-def conclude(run: Run, chosen: registry.Backend, reason: str, outcome: Outcome) -> Solution:
+def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines: Set[str]) -> Solution:
     """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
-    maximizes = run.kind.maximizes(run.instance)
-    _prefer_incumbent(run, maximizes)
-    multipliers, verified = _verified(run, outcome, maximizes, chosen.name == "exact")
-    termination, claimed = outcome.termination, outcome.bound
-    if run.restricted:
+    checked = _better_checked(call, tried)
+    multipliers, verified = _verified(call, tried, backend.own_prices)
+    termination, claimed = tried.outcome.termination, tried.outcome.bound
+    if tried.restricted:
         claimed = None
         if termination in (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE):
             termination = Termination.SOLUTION_LIMIT
-            run.notes.append("the formulation restricts the instance: its bound proves nothing here")
-    objective = run.report.objective if run.plan is not None and run.report is not None else None
+            call.log.note("the formulation restricts the instance: its bound proves nothing here")
+    objective = None if checked is None else checked.objective
     verdict = judge(
-        maximizes=maximizes,
+        maximizes=call.maximizes,
         objective=objective,
-        magnitude=_magnitude(run, objective),
+        magnitude=_magnitude(tried.structure, checked),
         claimed=termination,
         claimed_bound=claimed,
-        claimed_source=outcome.bound_source,
+        claimed_source=tried.outcome.bound_source,
         verified_bound=verified,
-        asked_gap=run.options.gap,
+        asked_gap=call.options.gap,
     )
-    run.lap("check")
-    run.times["total"] = time.perf_counter() - run.began
-    names = run.model.capacity_names
+    call.log.lap("check")
     priced = (
         None
-        if verified is None or multipliers is None
-        else dict(zip(names, multipliers.tolist(), strict=True))
+        if multipliers is None
+        else dict(zip(tried.structure.capacity_names, multipliers.tolist(), strict=True))
     )
     return Solution(
-        instance=run.instance,
-        backend=chosen.name,
+        instance=call.instance,
+        backend=backend.name,
         reason=reason,
         termination=verdict.termination,
-        plan=run.plan,
-        report=run.report,
+        plan=None if checked is None else checked.plan,
+        report=None if checked is None else checked.report,
         certificate=Certificate(objective, verdict.bound, verdict.source, verified, priced),
-        outcome=outcome,
-        times=run.times,
-        seed=run.options.seed,
-        packages=chosen.packages,
-        notes=(*run.notes, *verdict.notes),
+        outcome=tried.outcome,
+        times={**call.log.times, "total": call.log.elapsed},
+        seed=call.options.seed,
+        packages=(*backend.packages, *sorted(engines)),
+        notes=(*call.log.notes, *verdict.notes),
     )
 
 
-def _prefer_incumbent(run: Run, maximizes: bool) -> None:
-    found = run.report.objective if run.plan is not None and run.report is not None else None
-    if run.incumbent is None or (run.restricted and found is not None):
-        return  # who asks for a restricted formulation wants its answer
-    own = run.model.objective(run.incumbent)
-    if found is not None and (own <= found if maximizes else own >= found):
-        return
-    plan = plan_of(run, run.incumbent)
-    report = None if plan is None else run.kind.check(run.instance, plan)
-    if report is not None and report.feasible:
-        run.plan, run.report = plan, report
+def _better_checked(call: Call, tried: Attempt) -> Checked | None:
+    """Return the backend's plan, or the incumbent's if that is better and passes the check."""
+    checked, own = tried.checked, tried.known.point
+    found = None if checked is None else checked.objective
+    if own is None or (tried.restricted and found is not None):
+        return checked  # who asks for a restricted formulation wants its answer
+    objective = tried.structure.objective(own)
+    if found is not None and (objective <= found if call.maximizes else objective >= found):
+        return checked
+    plan = tried.structure.plan(own, call.remaining().time_limit)
+    report = None if plan is None else call.kind.check(call.instance, plan)
+    return Checked(report, plan, own) if report is not None and report.feasible else checked
 
 
-def _verified(
-    run: Run, outcome: Outcome, maximizes: bool, ours: bool
-) -> tuple[NDArray[np.float64] | None, float | None]:
+def _verified(call: Call, tried: Attempt, own_prices: bool) -> tuple[Multipliers | None, float | None]:
     """Return the multipliers with the tightest verified bound, the solver's or our own."""
-    best: tuple[NDArray[np.float64] | None, float | None] = (None, None)
-    fresh = usable(outcome.multipliers, run.model.num_capacities) and outcome.bound is not None
-    # an engine of ours that reports a bound has optimised its multipliers; an earlier round's add nothing
-    for candidate in (outcome.multipliers,) if fresh and ours else (outcome.multipliers, run.multipliers):
-        if not usable(candidate, run.model.num_capacities):
+    best: tuple[Multipliers | None, float | None] = (None, None)
+    count = len(tried.structure.capacity_names)
+    given, known = tried.outcome.multipliers, tried.known.hint
+    optimised = own_prices and usable(given, count) and tried.outcome.bound is not None
+    for candidate in (given,) if optimised else (given, known):
+        if not usable(candidate, count):
             continue
-        bound = certified_bound(run.kind, run.instance, run.structure, candidate)
-        if bound is not None and (best[1] is None or (bound < best[1] if maximizes else bound > best[1])):
+        bound = certified_bound(call.kind, call.instance, tried.structure, candidate)
+        if bound is not None and (
+            best[1] is None or (bound < best[1] if call.maximizes else bound > best[1])
+        ):
             best = (candidate, bound)
     return best
 
 
-def _magnitude(run: Run, objective: float | None) -> float:
-    if objective is None:
+def _magnitude(structure: Structure, checked: Checked | None) -> float:
+    """Return the sum of the magnitudes that add up to the objective: the scale of its rounding."""
+    if checked is None or checked.objective is None:
         return 0.0
-    known = run.placed is not None and run.placed[1] is run.plan
-    point = run.placed[0] if known and run.placed is not None else run.structure.choice(run.plan)
-    return magnitude(run.model, point, objective)
+    point = structure.point(checked.plan) if checked.point is None else checked.point
+    return max(abs(checked.objective), 0.0 if point is None else structure.magnitude(point))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from apportion import registry
+from apportion.formulations.protocol import LinearFormulation
 from apportion.instances import Instance, kind_of
+from apportion.solving.compiling import compiled, structured
 
 __all__ = ["exported"]
 
@@ -30,7 +32,9 @@ def exported(instance: Instance, to: str, formulation: str | None = None) -> byt
     from apportion.solvers.general import export
 
     entry = registry.formulation(kind_of(instance).name, formulation)
-    compiled: Any = entry.compile(instance)
-    model = compiled.model if entry.produces == "linear" else compiled.lowered().model
+    if entry.produces == "linear":
+        model = cast(LinearFormulation, compiled(instance, entry)).model
+    else:
+        model = structured(instance, entry).lowered(None).model
     text: str = export.to_lp(model) if to == "lp" else export.to_mps(model)
     return text.encode()

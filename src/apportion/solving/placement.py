@@ -10,153 +10,161 @@ lives with the solve call because only here formulation and solvers meet, and so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apportion.formulations.protocol import PlacedFormulation
+from apportion.models.node_packing import NodePacking
+from apportion.options import Choice, Multipliers, Point, Start
 from apportion.outcome import Outcome, Termination
-from apportion.solving.run import Run
-from apportion.solving.structure import repaired
+from apportion.solving.asking import Asked
+from apportion.solving.call import Call
+from apportion.solving.choice_repair import repaired
+from apportion.solving.knapsack import KnapsackStructure, rows_of
+from apportion.solving.structure import PlanOrPoint, Structure, better
 
-__all__ = ["chosen_on_nodes", "plan_of"]
+if TYPE_CHECKING:
+    from apportion.solvers.packing.engine import Placement
+
+__all__ = ["PlacedStructure", "chosen_on_nodes"]
 
 _MOST_ROUNDS = 500
 _MOST_REPAIRS = 100
 
-Choice = NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True)
+class PlacedStructure(KnapsackStructure):
+    """Menus whose choices must also lie on nodes."""
+
+    formulation: PlacedFormulation
+
+    def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
+        """Return the plan of a choice, its nodes included; ``None`` if it was not placed."""
+        found = self.packed(rows_of(point), seconds)
+        return None if any(placed.nodes is None for placed in found.values()) else self.on(point, found)
+
+    def on(self, point: Point, found: dict[str, Placement]) -> PlanOrPoint:
+        """Return the plan of a choice that was packed."""
+        nodes = {gpu_type: placed.nodes for gpu_type, placed in found.items() if placed.nodes is not None}
+        return self.formulation.plan_on(rows_of(point), nodes)
+
+    def packed(self, choice: Choice, seconds: float | None) -> dict[str, Placement]:
+        """Return where a choice lies on the nodes of every GPU type, or why it cannot."""
+        pack = _pack()
+        return {name: pack(packing, seconds) for name, packing in self.formulation.packings(choice).items()}
+
+    def without(self, choice: Choice, found: dict[str, Placement], *, proven: bool) -> PlacedStructure | None:
+        """Return the same without a choice that could not be placed, ``None`` if that is not shown.
+
+        Without `proven` what was not found counts as what is not there: for repair, never for a bound.
+        """
+        failed = {gpu_type: placed for gpu_type, placed in found.items() if placed.nodes is None}
+        tighter = self.formulation
+        for gpu_type, placed in failed.items():
+            if placed.weights is not None:
+                tighter = tighter.bounded(gpu_type, placed.weights)
+        if tighter is self.formulation:
+            shown = [gpu_type for gpu_type, placed in failed.items() if placed.proven or not proven]
+            if not shown:
+                return None
+            tighter = tighter.excluding(shown[0], choice)
+        return PlacedStructure(tighter)
+
+    def placeable(self, point: Point | None, call: Call) -> Point | None:
+        """Repair a choice until it can be placed; ``None`` if that ends before."""
+        structure, near = self, None if point is None else repaired(self.model, rows_of(point))
+        for _ in range(_MOST_REPAIRS):
+            if near is None:
+                return None
+            found = structure.packed(near, call.remaining().time_limit)
+            if all(placed.nodes is not None for placed in found.values()):
+                return near
+            tighter = structure.without(near, found, proven=False)
+            if tighter is None:
+                return None
+            structure, near = tighter, repaired(tighter.model, near)
+        return None
 
 
 def chosen_on_nodes(
-    run: Run, answer: Callable[[], tuple[Outcome, Choice | None]]
-) -> tuple[Outcome, Choice | None]:
+    call: Call, structure: PlacedStructure, known: Start, ask: Callable[[Structure, Start], Asked]
+) -> Asked:
     """Return the backend's answer, asked again with tighter models until its choice can be placed.
 
     Parameters
     ----------
-    run
-        Its structure and incumbent change on the way; its capacities end as certificates can name them.
-    answer
-        Asks the backend about ``run.model``.
+    call
+        The call; it takes a note where the best choice found could not be placed.
+    structure
+        The menus; those of the answer have the capacities only that a certificate can name.
+    known
+        What is known before; its point need not lie on the nodes.
+    ask
+        Asks the backend about a structured model.
     """
-    if not hasattr(run.structure, "packings"):
-        return answer()
-    known = None if run.incumbent is None else _placeable(run, run.structure, run.incumbent)
-    bound = None
+    best, prices, bound = structure.placeable(known.point, call), known.hint, None
     for round_ in range(_MOST_ROUNDS + 1):
-        run.incumbent = known
-        outcome, choice = answer()
-        if run.incumbent is not None and run.incumbent is not known:  # a greedy one, before a general solver
-            known = _better(run, known, _placeable(run, run.structure, run.incumbent))
-        run.incumbent = known
+        asked = ask(structure, Start(best, hint=prices))
+        prices = asked.known.hint
+        if asked.known.point is not best:  # a greedy one, before a general solver
+            near = structure.placeable(asked.known.point, call)
+            best = better(structure, call.maximizes, best, near)
+        outcome = asked.outcome
         bound = bound if outcome.bound is None else outcome.bound
-        if choice is None or not run.model.check(choice).feasible:
-            if choice is not None or outcome.termination is Termination.INFEASIBLE:
-                return _certifiable(run, outcome), choice
+        if asked.point is None and outcome.termination is not Termination.INFEASIBLE:
             break
-        choice = np.asarray(choice, dtype=np.int64)
-        tighter = _tighter(run, run.structure, choice, proven=True)
-        if tighter is run.structure:
-            return _certifiable(run, outcome), choice
-        near = _placeable(run, run.structure if tighter is None else tighter, choice)
-        known = _better(run, known, near)
-        if tighter is None or round_ == _MOST_ROUNDS or _is_late(run):
-            run.notes.append("the best choice found cannot be placed on the nodes: one near it was placed")
+        if asked.point is None or not structure.check(asked.point).feasible:
+            return _certifiable(structure, outcome, asked.point, Start(best, hint=prices))
+        choice = rows_of(asked.point)
+        found = structure.packed(choice, call.remaining().time_limit)
+        if all(placed.nodes is not None for placed in found.values()):
+            plan = structure.on(choice, found)
+            return _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
+        tighter = structure.without(choice, found, proven=True)
+        near = (structure if tighter is None else tighter).placeable(choice, call)
+        best = better(structure, call.maximizes, best, near)
+        if tighter is None or round_ == _MOST_ROUNDS or call.is_late():
+            call.log.note("the best choice found cannot be placed on the nodes: one near it was placed")
             break
-        _tighten(run, tighter)
-    run.incumbent = known
+        prices, structure = _carried(prices, structure, tighter), tighter
     ended = outcome.termination
     if ended in (Termination.OPTIMAL, Termination.GAP_REACHED):
-        ended = Termination.TIME_LIMIT if _is_late(run) else Termination.NODE_LIMIT
+        ended = Termination.TIME_LIMIT if call.is_late() else Termination.NODE_LIMIT
     source = None if bound is None else "solver"
     outcome = replace(outcome, termination=ended, point=None, bound=bound, bound_source=source)
-    return _certifiable(run, outcome), None
+    return _certifiable(structure, outcome, None, Start(best, hint=prices))
 
 
-def plan_of(run: Run, choice: Choice) -> Any:
-    """Return the plan of a choice, its nodes included; ``None`` if it was not placed."""
-    if not hasattr(run.structure, "packings"):
-        return run.structure.plan(choice)
-    if run.placed is None or run.placed[0] is not choice:
-        run.placed = None
-        _tighter(run, run.structure, choice, proven=True)
-    return None if run.placed is None else run.placed[1]
-
-
-def _tighten(run: Run, tighter: Any) -> None:
-    """Go on with a tighter structure; multipliers keep their capacities."""
-    if run.multipliers is not None:
-        prices = dict(zip(run.model.capacity_names, run.multipliers.tolist(), strict=True))
-        names = tighter.model.capacity_names
-        run.multipliers = np.array([prices.get(name, 0.0) for name in names])
-    run.structure = tighter
-
-
-def _tighter(run: Run, structure: Any, choice: Choice, proven: bool) -> Any:
-    """Return the structure itself if the choice can be placed, a tighter one if not, ``None`` if unknown.
-
-    Without `proven` what was not found counts as what is not there: for repair, never for a bound.
-    """
-    pack = _pack()
-    placed, failed = {}, []
-    for gpu_type, packing in structure.packings(choice).items():
-        found = pack(packing, run.remaining().time_limit)
-        if found.nodes is not None:
-            placed[gpu_type] = found.nodes
-        else:
-            failed.append((gpu_type, found))
-    if not failed:
-        run.placed = (choice, structure.plan_on(choice, placed))
-        return structure
-    weighed = [(gpu_type, found.weights) for gpu_type, found in failed if found.weights is not None]
-    tighter = structure
-    for gpu_type, weights in weighed:
-        tighter = tighter.bounded(gpu_type, weights)
-    if tighter is not structure:
-        return tighter
-    shown = [gpu_type for gpu_type, found in failed if found.proven or not proven]
-    return structure.excluding(shown[0], choice) if shown else None
-
-
-def _pack() -> Callable[..., Any]:
+def _pack() -> Callable[[NodePacking, float | None], Placement]:
     from apportion.solvers.packing.engine import pack
 
     return pack
 
 
-def _placeable(run: Run, structure: Any, choice: Choice) -> Choice | None:
-    """Repair a choice until it can be placed; ``None`` if that ends before."""
-    near = repaired(structure.model, choice)
-    for _ in range(_MOST_REPAIRS):
-        if near is None:
-            return None
-        tighter = _tighter(run, structure, near, proven=False)
-        if tighter is structure:
-            return near
-        structure, near = tighter, repaired(tighter.model, near)
-    return None
+def _carried(
+    prices: Multipliers | None, structure: PlacedStructure, tighter: PlacedStructure
+) -> Multipliers | None:
+    """Return the multipliers for a tighter model: those of the same capacities, 0 for a new one."""
+    if prices is None:
+        return None
+    named = dict(zip(structure.capacity_names, prices.tolist(), strict=True))
+    return np.array([named.get(name, 0.0) for name in tighter.capacity_names])
 
 
-def _better(run: Run, known: Choice | None, near: Choice | None) -> Choice | None:
-    if known is None or near is None:
-        return near if known is None else known
-    sign = 1.0 if run.kind.maximizes(run.instance) else -1.0
-    gains = sign * run.model.objective(near) > sign * run.model.objective(known)
-    return near if gains else known
-
-
-def _is_late(run: Run) -> bool:
-    left = run.remaining().time_limit
-    return left is not None and left <= 2e-3
-
-
-def _certifiable(run: Run, outcome: Outcome) -> Outcome:
+def _certifiable(
+    structure: PlacedStructure,
+    outcome: Outcome,
+    point: Point | None,
+    known: Start,
+    plan: PlanOrPoint | None = None,
+) -> Asked:
     """Drop the capacities that no certificate can name from the structure and the multipliers."""
-    structure: Any = run.structure
-    run.structure = structure.provable()
-    kept = run.model.num_capacities
-    if run.multipliers is not None:
-        run.multipliers = run.multipliers[:kept]
-    prices = outcome.multipliers
-    return outcome if prices is None else replace(outcome, multipliers=np.asarray(prices)[:kept])
+    provable = PlacedStructure(structure.formulation.provable())
+    kept = provable.model.num_capacities
+    if known.hint is not None:
+        known = replace(known, hint=known.hint[:kept])
+    if outcome.multipliers is not None:
+        outcome = replace(outcome, multipliers=np.asarray(outcome.multipliers)[:kept])
+    return Asked(outcome, point, provable, known, plan)

@@ -1,70 +1,105 @@
-"""What the solve call asks of a structured model, whichever it is: a menu knapsack or an assignment.
-
-Both say ``num_capacities``, ``capacity_names``, ``check(point)`` and ``objective(point)`` themselves.
-"""
+"""What the solve path asks of an instance's structured model, whether it is a knapsack or an assignment."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.formulations.protocol import Plan
+from apportion.models.linear import LinearModel
+from apportion.options import Choice, Multipliers, Point, SolveOptions, Start
+from apportion.outcome import Outcome
+from apportion.registry import Backend
+from apportion.report import Report
 
-__all__ = ["StructuredModel", "magnitude", "point_type", "quick_bound", "repaired", "start", "structured"]
+__all__ = ["Lowering", "PlanOrPoint", "Structure", "better", "chosen_magnitude"]
 
-StructuredModel = MultipleChoiceKnapsack | Assignment
-
-
-def structured(formulation: Any) -> Any:
-    """Return the structured model of a formulation."""
-    return formulation.model
-
-
-def repaired(model: StructuredModel, point: NDArray[Any]) -> NDArray[Any] | None:
-    """Turn an earlier point into a feasible one; ``None`` where the greedy repair ends."""
-    if isinstance(model, Assignment):
-        from apportion.solvers.assignment.repair import repaired as assigned
-
-        return assigned(model, point)
-    from apportion.solving.warm_start import repaired as chosen
-
-    return chosen(model, point)
+PlanOrPoint = Plan | Point
+"""A plan as it stands in JSON; of a bare model, which has no names, its point."""
 
 
-def start(model: StructuredModel) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:
-    """Return a feasible point and multipliers for a general solver, each ``None`` where there is none."""
-    if isinstance(model, Assignment):
-        from apportion.solvers.assignment.engine import start as assigned
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowering:
+    """A structured model as a linear one, for the general solvers.
 
-        return assigned(model)
-    from apportion.solvers.exact import start as chosen
+    Attributes
+    ----------
+    model
+        The linear model.
+    start
+        float64 [columns]: the start's point, ``None`` without one.
+    point
+        Carries column values back to the structured model.
+    """
 
-    return chosen(model)
-
-
-def quick_bound(model: StructuredModel, multipliers: NDArray[np.float64], value_error: float) -> float | None:
-    """Return the weak-duality bound rounded outward, or ``None`` where only exact arithmetic decides it."""
-    if isinstance(model, Assignment):
-        from apportion.models.assignment_bounds import weak_duality_bound
-
-        return weak_duality_bound(model, multipliers)
-    from apportion.models.lagrangian import lagrangian_bound
-
-    return lagrangian_bound(model, multipliers, value_error)
+    model: LinearModel
+    start: NDArray[np.float64] | None
+    point: Callable[[NDArray[np.float64]], Point]
 
 
-def point_type(model: StructuredModel) -> type[Any]:
-    """Return the dtype of the model's points."""
-    return np.float64 if isinstance(model, Assignment) and model.divisible else np.int64
+class Structure(Protocol):
+    """A structured model together with the formulation that it comes from."""
+
+    @property
+    def capacity_names(self) -> tuple[str, ...]:
+        """Names of the capacities that multipliers price."""
+        ...
+
+    def check(self, point: Point) -> Report:
+        """Check a point against the model alone, whatever it is."""
+        ...
+
+    def objective(self, point: Point) -> float:
+        """Return the objective of a feasible point in floating point."""
+        ...
+
+    def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
+        """Return the plan of a feasible point, ``None`` if it was not placed within the seconds."""
+        ...
+
+    def point(self, plan: object) -> Point | None:
+        """Return the point of a plan as far as it fits this instance; ``None`` if it is no plan."""
+        ...
+
+    def repaired(self, point: Point) -> Point | None:
+        """Turn an earlier point into a feasible one; ``None`` where the greedy repair ends."""
+        ...
+
+    def greedy(self) -> Start:
+        """Return a feasible point and multipliers for a general solver, as far as there are any."""
+        ...
+
+    def bound(self, multipliers: Multipliers) -> float | None:
+        """Return the weak-duality bound rounded outward, ``None`` where only exact arithmetic decides it."""
+        ...
+
+    def magnitude(self, point: Point) -> float:
+        """Return the sum of magnitudes that add up to a point's objective; 0 where that is not known."""
+        ...
+
+    def lowered(self, start: Point | None) -> Lowering:
+        """Return the model as a linear one, with the instance's own names."""
+        ...
+
+    def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
+        """Ask a backend that accepts this type of model."""
+        ...
 
 
-def magnitude(model: StructuredModel, point: NDArray[Any] | None, objective: float) -> float:
-    """Return the sum of magnitudes that add up to an objective: the scale of its rounding."""
-    if point is None or point_type(model) is np.float64:
-        return abs(objective)
-    chosen = np.abs(model.values[point[point >= 0]])
-    return max(abs(objective), math.fsum(chosen) if chosen.size < 10_000 else float(chosen.sum()))
+def better(structure: Structure, maximizes: bool, first: Point | None, second: Point | None) -> Point | None:
+    """Return the feasible point with the better objective, the first of equals; one may be absent."""
+    if first is None or second is None:
+        return second if first is None else first
+    gain = structure.objective(second) - structure.objective(first)
+    return second if (gain if maximizes else -gain) > 0 else first
+
+
+def chosen_magnitude(values: NDArray[np.float64], rows: Choice) -> float:
+    """Return the sum of the magnitudes of chosen values: the scale of the rounding of their sum."""
+    chosen = np.abs(values[rows[rows >= 0]])
+    return math.fsum(chosen) if chosen.size < 10_000 else float(chosen.sum())

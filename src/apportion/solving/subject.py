@@ -1,30 +1,21 @@
-"""What may be solved, instance or bare model: its kind and its formulation."""
+"""What may be solved, an instance or a bare model, and its kind."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from apportion import registry
-from apportion.instances.kinds import Kind, kind_of
+from apportion.instances.kinds import Instance, Kind, kind_of
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solving.arrays import ARRAYS, ArrayFormulation
-from apportion.solving.bare_assignment import ASSIGNMENT, AssignmentFormulation
+from apportion.solving.assignment_arrays import ASSIGNMENT
+from apportion.solving.knapsack_arrays import ARRAYS
 
-__all__ = ["compiled", "kind_of_any"]
+__all__ = ["Subject", "kind_of_any"]
+
+Subject = Instance | MultipleChoiceKnapsack | Assignment
+"""Whatever may be solved."""
 
 
-def kind_of_any(instance: Any) -> Kind:
+def kind_of_any(subject: Subject) -> Kind:
     """Return the kind of an instance or of a bare model; ``TypeError`` for anything else."""
-    if isinstance(instance, Assignment):
+    if isinstance(subject, Assignment):
         return ASSIGNMENT
-    return ARRAYS if isinstance(instance, MultipleChoiceKnapsack) else kind_of(instance)
-
-
-def compiled(instance: Any, kind: Kind, name: str | None) -> Any:
-    """Return the formulation of an instance by name, its kind's first one for ``None``."""
-    if kind is ARRAYS:
-        return ArrayFormulation(instance)
-    if kind is ASSIGNMENT:
-        return AssignmentFormulation(instance)
-    return registry.formulation(kind.name, name).compile(instance)
+    return ARRAYS if isinstance(subject, MultipleChoiceKnapsack) else kind_of(subject)

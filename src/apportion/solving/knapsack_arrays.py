@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from apportion.instances.kinds import Kind
 from apportion.models.lagrangian import exact_lagrangian_bound
@@ -15,10 +14,10 @@ from apportion.models.lowering import Lowered, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.report import Report
 
-__all__ = ["ARRAYS", "ArrayFormulation"]
+__all__ = ["ARRAYS", "BareMenus"]
 
 
-class ArrayFormulation:
+class BareMenus:
     """Ragged menus taken as they are.
 
     Attributes
@@ -39,7 +38,7 @@ class ArrayFormulation:
         """Return the choice itself."""
         return choice
 
-    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+    def choice(self, plan: object) -> NDArray[np.int64] | None:
         """Return a plan of the right shape as it is, rows of other menus as -1; otherwise ``None``."""
         rows = np.asarray(plan)
         if rows.dtype.kind not in "iu" or rows.shape != (self.model.num_jobs,):
@@ -68,11 +67,11 @@ class ArrayFormulation:
         return self.model
 
 
-def _check(model: MultipleChoiceKnapsack, plan: Any) -> Report:
+def _check(model: MultipleChoiceKnapsack, plan: ArrayLike) -> Report:
     return model.check(plan)
 
 
-def _exact_objective(model: MultipleChoiceKnapsack, plan: Any) -> Fraction:
+def _exact_objective(model: MultipleChoiceKnapsack, plan: object) -> Fraction:
     chosen = np.asarray(plan)
     return sum((Fraction(float(value)) for value in model.values[chosen[chosen >= 0]]), Fraction(0))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from apportion.registry import BACKENDS
+from apportion.registry.backends import BACKENDS, version_of
 
 __all__ = ["backends", "compiled_parts"]
 
@@ -22,7 +21,7 @@ def backends() -> list[dict[str, Any]]:
     rows = [
         _row(entry.name, entry.accepts, entry.versions(), entry.description) for entry in BACKENDS.values()
     ]
-    pyomo = {"pyomo": _version("pyomo")}
+    pyomo = {"pyomo": version_of("pyomo")}
     rows.append(_row("pyomo:NAME", "linear", pyomo, "any solver Pyomo knows, for instance pyomo:appsi_highs"))
     return rows
 
@@ -49,10 +48,3 @@ def _row(name: str, accepts: str, packages: dict[str, str | None], description: 
         "packages": packages,
         "description": description,
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

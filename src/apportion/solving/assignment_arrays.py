@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from apportion.instances.kinds import Kind
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
+from apportion.options import Point
 from apportion.report import Report
 
-__all__ = ["ASSIGNMENT", "AssignmentFormulation"]
+__all__ = ["ASSIGNMENT", "BareAssignment"]
 
 
-class AssignmentFormulation:
+class BareAssignment:
     """An assignment taken as it is.
 
     Attributes
@@ -34,17 +34,17 @@ class AssignmentFormulation:
         self.model = model
         self.value_error = 0.0
 
-    def plan(self, point: NDArray[Any]) -> NDArray[Any]:
+    def plan(self, point: Point) -> Point:
         """Return the point itself."""
         return point
 
-    def choice(self, plan: Any) -> NDArray[Any] | None:
+    def choice(self, plan: object) -> Point | None:
         """Return a plan of the right shape as it is; otherwise ``None``."""
         point = np.asarray(plan)
         size = self.model.num_options if self.model.divisible else self.model.num_jobs
         if point.shape != (size,) or point.dtype.kind not in "iuf":
             return None
-        return point.astype(np.float64 if self.model.divisible else np.int64)
+        return point.astype(np.float64) if self.model.divisible else point.astype(np.int64)
 
     def preferred(self) -> None:
         """Return ``None``: bare arrays have no present state."""
@@ -63,11 +63,11 @@ class AssignmentFormulation:
         return str(self.model.machine[row])
 
 
-def _check(model: Assignment, plan: Any) -> Report:
+def _check(model: Assignment, plan: ArrayLike) -> Report:
     return model.check(plan)
 
 
-def _exact_objective(model: Assignment, plan: Any) -> Fraction:
+def _exact_objective(model: Assignment, plan: object) -> Fraction:
     return Fraction(model.objective(np.asarray(plan)))
 
 

@@ -1,0 +1,141 @@
+"""The table of formulations by kind of instance, each loaded when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from apportion.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from apportion.formulations.protocol import Formulation
+
+__all__ = ["FORMULATIONS", "FormulationEntry", "formulation"]
+
+
+@dataclass(frozen=True, slots=True)
+class FormulationEntry:
+    """One way to say what an instance means.
+
+    Attributes
+    ----------
+    name
+        What callers say: ``by_count``.
+    produces
+        ``"knapsack"``, ``"assignment"`` or ``"linear"``.
+    build
+        ``"module:class"``, called with the instance and `arguments`.
+    arguments
+        Keyword arguments of the variant.
+    description
+        One line for people.
+    on_nodes
+        Whether a choice must also be placed onto nodes: it then builds a `PlacedFormulation`.
+    """
+
+    name: str
+    produces: Literal["knapsack", "assignment", "linear"]
+    build: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    description: str = ""
+    on_nodes: bool = False
+
+    def compile(self, instance: Any) -> Formulation:
+        """Return the formulation of an instance, one of the protocol that `produces` says."""
+        module, name = self.build.split(":")
+        compiled: Formulation = getattr(import_module(module), name)(instance, **dict(self.arguments))
+        return compiled
+
+
+FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
+    {
+        "gap_filling": MappingProxyType(
+            {
+                entry.name: entry
+                for entry in (
+                    FormulationEntry(
+                        "by_count",
+                        "knapsack",
+                        "apportion.formulations.gap_filling.by_count:GapFillingByCount",
+                        description="a node count per job: a multiple-choice knapsack",
+                    ),
+                    FormulationEntry(
+                        "by_node",
+                        "linear",
+                        "apportion.formulations.gap_filling.by_node:GapFillingByNode",
+                        description="the published MILP, its big-M corrected",
+                    ),
+                    FormulationEntry(
+                        "by_node_published",
+                        "linear",
+                        "apportion.formulations.gap_filling.by_node:GapFillingByNode",
+                        (("published_big_m", True),),
+                        description="the published MILP with its published big-M",
+                    ),
+                )
+            }
+        ),
+        "multiple_choice_knapsack": MappingProxyType(
+            {
+                "menus": FormulationEntry(
+                    "menus",
+                    "knapsack",
+                    "apportion.formulations.multiple_choice:MenuFormulation",
+                    description="the menus as they are",
+                )
+            }
+        ),
+        "matching": MappingProxyType(
+            {
+                "by_machine": FormulationEntry(
+                    "by_machine",
+                    "assignment",
+                    "apportion.formulations.matching.by_machine:MatchingByMachine",
+                    description="one machine per job: R||Cmax, generalised assignment, shares of time",
+                )
+            }
+        ),
+        "freezing": MappingProxyType(
+            {
+                entry.name: entry
+                for entry in (
+                    FormulationEntry(
+                        "by_configuration",
+                        "knapsack",
+                        "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
+                        description="GPUs per job, its best depth on them; all depths under a penalty cap",
+                        on_nodes=True,
+                    ),
+                    FormulationEntry(
+                        "all_depths",
+                        "knapsack",
+                        "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
+                        (("separate_depth", False),),
+                        description="GPUs and depth per job, no depth dropped",
+                        on_nodes=True,
+                    ),
+                )
+            }
+        ),
+    }
+)
+
+
+def formulation(kind: str, name: str | None) -> FormulationEntry:
+    """Return a formulation of a kind by name, its first one by default.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has none of that name.
+    """
+    table = FORMULATIONS[kind]
+    if name is None:
+        return next(iter(table.values()))
+    key = name.replace("-", "_")
+    if key not in table:
+        raise InvalidOption(f"formulation must be one of {', '.join(table)} for {kind}, not {name!r}")
+    return table[key]

@@ -1,0 +1,93 @@
+"""An assignment on the solve path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from apportion.formulations.protocol import AssignmentFormulation
+from apportion.models.assignment import Assignment
+from apportion.options import Multipliers, Point, SolveOptions, Start
+from apportion.outcome import Outcome
+from apportion.registry import Backend
+from apportion.registry.calls import AssignmentSolver
+from apportion.report import Report
+from apportion.solving.structure import Lowering, PlanOrPoint, chosen_magnitude
+
+__all__ = ["AssignmentStructure"]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentStructure:
+    """The assignment of an instance; see `Structure` for what every method says.
+
+    Attributes
+    ----------
+    formulation
+        The formulation, whose model it is.
+    """
+
+    formulation: AssignmentFormulation
+
+    @property
+    def model(self) -> Assignment:
+        """The assignment."""
+        return self.formulation.model
+
+    @property
+    def capacity_names(self) -> tuple[str, ...]:
+        """Names of the pools that multipliers price."""
+        return self.model.capacity_names
+
+    def check(self, point: Point) -> Report:
+        """Check a choice of entries, or shares."""
+        return self.model.check(point)
+
+    def objective(self, point: Point) -> float:
+        """Return the makespan, the cost or the value."""
+        return self.model.objective(point)
+
+    def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
+        """Return the plan of a choice or of shares."""
+        return self.formulation.plan(np.asarray(point, np.float64 if self.model.divisible else np.int64))
+
+    def point(self, plan: object) -> Point | None:
+        """Return the entries or shares of a plan."""
+        return self.formulation.choice(plan)
+
+    def repaired(self, point: Point) -> Point | None:
+        """Move jobs until every machine's room is kept."""
+        from apportion.solvers.assignment.repair import repaired
+
+        return repaired(self.model, point)
+
+    def greedy(self) -> Start:
+        """Return a first point and prices."""
+        from apportion.solvers.assignment.engine import start
+
+        point, prices = start(self.model)
+        return Start(point, hint=prices)
+
+    def bound(self, multipliers: Multipliers) -> float | None:
+        """Return the weak-duality bound of the prices."""
+        from apportion.models.assignment_bounds import weak_duality_bound
+
+        return weak_duality_bound(self.model, multipliers)
+
+    def magnitude(self, point: Point) -> float:
+        """Return the sum of the magnitudes of the chosen values; 0 for shares, which are rounded anyway."""
+        if self.model.divisible:
+            return 0.0
+        return chosen_magnitude(self.model.values, np.asarray(point, dtype=np.int64))
+
+    def lowered(self, start: Point | None) -> Lowering:
+        """Return the linear model of the assignment."""
+        lowered = self.formulation.lowered()
+        known = None if start is None else lowered.point(start)
+        return Lowering(lowered.model, known, lowered.choice)
+
+    def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
+        """Ask an assignment solver."""
+        return cast(AssignmentSolver, backend.load())(self.model, options, start)

@@ -1,0 +1,78 @@
+"""What one solve call was asked, and its log: how long every phase took, and what was refused on the way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from apportion.instances.kinds import Kind
+from apportion.options import SolveOptions
+from apportion.solving.subject import Subject
+
+__all__ = ["Call", "Log"]
+
+
+class Log:
+    """Seconds by phase and notes in words, written down as they come.
+
+    Attributes
+    ----------
+    times
+        Wall-clock seconds by phase.
+    notes
+        What was refused on the way, in words.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self.times: dict[str, float] = {}
+        self.notes: list[str] = []
+
+    @property
+    def elapsed(self) -> float:
+        """Wall-clock seconds since the call began."""
+        return time.perf_counter() - self._began
+
+    def lap(self, phase: str) -> None:
+        """Book the time since the last lap under a phase, on top of what stands there."""
+        self.times[phase] = self.times.get(phase, 0.0) + self.elapsed - sum(self.times.values())
+
+    def note(self, text: str) -> None:
+        """Write a note down."""
+        self.notes.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One solve call.
+
+    Attributes
+    ----------
+    instance, kind
+        What is to be solved, as it was given.
+    options
+        As they were given; see `remaining`.
+    log
+        What the steps write down.
+    """
+
+    instance: Subject
+    kind: Kind
+    options: SolveOptions
+    log: Log = field(default_factory=Log)
+
+    @property
+    def maximizes(self) -> bool:
+        """Whether a larger objective is better."""
+        return self.kind.maximizes(self.instance)
+
+    def remaining(self) -> SolveOptions:
+        """Return the options with the time that is left of the limit, a millisecond at least."""
+        if self.options.time_limit is None:
+            return self.options
+        return replace(self.options, time_limit=max(self.options.time_limit - self.log.elapsed, 1e-3))
+
+    def is_late(self) -> bool:
+        """Return whether the time is up."""
+        left = self.remaining().time_limit
+        return left is not None and left <= 2e-3

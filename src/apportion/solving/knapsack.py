@@ -1,0 +1,96 @@
+"""A multiple-choice knapsack on the solve path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from apportion.formulations.protocol import KnapsackFormulation
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import Choice, Multipliers, Point, SolveOptions, Start
+from apportion.outcome import Outcome
+from apportion.registry import Backend
+from apportion.registry.calls import KnapsackSolver
+from apportion.report import Report
+from apportion.solving.choice_repair import repaired
+from apportion.solving.structure import Lowering, PlanOrPoint, chosen_magnitude
+
+__all__ = ["KnapsackStructure", "rows_of"]
+
+
+def rows_of(point: Point) -> Choice:
+    """Return a checked point as int64 rows."""
+    return np.asarray(point, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class KnapsackStructure:
+    """The menus of an instance; see `Structure` for what every method says.
+
+    Attributes
+    ----------
+    formulation
+        The formulation, whose model they are.
+    """
+
+    formulation: KnapsackFormulation
+
+    @property
+    def model(self) -> MultipleChoiceKnapsack:
+        """The menus."""
+        return self.formulation.model
+
+    @property
+    def capacity_names(self) -> tuple[str, ...]:
+        """Names of the capacities."""
+        return self.model.capacity_names
+
+    def check(self, point: Point) -> Report:
+        """Check a choice."""
+        return self.model.check(point)
+
+    def objective(self, point: Point) -> float:
+        """Return the sum of the chosen values."""
+        return self.model.objective(rows_of(point))
+
+    def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
+        """Return the plan of a choice."""
+        return self.formulation.plan(rows_of(point))
+
+    def point(self, plan: object) -> Point | None:
+        """Return the choice of a plan, -1 where it does not fit."""
+        return self.formulation.choice(plan)
+
+    def repaired(self, point: Point) -> Point | None:
+        """Move jobs until every capacity is kept."""
+        return repaired(self.model, rows_of(point))
+
+    def greedy(self) -> Start:
+        """Return a greedy choice and near-optimal multipliers."""
+        from apportion.solvers.exact import start
+
+        choice, multipliers = start(self.model)
+        return Start(choice, hint=multipliers)
+
+    def bound(self, multipliers: Multipliers) -> float | None:
+        """Return the Lagrangian bound."""
+        from apportion.models.lagrangian import lagrangian_bound
+
+        return lagrangian_bound(self.model, multipliers, self.formulation.value_error)
+
+    def magnitude(self, point: Point) -> float:
+        """Return the sum of the magnitudes of the chosen values."""
+        return chosen_magnitude(self.model.values, rows_of(point))
+
+    def lowered(self, start: Point | None) -> Lowering:
+        """Return the MILP of the menus."""
+        lowered = self.formulation.lowered()
+        known = None if start is None else lowered.point(rows_of(start))
+        return Lowering(lowered.model, known, lowered.choice)
+
+    def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
+        """Ask a knapsack solver; who changes least is preferred."""
+        solver = cast(KnapsackSolver, backend.load())
+        return solver(self.model, options, replace(start, preferred=self.formulation.preferred()))
