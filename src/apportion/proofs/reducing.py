@@ -112,7 +112,9 @@ def _largest(menus: Menus, vectors: Sequence[Sequence[int]]) -> float:
     needs = [total(one) for one in most]
     rooms = [float(min(abs(int(room)), 1 << 1000)) for room in menus.capacities]
     paid = [
-        sum(float(price) * (need + room) for price, need, room in zip(vector, needs, rooms, strict=True))
+        sum(
+            float(price) * (need + room + 1.0) for price, need, room in zip(vector, needs, rooms, strict=True)
+        )
         for vector in vectors
         if all(price < 1 << 1000 for price in vector)
     ]

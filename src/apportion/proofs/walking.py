@@ -22,8 +22,8 @@ __all__ = ["Limits", "Walked", "walk"]
 
 _CELLS = 1 << 22
 """States times options that are looked at in one step."""
-_CHUNK = 1 << 17
-"""States that go on together."""
+_CHUNK = 1 << 20
+"""States times options of their next job that go on together: what one step can make is bounded by it."""
 _MERGED = 64
 """Fewer states are not merged."""
 
@@ -98,8 +98,10 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
             continue
         if left.shape[1] >= _MERGED and depth + 1 < len(levels):
             left, slack = _merged(left, slack, level)
-        for first in range(0, left.shape[1], _CHUNK):
-            part = slice(first, first + _CHUNK)
+        options = levels[depth + 1].losses.shape[1] if depth + 1 < len(levels) else 1
+        together = max(1, _CHUNK // options)
+        for first in range(0, left.shape[1], together):
+            part = slice(first, first + together)
             stack.append((depth + 1, left[:, part], slack[:, part]))
         if states > limits.states:
             return Walked("incomplete", f"more than {limits.states} states", states)

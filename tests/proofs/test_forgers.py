@@ -1,0 +1,287 @@
+"""Forged and damaged proofs are refused, and none exhausts memory or time."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion
+from apportion.models import MultipleChoiceKnapsack
+from apportion.proofs import verify
+from apportion.proofs.certificate import encode, instance_digest
+from apportion.proofs.walking import Limits
+
+Document = dict[str, Any]
+
+
+def menus() -> MultipleChoiceKnapsack:
+    """Eight jobs that the bound at the root does not settle."""
+    rng = np.random.default_rng(5)
+    uses = rng.integers(1, 60, (32, 3))
+    values = uses.sum(axis=1) + rng.integers(-5, 6, 32).astype(float)
+    return MultipleChoiceKnapsack.from_arrays(
+        values, uses, np.arange(0, 33, 4), uses.sum(axis=0) // 8, required=False
+    )
+
+
+@pytest.fixture(scope="module")
+def model() -> MultipleChoiceKnapsack:
+    return menus()
+
+
+@pytest.fixture(scope="module")
+def genuine(model: MultipleChoiceKnapsack) -> Document:
+    solution = apportion.solve(model, proof=True)
+    assert solution.proof is not None and apportion.verify(model, solution.proof).states > 100
+    return json.loads(gzip.decompress(encode(solution.proof)))  # type: ignore[no-any-return]
+
+
+def packed(document: Any) -> bytes:
+    return gzip.compress(json.dumps(document).encode())
+
+
+def put(field: str, value: Any) -> Callable[[Document], None]:
+    def forge(document: Document) -> None:
+        document[field] = value
+
+    return forge
+
+
+def stronger(document: Document, by: float = 1.0) -> None:
+    """One less than the optimum: false, since values are whole."""
+    document["claim"]["bound"] -= by
+
+
+def both(*forgers: Callable[[Document], None]) -> Callable[[Document], None]:
+    def forge(document: Document) -> None:
+        for one in forgers:
+            one(document)
+
+    return forge
+
+
+def first_price(change: Callable[[int], Any]) -> Callable[[Document], None]:
+    def forge(document: Document) -> None:
+        document["prices"][0][0] = change(document["prices"][0][0])
+
+    return forge
+
+
+def scaled(shift: int, factor: int) -> Callable[[Document], None]:
+    def forge(document: Document) -> None:
+        document["shift"] += shift
+        document["prices"] = [[price * factor for price in vector] for vector in document["prices"]]
+
+    return forge
+
+
+FORGED: dict[str, Callable[[Document], None]] = {
+    "a bound that a plan beats by one unit of the grid": stronger,
+    "a bound that a plan beats in the last digits": lambda d: stronger(d, 1e-7),
+    "infeasibility claimed of a feasible instance": put("claim", {"kind": "infeasible", "bound": None}),
+    "another kind of claim": put("claim", {"kind": "optimal", "bound": 1.0}),
+    "infeasibility with a bound": put("claim", {"kind": "infeasible", "bound": 1.0}),
+    "an infinite bound": put("claim", {"kind": "no_better_plan", "bound": float("inf")}),
+    "a bound that is no number": put("claim", {"kind": "no_better_plan", "bound": float("nan")}),
+    "a bound beyond doubles": put("claim", {"kind": "no_better_plan", "bound": 10**400}),
+    "a bound in words": put("claim", {"kind": "no_better_plan", "bound": "1"}),
+    "a price off by one, under a false claim": both(stronger, first_price(lambda price: price + 1)),
+    "a negative price": first_price(lambda price: -1 - price),
+    "a price that is not whole": first_price(lambda price: price + 0.5),
+    "a price that is true": first_price(lambda price: True),
+    "a price of 2**63 less 1, to wrap around": both(stronger, first_price(lambda price: 2**63 - 1)),
+    "a price of 2**64, to wrap around to 0": both(stronger, first_price(lambda price: 2**64)),
+    "a price as long as the format allows": both(stronger, first_price(lambda price: 2**1024 - 1)),
+    "a price longer than that": first_price(lambda price: 2**1024),
+    "a price missing": lambda d: d["prices"][0].pop(),
+    "a price too many": lambda d: d["prices"][0].append(1),
+    "no prices at all, under a false claim": both(stronger, put("prices", [])),
+    "more vectors than allowed": lambda d: d.update(prices=[d["prices"][0]] * 65),
+    "a scale that does not fit the prices, under a false claim": both(stronger, scaled(3, 1)),
+    "a scale so coarse that rounding hides the claim": scaled(-60, 1),
+    "a scale so fine that totals leave 64 bits, under a false claim": both(stronger, scaled(40, 1 << 40)),
+    "a scale out of range": put("shift", 10**9),
+    "a scale that is no whole number": put("shift", 1.5),
+    "an order that leaves a job's branches out": both(stronger, lambda d: d["order"].pop()),
+    "an order that decides a job twice": lambda d: d["order"].append(d["order"][0]),
+    "an order that names a job there is not": lambda d: d["order"].append(10**6),
+    "an order of negative positions": put("order", [-1]),
+    "a cut where there are no nodes": put("cuts", [{"gpu_type": "g", "node_weights": [1]}]),
+    "pools taken apart where there are none": put("apart", [0]),
+    "another instance's digest": put("instance", "0" * 64),
+    "another format": put("format", "vipr"),
+    "a later version": put("version", 2),
+    "version true, which equals 1": put("version", True),
+    "a field missing": lambda d: d.pop("apart"),
+    "a field of its own": put("reductions", [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_proof_is_refused(model: MultipleChoiceKnapsack, genuine: Document, forged: str) -> None:
+    assert verify(model, packed(genuine)).status == "proved"
+    document = copy.deepcopy(genuine)
+    FORGED[forged](document)
+    verdict = verify(model, packed(document))
+    assert verdict.status == "refused" and verdict.why, verdict
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda data: data[:-9],
+    "with something behind": lambda data: data + b"x",
+    "with a byte changed": lambda data: data[:40] + bytes([data[40] ^ 255]) + data[41:],
+    "empty": lambda data: b"",
+    "of zeros": lambda data: bytes(1000),
+    "not JSON": lambda data: gzip.compress(b"{"),
+    "not an object": lambda data: gzip.compress(b"[]"),
+    "nested a million deep": lambda data: gzip.compress(b"[" * 10**6),
+    "a number of a million digits": lambda data: gzip.compress(b'{"version":' + b"1" * 10**6 + b"}"),
+    "a bomb of a gigabyte of zeros": lambda data: gzip.compress(bytes(1 << 20)) * 1,
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_a_damaged_file_is_refused(model: MultipleChoiceKnapsack, genuine: Document, damaged: str) -> None:
+    assert verify(model, DAMAGED[damaged](packed(genuine))).status == "refused"
+
+
+def test_a_compressed_bomb_is_not_unpacked(model: MultipleChoiceKnapsack) -> None:
+    import zlib
+
+    packing = zlib.compressobj(9, wbits=31)
+    bomb = b"".join(packing.compress(bytes(1 << 24)) for _ in range(40)) + packing.flush()  # 670 MB in 0.7 MB
+    tracemalloc.start()
+    verdict = verify(model, bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert verdict.status == "refused" and peak < 300e6
+
+
+def test_a_proof_does_not_pass_for_an_instance_that_was_edited(
+    model: MultipleChoiceKnapsack, genuine: Document
+) -> None:
+    other = MultipleChoiceKnapsack.from_arrays(
+        model.values, model.uses, model.offsets, model.capacities + 1, required=False
+    )
+    assert verify(other, packed(genuine)).status == "refused"
+    copied = {**genuine, "instance": instance_digest(other)}
+    best = apportion.solve(other)
+    if best.objective is not None and best.objective > genuine["claim"]["bound"]:
+        assert verify(other, packed(copied)).status == "refused"
+
+
+def test_a_walk_without_an_end_stops_at_its_limits() -> None:
+    """A tree bomb: no prices, forty jobs of equal worth and odd uses, a claim that is true by little."""
+    rng = np.random.default_rng(1)
+    uses = rng.integers(10**5, 10**6, (200, 2))
+    model = MultipleChoiceKnapsack.from_arrays(
+        uses.sum(axis=1).astype(float), uses, np.arange(0, 201, 5), uses.sum(axis=0) // 9, required=False
+    )
+    document = {
+        "format": "apportion-proof",
+        "version": 1,
+        "instance": instance_digest(model),
+        "claim": {"kind": "no_better_plan", "bound": float(uses.sum(axis=0).sum() // 9)},
+        "shift": 0,
+        "prices": [],
+        "order": [],
+        "apart": [],
+        "cuts": [],
+    }
+    tracemalloc.start()
+    before = time.process_time()
+    verdict = verify(model, packed(document), Limits(states=3_000_000, kept=20_000_000))
+    spent, peak = time.process_time() - before, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert verdict.status == "incomplete" and "states" in verdict.why
+    assert verdict.states < 3_000_000 + (1 << 20) + 1
+    assert peak < 800e6 and spent < 60
+    assert verify(model, packed(document), Limits(seconds=0.5)).status == "incomplete"
+
+
+def nodes_instance() -> Any:
+    job = {"layers": 1, "menu": [{"gpu_type": "g", "gpus": 3, "depths": [0], "effective_progress": [1.0]}]}
+    return apportion.read(
+        json.dumps(
+            {
+                "kind": "freezing",
+                "schema_version": "1",
+                "gpus": {"g": 8},
+                "round_s": 60.0,
+                "power": 1.0,
+                "queue_penalty": 0.0,
+                "gpus_per_node": {"g": 4},
+                "jobs": [{"id": f"j{k}", **job} for k in range(3)],
+            }
+        ).encode()
+    )
+
+
+CUTS: dict[str, tuple[list[Any], str]] = {
+    "weights that are true of every plan": ([{"gpu_type": "g", "node_weights": [0, 0, 1, 1]}], "proved"),
+    "an exclusion that packing shows": ([{"gpu_type": "g", "excluded": {"0": 3, "1": 3, "2": 3}}], "proved"),
+    "no cut": ([], "proved"),
+    "an exclusion without reason": ([{"gpu_type": "g", "excluded": {"0": 3, "1": 3}}], "refused"),
+    "an exclusion of nobody": ([{"gpu_type": "g", "excluded": {}}], "refused"),
+    "an exclusion of a job there is not": ([{"gpu_type": "g", "excluded": {"9": 3}}], "refused"),
+    "an exclusion of no GPUs": ([{"gpu_type": "g", "excluded": {"0": 0}}], "refused"),
+    "negative weights": ([{"gpu_type": "g", "node_weights": [-9, 0, 1, 1]}], "refused"),
+    "too few weights": ([{"gpu_type": "g", "node_weights": [0, 1]}], "refused"),
+    "a capacity of the forger's own": ([{"gpu_type": "g", "capacity": 0}], "refused"),
+    "a type without nodes": ([{"gpu_type": "h", "node_weights": [1]}], "refused"),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_a_cut_needs_its_reason(name: str) -> None:
+    """Two of three jobs of 3 GPUs lie on two nodes of 4; by GPUs alone, 9 of 8 do not fit either."""
+    cuts, expected = CUTS[name]
+    instance = nodes_instance()
+    document = {
+        "format": "apportion-proof",
+        "version": 1,
+        "instance": instance_digest(instance),
+        "claim": {"kind": "no_better_plan", "bound": 2.0},
+        "shift": 20,
+        "prices": [],
+        "order": [],
+        "apart": [],
+        "cuts": cuts,
+    }
+    assert verify(instance, packed(document)).status == expected
+
+
+def test_pools_that_hold_gangs_are_not_taken_apart() -> None:
+    raw = {
+        "kind": "matching",
+        "schema_version": "1",
+        "objective": "makespan",
+        "machines": [{"id": "m", "count": 2}],
+        "jobs": [
+            {"id": "a", "on": {"m": {"time_s": 3.0, "gpus": 2}}},
+            {"id": "b", "on": {"m": {"time_s": 2.0}}},
+        ],
+    }
+    instance = apportion.read(json.dumps(raw).encode())
+    document = {
+        "format": "apportion-proof",
+        "version": 1,
+        "instance": instance_digest(instance),
+        "claim": {"kind": "no_better_plan", "bound": 4.0},
+        "shift": 0,
+        "prices": [[1]],
+        "order": [],
+        "apart": [],
+        "cuts": [],
+    }
+    assert verify(instance, packed(document)).status == "proved"
+    for apart in ([0], [1], [0, 0], [True]):
+        assert verify(instance, packed({**document, "apart": apart})).status == "refused"

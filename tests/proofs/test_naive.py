@@ -1,0 +1,102 @@
+"""The checker agrees with the naive one and with enumeration, on true claims and on false ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import apportion
+from apportion.models import MultipleChoiceKnapsack
+from apportion.proofs import Claim, Proof, verify
+from apportion.proofs.certificate import encode
+from apportion.solving.proving import proof_of
+from apportion.solving.subject import kind_of_any
+from tests import strategies
+from tests.proofs import naive
+from tests.proofs.test_walks import exact_objective
+
+KINDS: dict[str, st.SearchStrategy[Any]] = {
+    "menus": strategies.knapsack_instances(),
+    "gap filling": strategies.gap_filling_instances(pins=True),
+    "matching": strategies.matchings(),
+    "freezing": strategies.freezing_instances(),
+    "freezing on nodes": strategies.freezing_on_nodes(),
+}
+STEPS = (1e-3, -1e-3, 1e-7, -1e-7, 0.3, -0.3)
+
+
+def agree(instance: Any) -> None:
+    solution = apportion.solve(instance, time_limit=10.0)
+    if solution.evidence is None:
+        return
+    objective = exact_objective(instance, solution.plan)
+    up = kind_of_any(instance).maximizes(instance)
+    proof = proof_of(instance, objective, maximizes=up, multipliers=solution.certificate.multipliers)
+    canonical = msgspec.json.encode(instance, order="deterministic")
+    near = 0.0 if objective is None else float(objective)
+    claims = [Claim("no_better_plan", near + step * max(abs(near), 0.01)) for step in STEPS]
+    for claim in (proof.claim, Claim("infeasible"), *claims):
+        other = replace(proof, claim=claim)
+        verdict = verify(instance, other)
+        assert verdict.status == naive.check(canonical, encode(other)), verdict
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_checkers_agree(kind: str) -> None:
+    settings(max_examples=40)(given(KINDS[kind])(lambda instance: agree(instance)))()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_checkers_agree_at_length(kind: str) -> None:
+    settings(max_examples=20_000)(given(KINDS[kind])(lambda instance: agree(instance)))()
+
+
+def best_of(model: MultipleChoiceKnapsack) -> Fraction | None:
+    """Try every choice, in fractions."""
+    menus = [
+        ([] if model.required[job] else [None]) + list(range(model.offsets[job], model.offsets[job + 1]))
+        for job in range(model.num_jobs)
+    ]
+    values = [Fraction(float(value)) for value in model.values]
+    found = []
+    for combination in product(*menus):
+        rows = [row for row in combination if row is not None]
+        used = [sum(int(model.uses[row, k]) for row in rows) for k in range(model.num_capacities)]
+        if all(use <= room for use, room in zip(used, model.capacities.tolist(), strict=True)):
+            found.append(sum((values[row] for row in rows), Fraction(0)))
+    if not found:
+        return None
+    return max(found) if model.sense == "maximize" else min(found)
+
+
+@given(
+    model=strategies.knapsacks(max_jobs=4, max_options=3),
+    exponent=st.sampled_from([0, -70, -400, 59, 500]),
+    prices=st.lists(st.integers(0, 2**70), min_size=3, max_size=3),
+)
+@settings(max_examples=150)
+def test_only_what_enumeration_finds_is_proved(
+    model: MultipleChoiceKnapsack, exponent: int, prices: list[int]
+) -> None:
+    """Whatever the magnitude of the values and whatever the prices, also such that leave 64 bits."""
+    model = replace(model, values=np.ldexp(model.values, exponent))
+    best = best_of(model)
+    up = model.sense == "maximize"
+    written = proof_of(model, best, maximizes=up)
+    assert verify(model, written).status == "proved"
+    odd: Proof = replace(written, prices=(tuple(prices[: model.num_capacities]),))
+    assert verify(model, odd).status == "proved"  # any prices >= 0 are valid: the walk then does the work
+    if best is not None:
+        step = Fraction(2) ** exponent / 10**6 * (1 if up else -1)
+        for proof in (written, odd):
+            stronger = replace(proof, claim=Claim("no_better_plan", float(best - step)))
+            assert verify(model, stronger).status == "refused" or Fraction(float(best - step)) == best
