@@ -82,7 +82,7 @@ def test_every_termination_is_handled_with_and_without_a_plan(termination: Termi
     assert weigh(claimed=termination, objective=None).termination in set(Termination)
 
 
-def test_a_claim_by_multipliers_is_the_verified_bound_or_a_claim() -> None:
+def test_a_claim_by_multipliers_is_the_verified_bound_or_nothing() -> None:
     equal = weigh(claimed_source="multipliers", verified_bound=10.0 + 1e-12)
     assert (equal.bound, equal.source, equal.termination) == (
         10.0 + 1e-12,
@@ -90,4 +90,9 @@ def test_a_claim_by_multipliers_is_the_verified_bound_or_a_claim() -> None:
         Termination.OPTIMAL,
     )
     beyond = weigh(claimed_source="multipliers", verified_bound=12.0)
-    assert (beyond.bound, beyond.source, beyond.termination) == (10.0, "solver", Termination.OPTIMAL)
+    assert (beyond.bound, beyond.source, beyond.termination) == (
+        12.0,
+        "multipliers",
+        Termination.NUMERICAL_ERROR,
+    )
+    assert "do not prove" in beyond.notes[0]

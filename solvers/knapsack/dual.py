@@ -24,6 +24,8 @@ _SAMPLE_FROM = 1 << 18
 """Options from which on the bracket is first sought on a sample."""
 _SAMPLE_OPTIONS = 1 << 15
 _NOISE = 2.0**-51
+_FAR = 16.0
+"""How many times its value a choice may cost at a multiplier that fills the capacity, to be the last one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -207,7 +209,10 @@ def _narrow(
             low_at = guess
         else:
             high_at = guess
-            if used == room:
+            # the dual is flat here; at a multiplier far above all values `value - lambda * use` has no digits
+            # left, and the choice is best only as far as they show: go on to a smaller one
+            size = sum(float(np.abs(v).sum()) for v in values)
+            if used == room and guess * float(sum(int(u.sum()) for u in uses)) <= _FAR * size:
                 _write_back(active, low, high)
                 return DualPoint(guess, high, high, sweeps, True)
         for k in numbers:

@@ -51,7 +51,8 @@ def solve(
     -------
     Outcome
         Its bound is the objective when proven (``dynamic_programming``, or ``multipliers`` where the
-        Lagrangian bound alone proves it); up to rounding of float64 sums in any case.
+        Lagrangian bound alone proves it), loosened by what rounding may hide where that is more than 1e-12 of
+        the values chosen.
 
     Raises
     ------

@@ -20,7 +20,8 @@ def first_optimum(model: MultipleChoiceKnapsack, objective: float) -> NDArray[np
     """Return the lexicographically first optimal choice, or ``None`` where the table would be too large.
 
     Earlier jobs decide first; being left out comes before the options, which come in the order of their menu.
-    Sums that agree within 1e-12 of the objective's magnitude count as equal.
+    Sums that agree within 1e-12 of the objective count as equal; values of options that no optimum takes do not
+    matter, however large. The table's own path always qualifies, so there is an answer wherever there is a table.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def first_optimum(model: MultipleChoiceKnapsack, objective: float) -> NDArray[np
             if use <= room:
                 np.maximum(best[use:], values[row] + rest[job + 1, : room + 1 - use], out=best[use:])
         rest[job] = best
-    slack = _TIE * max(abs(objective), float(np.abs(model.values).max(initial=0.0)))
+    slack = _TIE * abs(objective)
     if not np.isfinite(rest[0, room]):
         return None
     return _walk(model, rest, uses, values, room, slack)

@@ -29,6 +29,8 @@ _TRIED_CORE = 600.0
 _TRIED_WORK = 1e6
 _SAMPLED = 1 << 13
 _EQUAL = 1e-12
+_UNSEEN = 1e-13
+"""Rounding of no more than this part of the objective is stated as it is."""
 _MOST_ENTRIES = 2_000_000
 _SECONDS_PER_ENTRY = 2.5e-6
 _SECONDS_PER_VALUE = 1e-7
@@ -56,7 +58,8 @@ class Run:
         self._multiplier = 0.0
         self._loss = np.inf  # unknown until the dual is solved
         self._floor = 0.0
-        self._searched = False
+        self._slack: float | None = None  # how far the optimum may lie above the incumbent, once proven
+        self._source = "enumeration" if menus.pruned else "multipliers"
         self._proven: float | None = None
         self._start_used: bool | None = None
         self._seconds: dict[str, float] = {}
@@ -85,6 +88,7 @@ class Run:
             self._try_a_few_jobs()
         self._seconds["dual"] = perf_counter() - began
         if self._loss <= self._noise():
+            self._slack = self._loss + self._margin()
             return Termination.OPTIMAL
         if self._close_enough():
             return Termination.GAP_REACHED
@@ -136,7 +140,9 @@ class Run:
             self.base = core.base
             self._counters.update(core_jobs=core.groups, core_options=core.loss.size)
             self._add("reduce", perf_counter() - began)
-            step = max(improvement_step(core, self._menus, self.incumbent, self._loss), self._noise())
+            grid = improvement_step(core, self._menus, self.incumbent, self._loss)
+            step = max(grid, self._noise())
+            limit = self._loss
             goal = self._options.gap * max(abs(self._objective()), 1e-9)
             began = perf_counter()
             found = search(core, self._loss, step, goal, cap, self._budget, self._announce)
@@ -145,9 +151,13 @@ class Run:
             self._counters["stages"] = self._counters.get("stages", 0.0) + found.stages
             self._counters["states"] = max(self._counters.get("states", 0.0), float(found.states))
             self._add("core", perf_counter() - began)
-            self._searched = self._searched or found.floor > self._floor
+            if found.floor > self._floor:
+                self._source = "dynamic_programming"
             self._floor = max(self._floor, min(found.floor, self._loss))
             if found.floor >= found.loss:
+                # losses have errors, and so have their sums over the groups; whole steps are larger than both
+                rounding = core.rounding + core.groups * 2.0**-52 * limit
+                self._slack = 0.0 if grid >= step else step + rounding
                 return Termination.OPTIMAL
             if self._close_enough():
                 return Termination.GAP_REACHED
@@ -163,7 +173,10 @@ class Run:
             self._menus, self.base, self.incumbent, self._loss, self._rounding()
         )
         self._add("reduce", perf_counter() - began)
-        return Termination.OPTIMAL if proven else why
+        if not proven:
+            return why
+        self._slack, self._source = 0.0, "enumeration"
+        return Termination.OPTIMAL
 
     def settle_ties(self, preferred: NDArray[np.int64]) -> None:
         """Among optima equal within 1e-12, search for the one that keeps most jobs at their preferred row."""
@@ -200,22 +213,21 @@ class Run:
         point = self._menus.rows(self.incumbent)
         objective = model.objective(point)
         bound: float | None = None
-        source: str | None = None
-        if termination is Termination.OPTIMAL:
-            bound = (
+        if termination is Termination.OPTIMAL and self._slack is not None:
+            best = (
                 objective if self._proven is None else self._sign * max(self._sign * objective, self._proven)
             )
+            seen = self._slack > _EQUAL * self._size(self.incumbent)
+            bound = best + self._sign * self._slack if seen else best
         elif self._loss < np.inf:
-            bound = objective + self._sign * (self._loss - self._floor + self._rounding())
-        if bound is not None:
-            source = "dynamic_programming" if self._searched else "multipliers"
+            bound = objective + self._sign * (self._loss - self._floor + self._margin())
         return Outcome(
             termination=termination,
             raw_status=termination.value,
             point=point,
             objective=objective,
             bound=bound,
-            bound_source=source,
+            bound_source=None if bound is None else self._source,
             multipliers=self._multipliers(),
             seconds=self._seconds,
             counters=self._counters,
@@ -274,6 +286,37 @@ class Run:
             3.0 * self._multiplier * self._menus.largest_use * self._menus.num_jobs
         )  # of options nearly best
         return 2.0**-51 * ((4.0 + float(np.log2(self._menus.num_jobs + 1))) * size + scores)
+
+    def _margin(self) -> float:
+        """Return what the rounding of ``L(lambda) - value`` stays below; where that would show, sweep for it.
+
+        The base choice is best at lambda only as far as float64 shows. With an option's gain g and further
+        use d over the base, ``g - lambda d`` is off by at most ``2 eps (|g| + lambda |d|)``; what it may be
+        above 0, summed over the jobs' worst options, is all that the bound may lie above the losses. Options
+        that are far from best do not count, however large their values are.
+        """
+        rough = self._rounding()
+        if rough <= _UNSEEN * abs(self._objective()):
+            return rough
+        total = 0.0
+        for block, base in zip(self._menus.blocks, self.base, strict=True):
+            gain = block.value - block.value_at(base)[:, None]
+            charge = self._multiplier * (block.use - block.use_at(base)[:, None])
+            with np.errstate(invalid="ignore"):  # options marked unusable
+                above = gain - charge + 2.0**-51 * (np.abs(gain) + np.abs(charge))
+            above[gain == -np.inf] = 0.0
+            total += float(np.maximum(above.max(axis=1), 0.0).sum())
+        moved = sum(
+            float(
+                (
+                    np.abs(b.value_at(c) - b.value_at(o))
+                    + self._multiplier * np.abs(b.use_at(c) - b.use_at(o))
+                ).sum()
+            )
+            for b, c, o in zip(self._menus.blocks, self.incumbent, self.base, strict=True)
+        )
+        left = self._multiplier * (self._menus.capacity - self._menus.used(self.incumbent))
+        return min(rough, total * (1 + 2.0**-40) + 2.0**-50 * (moved + left))
 
     def _close_enough(self) -> bool:
         gap = self._loss - self._floor + (self._rounding() if self._options.gap > 0 else 0.0)

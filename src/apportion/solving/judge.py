@@ -81,9 +81,10 @@ def judge(
     notes: list[str] = []
     bound, source = _usable(claimed_bound, claimed_source, notes)
     if source == "multipliers" and bound is not None:
-        # multipliers of the stored model prove the verified bound; what goes beyond it is the solver's claim
-        proven = verified_bound is not None and relative_gap(verified_bound, bound) <= _PROOF
-        bound, source = (None, None) if proven else (bound, "solver")
+        # the verified bound is what the multipliers prove: it replaces the claim, and refutes a tighter one
+        if verified_bound is None or sign * (verified_bound - bound) > _PROOF * abs(bound):
+            notes.append(f"the multipliers do not prove the bound {bound:.12g} that is claimed of them")
+        bound, source = None, None
     rounding = 1e-12 * magnitude
     if objective is not None and bound is not None:
         shortfall = sign * (objective - bound)
