@@ -21,7 +21,7 @@ def first_optimum(model: MultipleChoiceKnapsack, objective: float) -> NDArray[np
 
     Earlier jobs decide first; being left out comes before the options, which come in the order of their menu.
     Sums that agree within 1e-12 of the objective count as equal; values of options that no optimum takes do not
-    matter, however large. The table's own path always qualifies, so there is an answer wherever there is a table.
+    matter, however large. The table's own path always qualifies.
 
     Parameters
     ----------
