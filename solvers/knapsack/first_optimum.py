@@ -20,8 +20,8 @@ def first_optimum(model: MultipleChoiceKnapsack, objective: float) -> NDArray[np
     """Return the lexicographically first optimal choice, or ``None`` where the table would be too large.
 
     Earlier jobs decide first; being left out comes before the options, which come in the order of their menu.
-    Sums that agree within 1e-12 of the objective count as equal; values of options that no optimum takes do not
-    matter, however large. The table's own path always qualifies.
+    Sums that agree within 1e-12 of the objective count as equal; values of options that no optimum takes do
+    not matter, however large. The table's own path always qualifies.
 
     Parameters
     ----------
