@@ -11,7 +11,7 @@ __all__ = ["NAMES", "SWITCH", "load", "switched_off"]
 SWITCH = "APPORTION_UNCOMPILED"
 """This environment variable, set to anything but ``0`` or nothing, switches the compiled parts off."""
 
-NAMES = ("search.depth_first_c",)
+NAMES = ("search.assignment_tree_c", "search.depth_first_c")
 """The compiled modules below `apportion.solvers`; each stands as a C file beside the Python that calls it."""
 
 

@@ -18,6 +18,7 @@ from apportion.solvers.assignment.mip import branch_and_bound
 from apportion.solvers.assignment.no_placement import no_placement, small
 from apportion.solvers.assignment.repair import relieve, repaired
 from apportion.solvers.general.guard import check_engines
+from apportion.solvers.generalised_assignment.by_tree import TreeSearch, fits
 from apportion.solvers.generalised_assignment.feasibility import without_overflow
 from apportion.solvers.generalised_assignment.local_search import Search
 
@@ -61,6 +62,8 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     bound = _whole_bound(model, machine_bound(model, prices), exact=True)
     clock.bound = bound
     best = _better(model, start, _first(model, lowered, begin, prices))
+    if fits(model):
+        return _by_tree(model, options, clock, best, bound, prices)
     if best is None and not clock.over:
         sign = -1.0 if model.goal == "value" else 1.0
         reduced = sign * model.values + prices[model.machine] * model.uses
@@ -73,6 +76,36 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
         if clock.closed(model.objective(best)):
             return _told(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
     return _branch(model, lowered, options, clock, best, bound, prices)
+
+
+def _by_tree(
+    model: Assignment,
+    options: SolveOptions,
+    clock: Clock,
+    best: NDArray[np.int64] | None,
+    bound: float,
+    prices: NDArray[np.float64],
+) -> Outcome:
+    """Search by the compiled tree."""
+
+    def told(choice: NDArray[np.int64], proven: float | None) -> None:
+        clock.bound = proven
+        clock.tell(model.objective(choice))
+
+    nodes = None if options.work_limit is None else max(int(options.work_limit), 1)
+    found = TreeSearch(model, prices).run(best, options.gap, nodes, lambda: clock.over, told)
+    if found.choice is None and found.closed:
+        return Outcome(
+            termination=Termination.INFEASIBLE,
+            raw_status="the search found no placement",
+            bound_source="branch_and_bound",
+            counters={"nodes": float(found.nodes)},
+        )
+    if found.bound is not None:
+        bound = min(bound, found.bound) if model.goal == "value" else max(bound, found.bound)
+    ended = Termination.TIME_LIMIT if clock.over else Termination.NODE_LIMIT
+    ended = Termination.OPTIMAL if found.closed else ended
+    return _told(model, found.choice, bound, prices, ended, "searched", found.nodes)
 
 
 def greedy_and_prices(
@@ -165,6 +198,8 @@ def _branch(
     start = None if best is None else lowered.point(best)
     if allowed is not None and start is not None:
         allowed |= start > 0
+        if best is not None and not allowed.any():  # nothing is placed, and nothing better can be
+            return _told(model, best, model.objective(best), prices, Termination.OPTIMAL, "all is fixed", 0)
     nodes = None if options.work_limit is None else max(int(options.work_limit), 1)
     quick = allowed is not None and int(allowed.sum()) <= _QUICK
     branched = branch_and_bound(

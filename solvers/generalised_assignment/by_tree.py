@@ -1,0 +1,299 @@
+"""Generalised assignment by the compiled tree: a rising sequence of targets, each decided in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement, Status, available
+from apportion.solvers.search.lattice import Lattice, on_lattice
+from apportion.solvers.search.rising import Answer, Rising
+
+__all__ = ["Searched", "TreeSearch", "fits"]
+
+_PAIRS = 1_000_000
+"""Jobs times machines up to which the tree is held."""
+_SLICE = 3_000_000
+"""Work of one slice: a few milliseconds."""
+_PRECISION = 10
+"""Prices are finer than values by at most this many bits."""
+_AGAIN = 100
+"""Steps of the prices at a root that begins with the prices of another."""
+_CLOSE = Fraction(1, 4 * 10**9)
+"""Values on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """What the search came to.
+
+    Attributes
+    ----------
+    choice
+        The best choice, or ``None``.
+    bound
+        A bound on the objective, in the model's sense; ``None`` where there is no plan at all.
+    closed
+        Whether nothing better is left: with no choice, that there is no plan.
+    nodes
+        Nodes looked at.
+    prices
+        int64 [jobs]: the prices of the last root, in units of ``unit``.
+    unit
+        The unit of the search's whole numbers.
+    """
+
+    choice: NDArray[np.int64] | None
+    bound: float | None
+    closed: bool
+    nodes: int
+    prices: NDArray[np.int64]
+    unit: Fraction
+
+
+def fits(model: Assignment) -> bool:
+    """Return whether the compiled search is there and takes the model."""
+    pairs = model.num_jobs * (model.num_machines + 1)
+    if (
+        not available()
+        or model.num_jobs == 0
+        or pairs > _PAIRS
+        or (model.capacities[model.limited] < 0).any()
+    ):
+        return False
+    pair = model.job_of_option() * model.num_machines + model.machine
+    if np.unique(pair).size < pair.size:
+        return False  # two entries of a job on one machine
+    return TreeSearch.lattice_of(model) is not None
+
+
+class TreeSearch:
+    """The search over one model, from a choice if there is one.
+
+    Parameters
+    ----------
+    model
+        An assignment of costs or values that `fits`.
+    prices
+        float64 [machines]: prices of the capacities to begin with.
+    """
+
+    def __init__(self, model: Assignment, prices: NDArray[np.float64]) -> None:
+        self.model = model
+        lattice = self.lattice_of(model)
+        assert lattice is not None
+        self.lattice = lattice
+        self.rows, whole, use, capacity = _arrays(model, lattice)
+        open_pairs = (self.rows > -2) & (use <= capacity[:, None])
+        self.base = np.where(open_pairs, whole, np.iinfo(np.int64).max).min(axis=0)
+        self.base[~open_pairs.any(axis=0)] = 0
+        self._cheapest = _cheapest(model, self.rows, open_pairs)
+        cost = np.where(open_pairs, whole - self.base, 0)
+        self.step = max(int(np.gcd.reduce(cost, axis=None)), 1)
+        largest = max(int(cost.max(initial=0)), 1)
+        jobs = model.num_jobs
+        self.scale = 1 << min(max((LARGEST_SUM // (8 * jobs * largest)).bit_length() - 1, 0), _PRECISION)
+        self.placement = Placement(
+            np.ascontiguousarray(cost * self.scale),
+            np.ascontiguousarray(use[None]),
+            np.ascontiguousarray(capacity[None]),
+            open_pairs.astype(np.uint8),
+        )
+        self.prices = self._first_prices(prices)
+        self.choice: NDArray[np.int64] | None = None
+
+    @staticmethod
+    def lattice_of(model: Assignment) -> Lattice | None:
+        """Return the values as whole numbers small enough for the search."""
+        return on_lattice(model.values, LARGEST_SUM // (64 * max(model.num_jobs, 1)))
+
+    def run(
+        self,
+        start: NDArray[np.int64] | None,
+        gap: float,
+        nodes: int | None,
+        over: Callable[[], bool],
+        told: Callable[[NDArray[np.int64], float | None], None],
+    ) -> Searched:
+        """Search until proven, over, or out of nodes.
+
+        Parameters
+        ----------
+        start
+            A feasible choice.
+        gap
+            Relative gap at which to stop.
+        nodes
+            Limit on the nodes, ``None`` for none.
+        over
+            Whether the time is over.
+        told
+            Called with every better choice and the bound.
+        """
+        self.choice, self._told, self._over, self._nodes = start, told, over, nodes
+        self._spent = 0
+        rising = Rising(
+            self._decide, 0, None if start is None else self._value(start), self.step, self.step, self._stop
+        )
+        self._rising = rising
+        self._gap = Fraction(gap)
+        self._reach()
+        if start is None and not self._find_any():
+            none = not self._stop()
+            return Searched(None, None, none, self._spent, self.prices, self._unit())
+        rising.run()
+        return Searched(self.choice, self._bound(), rising.closed, self._spent, self.prices, self._unit())
+
+    def _unit(self) -> Fraction:
+        return self.lattice.unit / self.scale
+
+    def _stop(self) -> bool:
+        return self._over() or (self._nodes is not None and self._spent >= self._nodes)
+
+    def _reach(self) -> None:
+        """Set how much better a plan must be to be looked for."""
+        if self.choice is None:
+            return
+        worth = abs(Fraction(self.model.objective(self.choice)))
+        share = max(self._gap, Fraction(0) if self.lattice.natural else _CLOSE)
+        steps = int(worth * share / self.lattice.unit) // self.step
+        self._rising.slack = self.step * (1 + steps)
+
+    def _find_any(self) -> bool:
+        """Look for any plan at all: no costs, any placement is within the target 0."""
+        nothing = Placement(
+            np.zeros_like(self.placement.cost),
+            self.placement.use,
+            self.placement.capacity,
+            self.placement.open,
+        )
+        unit = LARGEST_SUM // (64 * self.model.num_jobs * self.model.num_jobs)
+        size = self.placement.use[0] / np.maximum(self.placement.capacity[0], 1)[:, None]
+        least = np.where(self.placement.open == 1, size, np.inf).min(axis=0)
+        most = float(least[np.isfinite(least)].max(initial=0.0))
+        prices = np.full(least.size, unit) if most <= 0 else np.rint(unit * least / most)
+        tree = AssignmentTree(nothing, 0, unit, np.where(np.isfinite(prices), prices, unit).astype(np.int64))
+        status = self._searched(tree, 2**62)
+        if status is not Status.FOUND:
+            return False
+        self._take(tree.found)
+        self._rising.improve(self._value_of(tree.found))
+        return True
+
+    def _decide(self, target: int, root_only: bool) -> Answer:
+        first = self._rising.nodes == 0
+        tree = AssignmentTree(
+            self.placement,
+            target * self.scale,
+            self.step * self.scale,
+            self.prices,
+            *(() if first else (_AGAIN,)),
+        )
+        status = self._searched(tree, 1 if root_only else 2**62)
+        self.prices = tree.prices
+        value = None
+        if status is Status.FOUND:
+            value = self._value_of(tree.found)
+            self._take(tree.found)
+        bound = None
+        if tree.nodes == 1 and status is Status.OUT_OF_NODES:
+            bound = -(-tree.bound // self.scale)
+        return Answer(status is Status.EXHAUSTED, value, bound, tree.nodes)
+
+    def _searched(self, tree: AssignmentTree, most: int) -> Status:
+        """Run a tree in slices."""
+        before = self._spent
+        while True:
+            nodes = most if self._nodes is None else min(most, max(self._nodes - before, 1))
+            status = tree.run(_SLICE, nodes)
+            self._spent = before + tree.nodes
+            if status is not Status.OUT_OF_WORK:
+                return status
+            if self._over():
+                return status
+
+    def _value_of(self, found: NDArray[np.int32]) -> int:
+        return int(self.placement.cost[found, np.arange(found.size)].sum()) // self.scale
+
+    def _value(self, choice: NDArray[np.int64]) -> int:
+        return self._value_of(np.argmax(self.rows == choice, axis=0).astype(np.int32))
+
+    def _take(self, found: NDArray[np.int32]) -> None:
+        """Keep a found plan if it is better and the model agrees."""
+        choice: NDArray[np.int64] = self.rows[found, np.arange(found.size)]
+        if not self.model.check(choice).feasible:
+            raise AssertionError("the search placed jobs beyond a capacity")
+        sign = 1.0 if self.model.goal == "value" else -1.0
+        if (
+            self.choice is None
+            or sign * (self.model.objective(choice) - self.model.objective(self.choice)) > 0
+        ):
+            self.choice = choice
+            self._reach()
+            self._told(choice, self._bound())
+
+    def _bound(self) -> float | None:
+        """Return the bound in the model's sense, rounded outward, or the objective it equals."""
+        rising, lattice, model = self._rising, self.lattice, self.model
+        low = rising.low if rising.high is None else min(rising.low, rising.high)
+        least = (low + int(self.base.sum())) * lattice.unit - model.num_jobs * lattice.error
+        least = max(least, self._cheapest)
+        if self.choice is not None:
+            sign = -1 if model.goal == "value" else 1
+            own = sign * _exact(model, self.choice)
+            if least >= own:
+                return model.objective(self.choice)
+        rounded = _down(least)
+        return -rounded if model.goal == "value" else rounded
+
+    def _first_prices(self, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return what each job costs at least at prices of the capacities: the duals of the relaxation."""
+        paid = np.zeros(self.placement.cost.shape[0])
+        paid[: prices.size] = prices / float(self.lattice.unit) * self.scale
+        reduced = self.placement.cost + paid[:, None] * self.placement.use[0]
+        least = np.where(self.placement.open == 1, reduced, np.inf).min(axis=0)
+        least = np.where(np.isfinite(least), least, 0.0)
+        most = LARGEST_SUM // (2 * self.model.num_jobs)
+        whole: NDArray[np.int64] = np.rint(np.clip(least, -most, most)).astype(np.int64)
+        return whole
+
+
+def _arrays(
+    model: Assignment, lattice: Lattice
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return entries, costs, uses [machines, jobs], capacities; optional jobs may go to a free machine."""
+    jobs, machines = model.num_jobs, model.num_machines
+    optional = not bool(model.required.all())
+    rows = np.full((machines + optional, jobs), -2, dtype=np.int64)
+    rows[model.machine, model.job_of_option()] = np.arange(model.num_options)
+    if optional:
+        rows[machines, ~model.required] = -1
+    at = np.maximum(rows, 0)
+    sign = -1 if model.goal == "value" else 1
+    whole = np.where(rows >= 0, sign * lattice.whole[at], 0)
+    limited = np.append(model.limited, False) if optional else model.limited
+    room = np.append(model.capacities, 0) if optional else model.capacities
+    use = np.where((rows >= 0) & limited[:, None], model.uses[at], 0)
+    return rows, whole, use, np.where(limited, room, 0)
+
+
+def _exact(model: Assignment, choice: NDArray[np.int64]) -> Fraction:
+    return sum((Fraction(value) for value in model.values[choice[choice >= 0]].tolist()), Fraction(0))
+
+
+def _cheapest(model: Assignment, rows: NDArray[np.int64], open_pairs: NDArray[np.bool_]) -> Fraction:
+    """Return what the jobs cost at least, each where it is cheapest, exactly."""
+    cost = np.where(rows >= 0, (-1 if model.goal == "value" else 1) * model.values[np.maximum(rows, 0)], 0.0)
+    least = np.where(open_pairs, cost, np.inf).min(axis=0)
+    return sum((Fraction(value) for value in least[np.isfinite(least)].tolist()), Fraction(0))
+
+
+def _down(value: Fraction) -> float:
+    """Return the largest float that is not above a fraction (or nearly)."""
+    near = float(value)
+    return near if Fraction(near) <= value else float(np.nextafter(near, -np.inf))

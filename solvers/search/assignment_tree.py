@@ -1,0 +1,170 @@
+"""Is there a placement of all jobs within a target cost? A depth-first search in integers.
+
+Every job goes to one machine; a machine has capacities. The bound of a node relaxes "every job once": with a
+whole price of every job each machine is a 0/1 knapsack of its own, and one forward and one backward table
+give the bound of every pair at once, by which pairs are removed (Posta, Ferland, Michelon, Computational
+Optimization and Applications 52, 2012). Prices follow the subgradient with Polyak's step towards the target.
+
+The compiled `assignment_tree_c` does all the work, in slices: a search is stopped and resumed at will. It has
+no twin in Python; callers take another road where it is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.solvers.compiled import load
+
+__all__ = ["LARGEST_SUM", "AssignmentTree", "Placement", "Status", "available"]
+
+LARGEST_SUM = 2**50
+"""Prices and costs of all jobs together stay below: doubles, in which the tables stand, hold them exactly."""
+
+_GIVEN = ("jobs", "machines", "resources", "width", "target", "unit", "root_steps", "node_steps", "largest")
+_WORK, _NODES, _BEST, _CONTROLS = 13, 14, 17, 20
+_ROOT_STEPS, _NODE_STEPS = 300, 15
+"""Steps of the prices at the root and below."""
+_CELLS = 30_000_000
+"""Cells of all tables of one step of the prices up to which capacities keep their own grain."""
+_TABLE = 8_000_000
+"""Cells of the largest table."""
+
+
+class Status(IntEnum):
+    """Why a slice of the search returned."""
+
+    EXHAUSTED = 0
+    OUT_OF_WORK = 1
+    FOUND = 2
+    OUT_OF_NODES = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Jobs that each go to one machine, in whole numbers.
+
+    Attributes
+    ----------
+    cost
+        int64 [machines, jobs], at least 0.
+    use
+        int64 [resources, machines, jobs], at least 0. Knapsacks bound the first resource; the others are kept
+        by the search alone.
+    capacity
+        int64 [resources, machines], at least 0.
+    open
+        uint8 [machines, jobs]: whether the job may go there.
+    """
+
+    cost: NDArray[np.int64]
+    use: NDArray[np.int64]
+    capacity: NDArray[np.int64]
+    open: NDArray[np.uint8]
+
+    def grain(self) -> NDArray[np.int64]:
+        """Return int64 [machines]: the steps of the first capacities, divisors of uses if tables allow."""
+        machines, jobs = self.cost.shape
+        most = max(16, min(_CELLS // (jobs * machines), _TABLE // (jobs + 1)))
+        common = np.gcd.reduce(np.where(self.open == 1, self.use[0], 0), axis=1)
+        return np.asarray(np.maximum(np.maximum(common, 1), -(-self.capacity[0] // most)), dtype=np.int64)
+
+
+def available() -> bool:
+    """Whether the compiled search was built and is switched on."""
+    return load("search.assignment_tree_c") is not None
+
+
+class AssignmentTree:
+    """One decision, begun and resumed: a placement that costs at most the target, or that there is none.
+
+    Parameters
+    ----------
+    placement
+        The jobs and machines.
+    target
+        The cost.
+    unit
+        The least difference of two costs: how far beyond the target the prices aim.
+    prices
+        int64 [jobs] to begin with.
+    root_steps
+        Steps of the prices at the root.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        target: int,
+        unit: int,
+        prices: NDArray[np.int64],
+        root_steps: int = _ROOT_STEPS,
+    ) -> None:
+        module = load("search.assignment_tree_c")
+        if module is None:
+            raise RuntimeError("the compiled search is not built or is switched off")
+        self._c = module
+        machines, jobs = placement.cost.shape
+        possible = np.where(placement.open == 1, placement.use, 0).sum(axis=2)
+        capacity = np.minimum(placement.capacity, possible)
+        self._cost = np.ascontiguousarray(placement.cost, dtype=np.int64)
+        self._use = np.ascontiguousarray(placement.use, dtype=np.int64)
+        self._grain = placement.grain()
+        width = int((capacity[0] // self._grain).max(initial=0)) + 1
+        resources = int(capacity.shape[0])
+        size = int(module.size(jobs, machines, resources, width))
+        self._block = np.zeros(size // 8 + 1, dtype=np.int64)
+        given = (
+            jobs,
+            machines,
+            resources,
+            width,
+            target,
+            unit,
+            root_steps,
+            _NODE_STEPS,
+            LARGEST_SUM // (2 * jobs),
+        )
+        self._block[: len(_GIVEN)] = given
+        module.begin(
+            self._block,
+            np.ascontiguousarray(capacity),
+            np.ascontiguousarray(placement.open, dtype=np.uint8),
+            np.ascontiguousarray(prices, dtype=np.int64),
+        )
+        self._jobs, self._pairs = jobs, (machines, jobs)
+
+    def run(self, work: int, nodes: int = 2**62) -> Status:
+        """Search on for about so much work (cells of tables) and until so many nodes in all."""
+        until = int(self._block[_WORK]) + work
+        return Status(self._c.run(self._block, self._cost, self._use, self._grain, until, nodes))
+
+    @property
+    def nodes(self) -> int:
+        """Nodes so far."""
+        return int(self._block[_NODES])
+
+    @property
+    def work(self) -> int:
+        """Cells of tables so far."""
+        return int(self._block[_WORK])
+
+    @property
+    def bound(self) -> int:
+        """The best bound of the node bounded last: of the root while there is one node."""
+        return int(self._block[_BEST])
+
+    @property
+    def found(self) -> NDArray[np.int32]:
+        """int32 [jobs]: the machine of every job, after `Status.FOUND`."""
+        at = self._c.state(self._block)[0]
+        return self._block.view(np.int32)[at // 4 : at // 4 + self._jobs].copy()
+
+    @property
+    def prices(self) -> NDArray[np.int64]:
+        """int64 [jobs]: the best prices of the root."""
+        at = self._c.state(self._block)[2]
+        return self._block[at // 8 : at // 8 + self._jobs].copy()
