@@ -1,8 +1,8 @@
-"""The search from the first incumbent to the limit: beams of growing width, neighbourhoods, core MIPs.
+"""The search from the first incumbent to the limit: the exact search, and beams for large menus.
 
-Passes over all jobs alternate with passes over a random part of them, the rest staying as in the incumbent.
-Widths grow while nothing improves. Every improvement lets reduced costs fix more options. When the menus
-left are few a general solver is given a share of the time to prove, a larger one each time.
+The exact search has the first turn and then a share of the time. In between, beam passes over all jobs
+alternate with passes over a random part of them, the rest staying as in the incumbent. Widths grow while
+nothing improves. Every improvement lets reduced costs fix more options.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from apportion.options import SolveOptions
 
 from .beam import search
 from .budget import Budget
-from .core_mip import solve_core
 from .incumbent import Best
 from .menus import Menus
+from .proving import Proving, provable
 from .reduction import within_reach
 from .tilt import Tilt, freezing, tilted
 
@@ -31,12 +31,14 @@ _MEMORY = 12_000_000
 """States kept over all layers of a pass at most."""
 _PART = 120
 """Jobs of a neighbourhood to begin with."""
-_MIP_OPTIONS = 4_000
-"""Cores of more options are not given to a general solver."""
-_HOPEFUL_OPTIONS = 250
-"""Cores of no more options are tried again, whatever came of the first attempt."""
-_OVERRUN = 0.25
-"""Seconds by which HiGHS may be late on a core."""
+_HEAD = 0.5
+"""Seconds that the exact search has before the first beam pass,"""
+_HEAD_SHARE = 0.25
+"""at most this share of the time limit,"""
+_PROOF_SHARE = 0.5
+"""and its share of the time after that."""
+_TURN = 0.1
+"""Seconds of one turn of the exact search."""
 _LARGEST_LAYER = 4_000_000
 """States made in one layer at most."""
 _PATIENCE = 15.0
@@ -53,10 +55,13 @@ class Ending:
         ``proven``, ``gap``, ``limit``, ``work`` or ``exhausted`` (bounded search without a limit given).
     infeasible
         Whether, with `reason` ``proven``, no choice exists at all.
+    proving
+        The exact search that proved it.
     """
 
     reason: str
     infeasible: bool = False
+    proving: Proving | None = None
 
 
 class Search:
@@ -75,7 +80,7 @@ class Search:
     options, budget
         Of the solve call.
     counters
-        Updated in place: ``passes``, ``states``, ``mip_nodes``, ``mip_calls``, ``live_options``.
+        Updated in place: ``passes``, ``states``, ``nodes``, ``live_options``.
     """
 
     def __init__(
@@ -103,7 +108,10 @@ class Search:
         self._part = float(_PART)
         self._rate = 3e-7
         self._last_gain = budget.elapsed()
-        self._next_mip = self._last_gain + 0.4
+        self._began = self._last_gain
+        self._proving: Proving | None = None
+        if provable(menus):
+            self._proving = Proving(menus, weights, best, budget, options.seed)
 
     def run(self) -> Ending:
         """Search until something ends it."""
@@ -117,8 +125,11 @@ class Search:
                 return Ending("work" if self._budget.out_of_work else "limit")
             if self._exhausted():
                 return Ending("exhausted")
-            self._refresh()
-            ending = self._mip() if self._mip_is_due() else self._beam()
+            if self._proof_is_due():
+                ending = self._prove()
+            else:
+                self._refresh()
+                ending = self._beam()
             if ending is not None:
                 return ending
 
@@ -201,51 +212,24 @@ class Search:
             width = min(width, max(16.0, 0.33 * left / max(per_state, 1e-12)))
         return max(16, int(width))
 
-    def _mip_is_due(self) -> bool:
-        if self._budget.elapsed() < self._next_mip or self._live.num_options > _MIP_OPTIONS:
+    def _proof_is_due(self) -> bool:
+        """Whether the exact search has had less than its share of the time."""
+        if self._proving is None:
             return False
         left = self._budget.remaining()
-        return left is None or left > 0.8
+        elapsed = self._budget.elapsed() - self._began
+        head = _HEAD if left is None else min(_HEAD, _HEAD_SHARE * (elapsed + left))
+        return self._proving.seconds < head + _PROOF_SHARE * elapsed
 
-    def _mip(self) -> Ending | None:
-        """Let HiGHS try to prove; how long, and when next, follows from how far it got the last time."""
-        budget, best, live = self._budget, self._best, self._live
-        elapsed = budget.elapsed()
-        share = max(0.5, elapsed)
-        left = budget.remaining()
-        if left is not None:
-            if self._last_gain < 0.3 * elapsed and self._counters["mip_calls"] > 0:
-                # A proof is more likely than a gain: let it have the rest.
-                share = left
-            share = min(share, left - _OVERRUN)
-        anchor = None if best.rows is None else live.locate(best.rows)
-        start = anchor if anchor is not None and bool((anchor >= 0).all()) else None
-        answer = solve_core(
-            live,
-            start=start,
-            seconds=None if budget.counted else share,
-            nodes=max(1, int(100 * share)) if budget.counted else None,
-            step=best.step,
-            gap=0.0,
-            threads=self._options.threads,
-            seed=self._options.seed,
-        )
-        budget.charge(nodes=answer.nodes)
-        self._counters["mip_calls"] += 1
-        self._counters["mip_nodes"] += answer.nodes
-        if answer.choice is not None and best.offer(live.rows[answer.choice]):
-            self._last_gain = budget.elapsed()
-        if answer.proven:
-            return Ending("proven", infeasible=best.rows is None)
-        closed = 0.0
-        if answer.bound is not None and best.value is not None and self._bound > best.value:
-            closed = (self._bound - answer.bound) / (self._bound - best.value)
-        # Cores that resist are left to the beam.
-        hopeful = closed > 0.3 or live.num_options <= _HOPEFUL_OPTIONS
-        elapsed, left = budget.elapsed(), budget.remaining()
-        again = 2.5 * elapsed if left is None else max(2.0 * elapsed, 0.25 * (elapsed + left))
-        self._next_mip = again if hopeful else 50.0 * elapsed
-        return None
+    def _prove(self) -> Ending | None:
+        proving = self._proving
+        assert proving is not None
+        value = self._best.value
+        ended = proving.run(_TURN)
+        self._counters["nodes"] = float(proving.nodes)
+        if self._best.value != value:
+            self._last_gain = self._budget.elapsed()
+        return Ending("proven", self._best.rows is None, proving) if ended else None
 
 
 def _share(open_jobs: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from apportion.options import SolveOptions
@@ -10,7 +11,6 @@ __all__ = ["Budget"]
 
 _SECONDS_PER_STATE = 2.5e-7
 _SECONDS_PER_LAYER = 1.5e-4
-_SECONDS_PER_NODE = 1e-2
 _CAUTION = 0.4
 """Share of a time limit that estimated work may fill in deterministic mode: the clock is a safety net."""
 
@@ -76,9 +76,17 @@ class Budget:
         """Whether the work limit is what stops the search."""
         return self._work_limit is not None and self.work >= self._work_limit
 
-    def charge(self, states: int = 0, layers: int = 0, nodes: int = 0) -> None:
-        """Count one unit of work and what it cost."""
-        self.work += 1
-        self._estimate += (
-            states * _SECONDS_PER_STATE + layers * _SECONDS_PER_LAYER + nodes * _SECONDS_PER_NODE
-        )
+    @property
+    def nodes_left(self) -> int | None:
+        """How many nodes the work limit leaves; ``None`` without one."""
+        return None if self._work_limit is None else max(0, math.ceil(self._work_limit - self.work))
+
+    def charge(self, states: int, layers: int) -> None:
+        """Count a pass of the beam: every state is one unit of work."""
+        self.work += max(1, states)
+        self._estimate += states * _SECONDS_PER_STATE + layers * _SECONDS_PER_LAYER
+
+    def charge_nodes(self, nodes: int, seconds_per_node: float) -> None:
+        """Count nodes of the exact search: each is one unit of work."""
+        self.work += nodes
+        self._estimate += nodes * seconds_per_node

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
+from apportion.outcome import Outcome, SearchTree, Termination
 
 from .anytime import Ending, Search
 from .budget import Budget
@@ -72,8 +72,9 @@ class _Run:
         self._multipliers: NDArray[np.float64] | None = None
         self._start_used: bool | None = None
         self._source = "multipliers"
+        self._tree: SearchTree | None = None
         self._seconds: dict[str, float] = {}
-        self._counters: dict[str, float] = {"passes": 0.0, "states": 0.0, "mip_calls": 0.0, "mip_nodes": 0.0}
+        self._counters: dict[str, float] = {"passes": 0.0, "states": 0.0, "nodes": 0.0}
 
     def search(self, start: NDArray[np.int64] | None) -> Ending:
         """Run all phases and say how it ended."""
@@ -126,6 +127,8 @@ class _Run:
             tight, dual.multipliers, dual.bound, best, self._options, self._budget, self._counters
         ).run()
         self._mark("search")
+        if ending.proving is not None:
+            self._tree = ending.proving.tree(model.num_capacities)
         if ending.reason == "proven" and not ending.infeasible and not best.proven:
             best.bound, self._source = best.objective, "branch_and_bound"
         elif best.proven:
@@ -195,4 +198,5 @@ class _Run:
             seconds=self._seconds,
             counters=self._counters,
             start_used=self._start_used,
+            tree=self._tree,
         )

@@ -70,10 +70,21 @@ class Best:
             return False
         return abs(self.bound - self.objective) <= self._options.gap * max(abs(self.objective), 1e-9)
 
+    def fits(self, rows: NDArray[np.int64]) -> bool:
+        """Whether a choice of rows serves every required job and keeps every capacity."""
+        model = self._model
+        if (model.required & (rows < 0)).any():
+            return False
+        return bool((model.used(rows) <= model.capacities).all())
+
+    def values_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the values of the rows that are chosen, maximising."""
+        return self._sign * self._model.values[rows[rows >= 0]]
+
     def offer(self, rows: NDArray[np.int64]) -> bool:
         """Keep a choice of rows if it is feasible and better; calls `on_incumbent` if it is kept."""
         model = self._model
-        if (model.required & (rows < 0)).any() or (model.used(rows) > model.capacities).any():
+        if not self.fits(rows):
             return False
         objective = model.objective(rows)
         if self.objective is not None and self._sign * (objective - self.objective) <= 0:

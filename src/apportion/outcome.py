@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from apportion.options import Multipliers, Point
 
-__all__ = ["Outcome", "Termination"]
+__all__ = ["Outcome", "SearchTree", "Termination"]
 
 
 class Termination(StrEnum):
@@ -26,6 +30,32 @@ class Termination(StrEnum):
     INTERRUPTED = "interrupted"
     NUMERICAL_ERROR = "numerical_error"
     ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchTree:
+    """The exhaustive tree behind an optimum or an infeasibility of a `MultipleChoiceKnapsack`.
+
+    Deciding the jobs in this order, with every option, a node may be closed when for one vector of prices
+    the value so far, the price of what is left of the capacities and the best priced option of every open
+    job do not exceed the incumbent, or when no completion fits: then nothing is left open.
+
+    Attributes
+    ----------
+    prices
+        int64 [vectors, capacities], at least 0.
+    unit
+        One unit of price in units of value for one unit of use.
+    order
+        int64 [jobs].
+    nodes
+        Nodes that our own search of this tree looked at.
+    """
+
+    prices: NDArray[np.int64]
+    unit: Fraction
+    order: NDArray[np.int64]
+    nodes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +89,8 @@ class Outcome:
         Whatever the solver counts (``nodes``, ``iterations``, ``core_jobs``, ...).
     start_used
         Whether the given start was accepted; ``None`` if there was none or the solver does not say.
+    tree
+        The tree that proves the claim, where our exact search ended.
     """
 
     termination: Termination
@@ -71,3 +103,4 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
     start_used: bool | None = None
+    tree: SearchTree | None = None

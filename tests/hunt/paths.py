@@ -136,9 +136,10 @@ PATHS = _table(
     Path("dense-dp", _ONE, options={"backend": "dense-dp"}, complete=False, wants="one"),
     # several capacities
     Path(
-        "no-mip",
+        "no-exact-search",
         _ONE,
-        {f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0},
+        {f"{_SEVERAL}.proving:_MOST_OPTIONS": 0},
+        complete=False,
         witness=f"{_SEVERAL}.anytime:search",
         wants="several",
     ),
@@ -146,12 +147,13 @@ PATHS = _table(
         "short-beam",
         _ONE,
         {
-            f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0,
+            f"{_SEVERAL}.proving:_MOST_OPTIONS": 0,
             f"{_SEVERAL}.anytime:_FIRST_WIDTH": 1,
             f"{_SEVERAL}.anytime:_PART": 1,
             f"{_SEVERAL}.beam:_SHORTEST": 1,
             f"{_SEVERAL}.beam:_TAILS": 3,
         },
+        complete=False,
         witness=f"{_SEVERAL}.anytime:search",
         wants="several",
     ),

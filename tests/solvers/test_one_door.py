@@ -81,23 +81,10 @@ def test_a_refused_highs_answers_on_no_road() -> None:
     assert makespan.plan is not None and makespan.termination.value in ("optimal", "time_limit")
 
 
-@pytest.mark.usefixtures("refused")
-def test_several_capacities_are_searched_without_a_refused_highs() -> None:
-    model = random_mmkp(40, 6, 3, 1)
-    solution = apportion.solve(model, time_limit=2.5)
-    assert solution.plan is not None
-    assert "highspy" not in solution.versions
-    assert solution.outcome is not None and solution.outcome.counters["mip_nodes"] == 0
-
-
 def test_the_engines_that_were_used_are_named_under_versions() -> None:
     model = generalised()
     assert apportion.solve(model).versions["highspy"] == version("highspy")
-    hard = random_mmkp(60, 8, 5, 1)
-    solution = apportion.solve(hard, time_limit=4.0)
-    assert solution.outcome is not None
-    used = solution.outcome.counters["mip_calls"] > 0
-    assert ("highspy" in solution.versions) == used
+    assert "highspy" not in apportion.solve(random_mmkp(20, 4, 3, 1)).versions
     easy = apportion.MultipleChoiceKnapsack.from_arrays([1.0, 2.0], [1, 2], [0, 1, 2], [3])
     assert "highspy" not in apportion.solve(easy).versions
 

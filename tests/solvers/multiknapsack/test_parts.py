@@ -12,9 +12,7 @@ from tests.strategies import knapsacks
 
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.options import SolveOptions
-from apportion.solvers.multiknapsack import beam, core_mip, dual, repair
-from apportion.solvers.multiknapsack.engine import solve
+from apportion.solvers.multiknapsack import beam, dual, repair
 from apportion.solvers.multiknapsack.menus import build
 from apportion.solvers.multiknapsack.reduction import grid, within_reach, without_dominated
 from apportion.solvers.multiknapsack.tilt import freezing, tilted
@@ -155,20 +153,3 @@ def test_the_tilt_meets_the_capacities_on_average() -> None:
     tilt = tilted(menus, np.zeros(4), 2.0)
     assert tilt.mean.sum(axis=1) + 2.0 / tilt.weights == pytest.approx(menus.capacities, rel=1e-3)
     assert np.add.reduceat(tilt.probability, menus.offsets[:-1]) == pytest.approx(np.ones(40))
-
-
-def test_the_core_on_highs_proves_and_says_infeasible() -> None:
-    model = random_mmkp(8, 5, 3, 1)
-    menus = build(model)
-    assert menus is not None
-    answer = core_mip.solve_core(
-        menus, start=None, seconds=20.0, nodes=None, step=1.0, gap=0.0, threads=1, seed=0
-    )
-    assert answer.proven and answer.choice is not None
-    exact = solve(model, SolveOptions(), None)
-    assert menus.values[answer.choice].sum() == pytest.approx(exact.objective)
-    impossible = menus.part(np.arange(8), np.zeros(3))
-    answer = core_mip.solve_core(
-        impossible, start=None, seconds=20.0, nodes=None, step=1.0, gap=0.0, threads=1, seed=0
-    )
-    assert answer.proven and answer.choice is None

@@ -51,15 +51,6 @@ def all_leaves(search: DepthFirst, slice_nodes: int) -> list[tuple[int, ...]]:
     return found
 
 
-@pytest.fixture(params=["compiled", "uncompiled"])
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both roads; the compiled one is skipped, and says so, where it was not built."""
-    monkeypatch.setenv(SWITCH, "0" if request.param == "compiled" else "1")
-    if request.param == "compiled" and load("search.depth_first_c") is None:
-        pytest.skip("the compiled search was not built")
-    return str(request.param)
-
-
 @pytest.mark.parametrize("nodes", [1, 7, 1_000_000])
 def test_every_leaf_is_found_and_no_other(road: str, nodes: int) -> None:
     leaves = 0
