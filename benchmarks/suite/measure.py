@@ -12,6 +12,7 @@ import apportion
 from apportion.errors import ApportionError, BackendUnavailable
 from apportion.options import Incumbent
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
+from benchmarks.solved import solved
 from benchmarks.suite.cell import REPEATED_BELOW_S, Cell, SolverSpec
 from benchmarks.suite.machine import peak_mib, versions
 from benchmarks.suite.making import NoData, make
@@ -139,7 +140,7 @@ def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: fl
     def saw(incumbent: Incumbent) -> None:
         watch.saw(incumbent.objective, incumbent.bound)
 
-    solution = apportion.solve(
+    solution = solved(
         instance,
         backend=solver.backend,
         formulation=solver.formulation,

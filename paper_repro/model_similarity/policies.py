@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import apportion
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
+from apportion.interruption import uninterrupted
 from apportion.models.packing import pack
 
 _GAP = 0.005
@@ -67,7 +68,7 @@ def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, se
 
 def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
     """Give the believed times to the makespan solver and run its assignment, longest believed first."""
-    solution = apportion.solve(_instance(believed, gangs, pools), time_limit=seconds, gap=_GAP)
+    solution = uninterrupted(apportion.solve(_instance(believed, gangs, pools), time_limit=seconds, gap=_GAP))
     chosen = solution.require()["assignment"]
     on = np.array([int(chosen[f"j{job}"]) for job in range(true.shape[0])])
     return max(
@@ -97,7 +98,7 @@ def _in_turn(order: Gangs, true: Times, gangs: Gangs, count: int) -> float:
 
 def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
     """Return the makespan of Gavel's linear program: true times, jobs moved between architectures at will."""
-    solution = apportion.solve(_instance(true, gangs, pools, divisible=True))
+    solution = uninterrupted(apportion.solve(_instance(true, gangs, pools, divisible=True)))
     assert solution.objective is not None
     return solution.objective
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
+
+from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome, Termination
 
 __all__ = ["Clock"]
 
@@ -26,6 +30,8 @@ class Clock:
         self._options = options
         self._sign = 1.0 if model.sense == "maximize" else -1.0
         self._told: float | None = None
+        self._kept: float | None = None
+        self._point: NDArray[Any] | None = None
         self.bound: float | None = None
 
     @property
@@ -57,10 +63,26 @@ class Clock:
         gap = self._sign * (self.bound - objective)
         return gap <= max(self._options.gap * max(abs(objective), 1e-9), 1e-10 * abs(objective))
 
-    def tell(self, objective: float) -> None:
-        """Report an incumbent if it improves on all before."""
-        if self._told is not None and self._sign * (objective - self._told) <= 0:
+    def tell(self, objective: float, point: NDArray[Any] | None = None) -> None:
+        """Keep an incumbent's point, where it is at hand, and report it if it improves on all before."""
+        if point is not None and self._improves(objective, self._kept):
+            self._kept, self._point = objective, point
+        if not self._improves(objective, self._told):
             return
         self._told = objective
         if self._options.on_incumbent is not None:
             self._options.on_incumbent(Incumbent(objective, self.bound, self.elapsed))
+
+    def _improves(self, objective: float, known: float | None) -> bool:
+        return known is None or self._sign * (objective - known) > 0
+
+    def interrupted(self) -> Outcome:
+        """Return the best incumbent told of, whatever the search was about when Ctrl-C came."""
+        return Outcome(
+            termination=Termination.INTERRUPTED,
+            raw_status="KeyboardInterrupt",
+            point=self._point,
+            objective=self._kept,
+            bound=self.bound,
+            bound_source=None if self.bound is None else "branch_and_bound",
+        )

@@ -30,6 +30,13 @@ def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
         A feasible point to begin with; of the rest nothing is used.
     """
     clock = Clock(options, model)
+    try:
+        return _solved(model, options, start, clock)
+    except KeyboardInterrupt:
+        return clock.interrupted()
+
+
+def _solved(model: Assignment, options: SolveOptions, start: Start, clock: Clock) -> Outcome:
     stuck = model.required & (np.diff(model.offsets) == 0)
     if stuck.any():
         return Outcome(
@@ -88,7 +95,7 @@ def _transported(model: Assignment, clock: Clock) -> Outcome:
         )
     objective = model.objective(choice)
     clock.bound = objective
-    clock.tell(objective)
+    clock.tell(objective, choice)
     return Outcome(
         termination=Termination.OPTIMAL,
         raw_status="matched",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
 from apportion.outcome import Termination
-from apportion.solvers.general.highs_call import call
+from apportion.solvers.general.highs_call import LONG, call
 
 __all__ = ["Relaxation", "Unsolved", "relax"]
 
@@ -82,9 +82,11 @@ def relax(
     if seconds is not None:
         settings["time_limit"] = max(seconds, 1e-3)
     try:
-        said = call(loose, settings)
+        said = call(loose, settings, interruptible=seconds is None or seconds > LONG)
     except BackendUnavailable as error:
         return Unsolved(Termination.ERROR, str(error))
+    if said.termination is Termination.INTERRUPTED:
+        raise KeyboardInterrupt
     if said.termination is not Termination.OPTIMAL or said.point is None or said.duals is None:
         settled = Termination.ERROR if said.termination is Termination.OPTIMAL else said.termination
         return Unsolved(settled, said.raw)

@@ -11,7 +11,7 @@ from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
 from apportion.outcome import Termination
 from apportion.solvers.assignment.restricted import restricted, spread
-from apportion.solvers.general.highs_call import call
+from apportion.solvers.general.highs_call import LONG, call
 from apportion.solvers.general.points import Start
 
 __all__ = ["Branched", "branch_and_bound"]
@@ -90,9 +90,11 @@ def branch_and_bound(
     if start is not None and np.count_nonzero(start) == np.count_nonzero(start[keep]):
         known = Start(start[keep], model.objective(start))
     try:
-        said = call(part, settings, known)
+        said = call(part, settings, known, interruptible=seconds is None or seconds > LONG)
     except BackendUnavailable as error:
         return Branched(Termination.ERROR, None, None, 0, str(error))
+    if said.termination is Termination.INTERRUPTED:
+        raise KeyboardInterrupt
     point = None if said.point is None else spread(said.point, keep, model.num_columns)
     lost = said.termination is Termination.OPTIMAL and point is None
     termination = Termination.ERROR if lost else said.termination

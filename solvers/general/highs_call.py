@@ -6,7 +6,6 @@ a word, not a proof: what it answers is an `Answer` to be judged, and a call tha
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,11 +18,15 @@ from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
 from apportion.outcome import Termination
 from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.interrupting import interruptibly
 from apportion.solvers.general.points import Start, rounded
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import Scaling, scaling_of
 
-__all__ = ["Answer", "Listen", "call", "preload"]
+__all__ = ["LONG", "Answer", "Listen", "call", "preload"]
+
+LONG = 1.0
+"""Seconds from which a call is worth a thread, so that Ctrl-C is heard while it lasts."""
 
 CUTOFF = 1e-6
 """By how much HiGHS lowers its cutoff below an incumbent (`mip_feasibility_tolerance`), in scaled units."""
@@ -198,10 +201,11 @@ def _subscribe(highs: Any, model: LinearModel, scaling: Scaling, listen: Listen)
 def _run(highs: Any, interruptible: bool) -> Any:
     import highspy
 
-    main = interruptible and threading.current_thread() is threading.main_thread()
-    if main:
-        highs.HandleKeyboardInterrupt = True
-    run: Callable[[], Any] = highs.solve if main else highs.run
+    def run() -> Any:
+        return interruptibly(highs.run, highs.cancelSolve)[0] if interruptible else highs.run()
+
+    if interruptible:
+        highs.HandleUserInterrupt = True  # HiGHS's own handler of Ctrl-C prints on standard output
     status = run()
     if status == highspy.HighsStatus.kError:
         # another thread count was used in this thread before: the scheduler must be made anew

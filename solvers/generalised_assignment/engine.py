@@ -69,10 +69,10 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
         reduced = sign * model.values + prices[model.machine] * model.uses
         best = without_overflow(model, reduced, options.seed, lambda: clock.over)
     if best is not None and not clock.closed(model.objective(best)):
-        clock.tell(model.objective(best))
+        clock.tell(model.objective(best), best)
         best = _searched(model, best, options, clock, min(200, 20_000 // max(model.num_jobs, 1)))
     if best is not None:
-        clock.tell(model.objective(best))
+        clock.tell(model.objective(best), best)
         if clock.closed(model.objective(best)):
             return _told(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
     return _branch(model, lowered, options, clock, best, bound, prices)
@@ -222,7 +222,7 @@ def _branch(
         bound = min(bound, proven) if sign > 0 else max(bound, proven)
     if best is not None:
         clock.bound = bound
-        clock.tell(model.objective(best))
+        clock.tell(model.objective(best), best)
     ended = branched.termination
     if ended is Termination.INFEASIBLE:
         ended = Termination.NUMERICAL_ERROR  # refuted by the plan, or not to be believed of such numbers

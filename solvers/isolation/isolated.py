@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
+from apportion.interruption import heard
 from apportion.models.linear import Block, LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
@@ -84,7 +85,8 @@ class Child:
             if best.raised is None and isinstance(error, ApportionError):
                 raise  # the backend is done and the child as good as before
             self.close()
-            if best.raised is None and isinstance(error, KeyboardInterrupt):
+            # a signal may strike inside the callback: then it is not the callback's own
+            if isinstance(error, KeyboardInterrupt) and (best.raised is None or heard()):
                 return best.outcome(Termination.INTERRUPTED, "KeyboardInterrupt")
             raise
         finally:

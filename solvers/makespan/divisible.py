@@ -39,7 +39,7 @@ def solve(model: Assignment, options: SolveOptions, clock: Clock) -> Outcome:
     shares = lowered.choice(relaxation.point)
     objective = model.objective(shares)
     clock.bound = relaxation.objective
-    clock.tell(objective)
+    clock.tell(objective, shares)
     return Outcome(
         termination=Termination.OPTIMAL,
         raw_status="optimal basis",

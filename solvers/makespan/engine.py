@@ -112,12 +112,12 @@ def _searched(
         search.descend(over)
         if best is None or search.makespan() < model.objective(best):
             best = search.choice()
-            clock.tell(model.objective(best))
+            clock.tell(model.objective(best), best)
     assert best is not None
     search.take(best)
     search.run(over, rounds=100)
     best = search.choice()
-    clock.tell(model.objective(best))
+    clock.tell(model.objective(best), best)
     if over():
         return best, _limit(options)
     portfolio = Portfolio(model, lowered, search, options, clock, prices)
@@ -138,7 +138,7 @@ def _aggregated(
     """Pools packed by list schedules, or machines with capacities: the best start, then branch and bound."""
     best = min(found, key=model.objective) if found else None
     if best is not None and not model.limited.any():
-        clock.tell(model.objective(best))
+        clock.tell(model.objective(best), best)
         until = clock.elapsed + clock.share(_REARRANGED)
         timed = options.time_limit is not None
 
@@ -159,13 +159,13 @@ def _aggregated(
         clock.bound = turned.bound
         if turned.choice is not None and model.objective(turned.choice) < model.objective(best):
             best = turned.choice
-            clock.tell(model.objective(best))
+            clock.tell(model.objective(best), best)
         if turned.interrupted:
             return _told(model, best, clock, prices, Termination.INTERRUPTED)
         if clock.closed(model.objective(best)):
             return _told(model, best, clock, prices, Termination.OPTIMAL)
     if best is not None and model.num_options > _BRANCHED:
-        return _told(model, best, clock, prices, Termination.SOLUTION_LIMIT)
+        return _told(model, best, clock, prices, _ended(clock))
     begin = None if best is None else lowered.point(best)
     nodes = None if options.work_limit is None else max(int(options.work_limit), 1)
     if nodes is None and options.time_limit is None:
@@ -190,7 +190,14 @@ def _aggregated(
         ended = Termination.NUMERICAL_ERROR if known else _limit(options)
         return Outcome(termination=ended, raw_status=branched.raw, bound=clock.bound)
     closed = clock.closed(model.objective(best))
-    return _told(model, best, clock, prices, Termination.OPTIMAL if closed else Termination.SOLUTION_LIMIT)
+    limits = (Termination.TIME_LIMIT, Termination.NODE_LIMIT)
+    ended = branched.termination if branched.termination in limits else _ended(clock)
+    return _told(model, best, clock, prices, Termination.OPTIMAL if closed else ended)
+
+
+def _ended(clock: Clock) -> Termination:
+    """Say why a search that has nothing more to try ended: by the clock only if that was over."""
+    return Termination.TIME_LIMIT if clock.over else Termination.SOLUTION_LIMIT
 
 
 def _told(
@@ -202,7 +209,7 @@ def _told(
 ) -> Outcome:
     objective = model.objective(choice)
     bound = clock.bound
-    clock.tell(objective)
+    clock.tell(objective, choice)
     return Outcome(
         termination=termination,
         raw_status="searched",

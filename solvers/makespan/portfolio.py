@@ -173,7 +173,7 @@ class Portfolio:
             if self._rebalance(patience):
                 if self.search.makespan() < before:
                     patience, until = 0, self.clock.elapsed + seconds
-                self.clock.tell(self.search.makespan())
+                self.clock.tell(self.search.makespan(), self.search.choice())
             else:
                 patience += 1
             if patience >= _PATIENCE:
@@ -199,7 +199,7 @@ class Portfolio:
         )
         if turned.choice is not None and self.model.objective(turned.choice) < top:
             self.search.take(turned.choice)
-            self.clock.tell(self.search.makespan())
+            self.clock.tell(self.search.makespan(), self.search.choice())
         if narrow.sum() < allowed.sum():
             return replace(turned, bound=None, exhausted=False)
         if turned.bound is not None:
@@ -255,5 +255,5 @@ class Portfolio:
             choice = self.lowered.choice(branched.point)
             if self.model.check(choice).feasible and self.model.objective(choice) < top:
                 self.search.take(choice)
-                self.clock.tell(self.search.makespan())
+                self.clock.tell(self.search.makespan(), self.search.choice())
         return branched.termination is Termination.OPTIMAL and self.options.gap == 0

@@ -156,7 +156,7 @@ def take_turn(
         def streamed(found: Incumbent) -> None:
             tell(found.objective)
 
-    hard = None if seconds is None or left is None else min(seconds + _GRACE, left)
+    hard = None if seconds is None or left is None else max(min(seconds + _GRACE, left), 1e-3)
     told = replace(
         options, time_limit=hard, on_incumbent=streamed, work_limit=work if seconds is None else None
     )

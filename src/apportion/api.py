@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from apportion import registry
 from apportion.errors import InvalidOption
 from apportion.formulations.protocol import LinearFormulation
+from apportion.interruption import held, released
 from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 from apportion.solution import Solution
 from apportion.solvers.general.guard import engines_noted
-from apportion.solving.attempt import attempt
+from apportion.solving.attempt import Attempt, attempt
 from apportion.solving.call import Call
 from apportion.solving.compiling import compiled, structured
 from apportion.solving.conclude import conclude
@@ -100,6 +103,11 @@ def solve(
     BackendUnavailable
         If the backend is unknown, missing, or cannot take this formulation.
 
+    Notes
+    -----
+    Ctrl-C ends the solve: its best plan comes back with the termination ``interrupted``. A loop that takes
+    plans for decisions must ask for that; `apportion.interruption.uninterrupted` raises it again.
+
     Examples
     --------
     >>> import apportion
@@ -125,17 +133,30 @@ def solve(
     ordered = call.kind.in_id_order(instance) if deterministic else instance
     structure = structured(ordered, entry)
     call.log.lap("compile")
-    known = carried_over(structure, warm_start, call.log)
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
-    call.log.lap("start")
-    with engines_noted() as engines:
-        tried = attempt(call, chosen, structure, known, linear)
-        solution = conclude(call, chosen, reason, tried, engines)
-    if not proof:
-        return solution
+    with held() as hold:  # what was found is kept, whenever Ctrl-C comes
+        known = carried_over(structure, warm_start, call.log)
+        call.log.lap("start")
+        with engines_noted() as engines:
+            try:
+                tried = attempt(call, chosen, structure, known, linear)
+            except KeyboardInterrupt:
+                stopped = Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
+                tried = Attempt(stopped, structure, known, None)
+            solution = conclude(call, chosen, reason, tried, engines)
+        if proof and not hold.struck:
+            solution = _proved(solution, call)
+        return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
+
+
+def _proved(solution: Solution, call: Call) -> Solution:
     from apportion.solving.evidence import with_proof
 
-    return with_proof(solution, call.remaining().time_limit)
+    try:
+        with released():
+            return with_proof(solution, call.remaining().time_limit)
+    except KeyboardInterrupt:
+        return replace(solution, termination=Termination.INTERRUPTED)
 
 
 def _choose(

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 from apportion.api import solve
 from apportion.executors import in_order, open_executor
+from apportion.interruption import uninterrupted
 from apportion.solution import Solution
 
 __all__ = ["solve_many"]
@@ -60,7 +61,8 @@ def solve_many(
     ------
     Solution
         One per instance. Unless exceptions are returned, the first one is raised when its turn comes and
-        ends the iteration.
+        ends the iteration. Ctrl-C ends it too: the interrupted solve's best plan comes first, then
+        ``KeyboardInterrupt``.
 
     Examples
     --------
@@ -73,8 +75,9 @@ def solve_many(
         for row in in_order(opened, _solve, ((instance, options) for instance in instances), ahead):
             if return_exceptions and row.error is not None:
                 yield row.error
-            else:
-                yield row.require()
+                continue
+            yield (solution := row.require())
+            uninterrupted(solution)
 
 
 def _solve(instance: Any, options: dict[str, Any]) -> Solution:

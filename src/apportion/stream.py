@@ -12,6 +12,7 @@ import msgspec
 from apportion import stored
 from apportion.api import solve
 from apportion.errors import ApportionError, InvalidInstance
+from apportion.interruption import uninterrupted
 from apportion.reading.read import read
 from apportion.solution import Solution
 
@@ -42,29 +43,39 @@ def serve(
     Notes
     -----
     A line that cannot be answered yields ``{"line": n, "error": {"type", "message", "exit_code",
-    "problems"}}`` and the stream goes on. Lines count from 1.
+    "problems"}}`` and the stream goes on. Lines count from 1. Ctrl-C ends it with ``KeyboardInterrupt``,
+    after the interrupted solve's answer is written.
     """
     answered = 0
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            write(answer(line, number, proofs, **options) + b"\n")
+            told, solution = _answered(line, number, proofs, options)
+            write(told + b"\n")
             answered += 1
+            if solution is not None:
+                uninterrupted(solution)
     return answered
 
 
 def answer(line: bytes, number: int = 1, proofs: str | None = None, **options: Any) -> bytes:
     """Return the answer to one line as JSON without a newline: the stored document, or an error object."""
+    return _answered(line, number, proofs, options)[0]
+
+
+def _answered(
+    line: bytes, number: int, proofs: str | None, options: dict[str, Any]
+) -> tuple[bytes, Solution | None]:
     began = time.perf_counter()
     try:
         instance = read(line)
         read_seconds = time.perf_counter() - began
         solution = solve(instance, proof=proofs is not None, **options)
         named = None if proofs is None else _write_proof(solution, Path(proofs), number)
-        return stored.encode(stored.document(solution, read_seconds, named))
+        return stored.encode(stored.document(solution, read_seconds, named)), solution
     except ApportionError as error:
-        return _error(number, error, error.exit_code)
+        return _error(number, error, error.exit_code), None
     except Exception as error:  # the stream must outlive any one line
-        return _error(number, error, 1)
+        return _error(number, error, 1), None
 
 
 def _write_proof(solution: Solution, folder: Path, number: int) -> str | None:

@@ -164,6 +164,7 @@ def _inputs(given: dict[str, Any]) -> Any:
 
 
 def _run(make: Any, name: str, given: dict[str, Any], first: bool) -> RunRecord:
+    from apportion.interruption import held
     from apportion.simulation.checkpoint import load_checkpoint, save_checkpoint
     from apportion.simulation.run_log import RunLog
     from apportion.simulation.run_record import record_of
@@ -186,7 +187,9 @@ def _run(make: Any, name: str, given: dict[str, Any], first: bool) -> RunRecord:
     try:
         _advance(replay, name, save)
     except KeyboardInterrupt:
-        save()
+        if replay.whole:  # otherwise the last checkpoint stands
+            with held():
+                save()
         raise
     finally:
         if log is not None:
@@ -203,6 +206,8 @@ def _run(make: Any, name: str, given: dict[str, Any], first: bool) -> RunRecord:
 def _advance(replay: Replay, name: str, save: Any) -> None:
     """Run in chunks, so that the bar moves and checkpoints are written; on no terminal there is no bar."""
     import time
+
+    from apportion.interruption import raise_if_interrupted
 
     bar: Any = None
     total = replay.changes.num_rows if replay.jobs.endless else replay.jobs.num_jobs
@@ -221,6 +226,7 @@ def _advance(replay: Replay, name: str, save: Any) -> None:
             if time.monotonic() - saved > _CHECKPOINT_S:
                 save()
                 saved = time.monotonic()
+            raise_if_interrupted()
         save()
     finally:
         if bar is not None:

@@ -9,6 +9,7 @@ import click
 
 from apportion.cli.output import OutputClosed
 from apportion.errors import ApportionError, InvalidInstance
+from apportion.interruption import listening
 
 __all__ = ["run"]
 
@@ -30,9 +31,10 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
         Its arguments, those of the process by default.
     """
     try:
-        code = command.main(
-            args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
-        )
+        with listening():
+            code = command.main(
+                args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
+            )
     except OutputClosed as closed:
         _silence_stdout()
         if not str(closed):

@@ -106,15 +106,19 @@ def command(
         check_name(plot)
     for target in (out, plot, proof):
         check_target(target)
+    from apportion.interruption import held
+
     with quiet_stdout():
         began = time.perf_counter()
         instance = instance_of(path, format, index, sense)
         earlier = None if warm_start is None else _plan_of(warm_start)
         read_seconds = time.perf_counter() - began
         options["proof"] = proof is not None
-        solution = _solve(instance, as_json, backend, formulation, earlier, options)
-    _write(solution, read_seconds, out, as_json, plot, proof)
-    return _exit_code(solution)
+    with held(yields=True):  # the answer to Ctrl-C is written, too
+        with quiet_stdout():
+            solution = _solve(instance, as_json, backend, formulation, earlier, options)
+        _write(solution, read_seconds, out, as_json, plot, proof)
+        return _exit_code(solution)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

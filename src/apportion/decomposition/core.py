@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.decomposition.answering import Question
 from apportion.decomposition.level import Level
+from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions, Start
 from apportion.outcome import Termination
@@ -86,7 +87,7 @@ def candidate(
         wanted = share * gap * max(abs(level.fixed_value + best), 1e-9) / max(abs(best), 1e-9)
         options = SolveOptions(gap=min(wanted, 1e-2), time_limit=time_limit, seed=seed)
         start, _ = level.best_rows(price, question.reference)
-        outcome = exact.solve(model, options, Start(start))
+        outcome = uninterrupted(exact.solve(model, options, Start(start)))
         level.infeasible = outcome.termination is Termination.INFEASIBLE
         if outcome.point is None or not model.check(outcome.point).feasible:
             return None

@@ -19,6 +19,7 @@ from apportion.errors import ApportionError
 from apportion.explanation.parts import Relaxation
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.submodel import least_uses, part
+from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _least_relative(
         return f"the least addition of capacity needs HiGHS: {error}"
     left = resolver.remaining
     options = SolveOptions(time_limit=None if left is None else max(left * 0.5, 1e-3))
-    outcome = solve(model, options, None)
+    outcome = uninterrupted(solve(model, options, None))
     if outcome.point is None:
         return "the least addition of capacity was not found within the limit"
     point = np.asarray(outcome.point, dtype=np.float64)[model.variable("x")]

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from apportion.api import solve
+from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
@@ -80,20 +81,27 @@ class Resolver:
             Largest part of the remaining seconds to spend.
         gap
             Relative gap at which to stop.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If Ctrl-C ended it: half an answer would explain something else.
         """
         return None if self.exhausted else self._solve(variant, warm_start, share, gap)
 
     def _solve(self, variant: Any, warm_start: Any, share: float, gap: float) -> Solution:
         self.solves += 1
         left = self.remaining
-        return solve(
-            variant,
-            backend=self._backend,
-            time_limit=None if left is None else max(left * share, 1e-3),
-            gap=gap,
-            threads=self._threads,
-            seed=self._seed,
-            warm_start=warm_start,
+        return uninterrupted(
+            solve(
+                variant,
+                backend=self._backend,
+                time_limit=None if left is None else max(left * share, 1e-3),
+                gap=gap,
+                threads=self._threads,
+                seed=self._seed,
+                warm_start=warm_start,
+            )
         )
 
     def ensured(self, variant: Any, warm_start: Any = None, share: float = 1.0) -> Solution:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.interruption import uninterrupted
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.policies.completion import complete
@@ -31,7 +32,7 @@ def best_counts(menus: Menus, held: NDArray[np.int64] | None) -> NDArray[np.int6
     from apportion.solvers.knapsack import engine
 
     current = None if held is None else menus.rows(held)
-    outcome = engine.solve(menus.knapsack, _OPTIONS, preferred=current)
+    outcome = uninterrupted(engine.solve(menus.knapsack, _OPTIONS, preferred=current))
     if outcome.termination is not Termination.OPTIMAL or outcome.point is None:
         return None
     return menus.counts[outcome.point]

@@ -13,6 +13,7 @@ import numpy as np
 
 from apportion.api import solve
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
+from apportion.interruption import uninterrupted
 from apportion.outcome import Termination
 from apportion.policies.view import FREE, GapFillingView, Plan
 
@@ -65,11 +66,13 @@ class FreeTrainLiteral:
         """Return the MILP's plan for this instant."""
         if not view.num_jobs or not view.nodes.size:
             return Plan(view.holder)
-        solution = solve(
-            instance_of(view, self.horizon_s),
-            backend=self.backend,
-            time_limit=self.time_limit_s,
-            formulation="by_node_published",
+        solution = uninterrupted(
+            solve(
+                instance_of(view, self.horizon_s),
+                backend=self.backend,
+                time_limit=self.time_limit_s,
+                formulation="by_node_published",
+            )
         )
         plan: Any = solution.plan
         if solution.termination is not Termination.OPTIMAL or plan is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import ApportionError, InvalidInstance, Problem
 from apportion.files import write_whole
 from apportion.simulation.replay import Replay
 
@@ -21,7 +21,14 @@ def save_checkpoint(replay: Replay, path: str | Path, policy: str, log_bytes: in
     """Write the state of a replay, whole or not at all.
 
     A policy with memory offers ``state()`` (a JSON-ready dictionary) and ``restore(state)``.
+
+    Raises
+    ------
+    ApportionError
+        If the replay was ended within a step.
     """
+    if not replay.whole:
+        raise ApportionError("the replay was ended within a step and cannot be saved")
     state = replay.state()
     arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
     rest = {key: value for key, value in state.items() if key not in arrays}

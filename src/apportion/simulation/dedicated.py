@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
+from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.simulation.workload import Workload
@@ -135,7 +136,7 @@ class _Pool:
         job, count = np.nonzero(allowed)
         offsets = np.concatenate(([0], np.cumsum(np.bincount(job, minlength=curve.size))))
         knapsack = MultipleChoiceKnapsack.from_arrays(table[job, count], count, offsets, [self._nodes])
-        point = engine.solve(knapsack, _OPTIONS).point
+        point = uninterrupted(engine.solve(knapsack, _OPTIONS)).point
         if point is None:  # cannot be: no node for anybody is feasible
             raise AssertionError("a pool has no division")
         best: NDArray[np.float64] = knapsack.values[point]

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
+from apportion.interruption import held
 from apportion.policies.view import FREE, GapFillingView, Policy, check_plan, count_held
 from apportion.simulation.admitted import Admitted
 from apportion.simulation.event_queue import EventQueue
@@ -64,6 +65,8 @@ class Replay:
         float64 [jobs]: when each job of a finite workload was seen to be done, NaN until then.
     started_s
         float64 [jobs]: when it was admitted, NaN until then.
+    whole
+        Whether it stands between two steps; only then can it be saved.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Replay:
         self.completed_s = np.full(jobs.num_jobs, np.nan)
         self.started_s = np.full(jobs.num_jobs, np.nan)
         self.seconds = 0.0
+        self.whole = True
         self._queue: EventQueue[int] = EventQueue()
         self._queue.push(self.start_s, 0)
         self._holder = np.full(changes.num_nodes, BUSY, dtype=np.int64)
@@ -117,19 +121,30 @@ class Replay:
             Stop before the first step later than this.
         steps
             Stop after this many steps.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, between two steps; the third press of it ends a step that takes too long, and the
+            replay is then not `whole`.
         """
         began = time.perf_counter()
         taken = 0
-        while not self.finished and (steps is None or taken < steps):
-            at_s = self._queue.next_time()
-            if at_s is None or at_s >= self.changes.end_s:
-                self._close()
-                break
-            if until_s is not None and at_s > until_s:
-                break
-            self._step()
-            taken += 1
-        self.seconds += time.perf_counter() - began
+        with held() as hold:  # a step is whole or not taken: no solver may answer Ctrl-C with a worse plan
+            while not (self.finished or hold.struck) and (steps is None or taken < steps):
+                at_s = self._queue.next_time()
+                if at_s is None or at_s >= self.changes.end_s:
+                    self._close()
+                    break
+                if until_s is not None and at_s > until_s:
+                    break
+                self.whole = False
+                self._step()
+                self.whole = True
+                taken += 1
+            self.seconds += time.perf_counter() - began
+            if hold.struck:
+                raise KeyboardInterrupt
         return self.totals
 
     def advance(self, steps: int) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
+from apportion.interruption import released
 from apportion.models.linear import LinearModel
 from apportion.options import Incumbent, Point, SolveOptions, Start
 from apportion.outcome import Outcome, Termination
@@ -59,7 +60,8 @@ def ask(call: Call, backend: Backend, structure: Structure, known: Start) -> Ask
 
 def begun(call: Call, structure: Structure, known: Start) -> Start:
     """Return what is known together with a greedy incumbent and multipliers, for a general solver."""
-    greedy = structure.greedy()
+    with released():
+        greedy = structure.greedy()
     point = better(structure, call.maximizes, known.point, greedy.point)
     return Start(point, hint=known.hint if greedy.hint is None else greedy.hint)
 
@@ -95,7 +97,8 @@ def _guarded(call: Call, backend: Backend, solved: Callable[[SolveOptions], Outc
     if options.on_incumbent is not None:
         options = replace(options, on_incumbent=relay)
     try:
-        return solved(options)
+        with released():
+            return solved(options)
     except KeyboardInterrupt:
         return Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
     except MemoryError:

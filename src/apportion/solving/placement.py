@@ -125,7 +125,8 @@ def chosen_on_nodes(
         tighter = structure.without(choice, found, proven=True)
         near = (structure if tighter is None else tighter).placeable(choice, call)
         best = better(structure, call.maximizes, best, near)
-        if tighter is None or round_ == _MOST_ROUNDS or call.is_late():
+        stopped = outcome.termination is Termination.INTERRUPTED
+        if tighter is None or round_ == _MOST_ROUNDS or stopped or call.is_late():
             call.log.note("the best choice found cannot be placed on the nodes: one near it was placed")
             break
         prices, structure = _carried(prices, structure, tighter), tighter

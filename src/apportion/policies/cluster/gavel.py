@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
+from apportion.interruption import uninterrupted
 from apportion.models.builder import LinearModelBuilder
 from apportion.options import SolveOptions
 from apportion.policies.cluster.placing import filled, free_gpus, place_on_freest
@@ -140,7 +141,7 @@ def _program(
         program.objective(relative.sum())
     program.at_most("time", x.sum(axis=1), 1.0)
     program.at_most("gpus", (x * scale[:, None]).sum(axis=0), gpus)
-    outcome = highs.solve(program.build(), _OPTIONS)
+    outcome = uninterrupted(highs.solve(program.build(), _OPTIONS))
     if outcome.point is None:
         raise ApportionError(f"Gavel's program has no solution: {outcome.termination}")
     fractions = np.asarray(outcome.point, dtype=np.float64)[: speeds.size].reshape(speeds.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.policies.cluster.configurations import Configurations
 from apportion.policies.cluster.view import Nodes
@@ -53,6 +54,6 @@ def choose(
         rows = np.flatnonzero(configuration == preferred[job])
         warm = np.full(values.shape[0], -1, dtype=np.int64)
         warm[job[rows]] = rows
-    solution = solve(model, backend="exact", gap=gap if types > 1 else 0.0, warm_start=warm)
+    solution = uninterrupted(solve(model, backend="exact", gap=gap if types > 1 else 0.0, warm_start=warm))
     rows = np.asarray(solution.require())
     return np.where(rows >= 0, configuration[rows], -1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.policies.cluster.matching import (
     Weights,
@@ -172,7 +173,7 @@ def _picked(view: ClusterView, menus: list[list[_Choice]], gap: float) -> Iterat
     model = MultipleChoiceKnapsack.from_arrays(
         values, uses, offsets, capacities, required=False, capacity_names=view.nodes.types
     )
-    rows = np.asarray(solve(model, backend="exact", gap=gap).require())
+    rows = np.asarray(uninterrupted(solve(model, backend="exact", gap=gap)).require())
     for menu, row, start in zip(menus, rows.tolist(), offsets.tolist(), strict=False):
         yield menu, row - start if row >= 0 else -1
 

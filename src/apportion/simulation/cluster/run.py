@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError, InvalidOption
+from apportion.interruption import raise_if_interrupted
 from apportion.policies.cluster.belief import Belief
 from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView, Nodes, check_cluster_plan
 from apportion.simulation.cluster.co_location import CoLocation, DistributedNeighbours
@@ -113,6 +114,8 @@ def run_cluster(
         If the policy's plan breaks a rule, puts a job where nothing was measured, or starves everyone.
     InvalidOption
         If a number is out of its range.
+    KeyboardInterrupt
+        After Ctrl-C, whatever a solver inside made of it.
     """
     if not 0 < round_s < 1e9:
         raise InvalidOption(f"round_s must be positive seconds, not {round_s}")
@@ -154,6 +157,7 @@ def run_cluster(
             events += evicted
         view = _view(active, now, round_s, machines, requested_gpus, submitted_s, states, beliefs)
         plan = policy(view)
+        raise_if_interrupted()
         check_cluster_plan(view, plan)
         changed = _apply(states, view, plan)
         if changed or evicted or finished.any():
