@@ -507,9 +507,8 @@ def test_faults_in_any_order(actions: list[tuple[str, int]]) -> None:
     check_faults(actions)
 
 
-@pytest.mark.xfail(reason="known: forgotten by Slurm and cut off at once, a rank runs on for its lease")
 def test_a_forgotten_pilot_on_a_node_that_then_fails_is_waited_for() -> None:
-    """Not listed and not connected, its rank goes on for its lease beside the next generation."""
+    """Not listed and not connected, its rank once went on for its lease beside the next generation."""
     waits = [("wait", 1)] * 8
     check_faults([*waits, ("take", 0), ("scheduler", 1), ("forget", 1), ("fail", 1)])
 

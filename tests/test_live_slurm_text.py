@@ -20,10 +20,12 @@ from apportion.live.slurm.cluster import SlurmCluster
 from apportion.live.slurm.text import (
     NotUnderstood,
     expand,
-    idle_of_json,
-    idle_of_text,
+    idle,
+    nodes_of_json,
+    nodes_of_text,
     pilots_of_json,
     pilots_of_text,
+    sound,
 )
 
 
@@ -50,7 +52,7 @@ def test_idle_nodes_of_22_05() -> None:
             node("n8", "idle", ["PLANNED"]),
         ],
     }
-    assert idle_of_json(raw(told), "harvest") == ("n2", "n10")
+    assert idle(nodes_of_json(raw(told), "harvest")) == ("n2", "n10")
 
 
 def test_idle_nodes_of_later_releases() -> None:
@@ -67,13 +69,15 @@ def test_idle_nodes_of_later_releases() -> None:
             group(["n5"], ["IDLE"], {"name": "main"}),
         ],
     }
-    assert idle_of_json(raw(told), "harvest") == ("n1", "n2", "n07", "n08")
+    assert idle(nodes_of_json(raw(told), "harvest")) == ("n1", "n2", "n07", "n08")
 
 
 def test_idle_nodes_of_text() -> None:
-    assert idle_of_text("n2|idle\nn1|idle\nn3|idle*\nn4|allocated\nn5|idle~\nn6|planned\n\n") == ("n1", "n2")
+    states = nodes_of_text("n2|idle\nn1|idle\nn3|idle*\nn4|allocated\nn5|idle~\nn6|planned\n\nn7|down\n")
+    assert idle(states) == ("n1", "n2")
+    assert sound(states) == {"n1", "n2", "n4", "n6"}
     with pytest.raises(NotUnderstood):
-        idle_of_text("PARTITION AVAIL\n")
+        idle(nodes_of_text("PARTITION AVAIL\n"))
 
 
 STATES = {
@@ -128,7 +132,7 @@ def test_errors_in_the_json_are_no_empty_list() -> None:
     with pytest.raises(ClusterUnreachable, match="Failed while looking for jobs, Unspecified"):
         pilots_of_json(raw(told), "i")
     with pytest.raises(ClusterUnreachable):
-        idle_of_json(raw(told), "harvest")
+        idle(nodes_of_json(raw(told), "harvest"))
 
 
 def test_running_and_completing_is_ending() -> None:
@@ -146,21 +150,21 @@ def test_a_state_that_no_list_names_is_an_error_with_its_text() -> None:
 )
 def test_what_is_not_understood_is_said(told: bytes) -> None:
     with pytest.raises(NotUnderstood):
-        idle_of_json(told, "harvest")
+        idle(nodes_of_json(told, "harvest"))
     with pytest.raises(NotUnderstood):
         pilots_of_json(told.replace(b"nodes", b"jobs").replace(b"sinfo", b"jobs"), "i")
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_readers(told: bytes) -> None:
-    for read in (lambda: idle_of_json(told, "p"), lambda: pilots_of_json(told, "i")):
+    for read in (lambda: idle(nodes_of_json(told, "p")), lambda: pilots_of_json(told, "i")):
         with pytest.raises((NotUnderstood, ClusterUnreachable)):
             read()
 
 
 @given(st.text(max_size=60))
 def test_no_text_crashes_the_readers(told: str) -> None:
-    for read in (lambda: idle_of_text(told), lambda: pilots_of_text(told, "i"), lambda: expand(told)):
+    for read in (lambda: idle(nodes_of_text(told)), lambda: pilots_of_text(told, "i"), lambda: expand(told)):
         with contextlib.suppress(NotUnderstood, ClusterUnreachable):
             read()
 

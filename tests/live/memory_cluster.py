@@ -84,9 +84,9 @@ class MemoryCluster:
         seen = [
             PilotSeen(pilot.pilot, pilot.handle, pilot.node, pilot.state)
             for pilot in self.pilots.values()
-            if pilot.state is not PilotState.ENDED and not pilot.forgotten
+            if not pilot.forgotten
         ]
-        return ClusterSeen(idle, tuple(seen))
+        return ClusterSeen(idle, tuple(seen), frozenset(self.nodes))
 
     def take(self, node: str, pilot: str, token: str) -> str:
         """Start a pilot."""

@@ -18,17 +18,20 @@ import pytest
 from apportion.live.channel.messages import (
     STOPPED,
     Acknowledge,
+    ControllerMessage,
     Exited,
     Hello,
     Leave,
     Leaving,
     Progress,
+    Pulse,
     Refused,
     Run,
     Running,
     Welcome,
 )
 from apportion.live.channel.reports import ReportServer
+from apportion.live.checkpoint_fence import claim
 from tests.live.agents import Site, python, start_agent
 
 REPORT = """
@@ -250,6 +253,70 @@ def test_without_a_controller_the_lease_ends_rank_and_agent(tmp_path: Path) -> N
         assert site.processes["a-1"].wait(8.0) == 0
     finally:
         site.close()
+
+
+def test_the_rank_of_a_frozen_agent_ends_with_its_lease(tmp_path: Path) -> None:
+    """An agent that is stopped cannot look at its clock: the rank's watchdog does."""
+    site = Site(tmp_path, lease_s=2.0, pulse_s=0.2)
+    try:
+        site.start("a-1")
+        program = (
+            "import os, subprocess, sys\n"
+            "sleep = [sys.executable, '-c', 'import time; time.sleep(300)']\n"
+            "own = subprocess.Popen(sleep, start_new_session=True)\n"
+            "open('pids', 'w').write(f'{os.getpid()} {own.pid}\\n')\n"
+        )
+        site.run(["a-1"], python(DEAF + program + "time.sleep(300)"))
+        leader, apart = (int(pid) for pid in _wait_for(tmp_path / "pids").split())
+        site.processes["a-1"].send_signal(signal.SIGSTOP)
+        try:
+            site.until(lambda: not _alive(leader), 60.0)
+        finally:
+            site.processes["a-1"].send_signal(signal.SIGCONT)
+        site.until(lambda: not _alive(apart), 60.0)
+    finally:
+        site.close()
+
+
+def test_a_watched_rank_outlives_many_leases_while_its_controller_is_there(tmp_path: Path) -> None:
+    site = Site(tmp_path, lease_s=1.0, pulse_s=0.1)
+    try:
+        site.start("a-1")
+        program = REPORT + "for n in range(1, 60):\n    say(samples=n)\n    time.sleep(0.1)\n"
+        site.run(["a-1"], python(program))
+        assert site.exits(["a-1"], timeout_s=60.0)[0].code == 0
+    finally:
+        site.close()
+
+
+def test_lines_held_up_on_their_way_do_not_lengthen_a_lease(tmp_path: Path) -> None:
+    """A controller that is heard but has heard nothing itself may have given the node to others."""
+
+    class Deaf(ReportServer):
+        def send(self, pilot: str, message: ControllerMessage) -> bool:
+            return super().send(pilot, Pulse() if isinstance(message, Pulse) else message)
+
+    site = Site(tmp_path, pulse_s=0.2)
+    host, _, _ = site.server.address.rpartition(":")
+    site.server.close()
+    site.server = Deaf(host, lease_s=1.5, pulse_s=0.2)
+    try:
+        site.start("a-1")
+        assert site.processes["a-1"].wait(60.0) == 0
+        site.pump(0.5)
+        assert any("nothing heard" in said.reason for said in site.of(Leaving, "a-1"))  # type: ignore[attr-defined]
+    finally:
+        site.close()
+
+
+def test_a_rank_of_a_generation_that_has_a_successor_is_not_started(site: Site) -> None:
+    site.start("a-1")
+    (site.folder / "j1").mkdir()
+    assert claim(site.folder / "j1", 5) == 5
+    site.run(["a-1"], python("open('ran', 'w')"), generation=4)
+    [ended] = site.exits(["a-1"], generation=4)
+    assert ended.code is None and "generation 5 of j1 has begun" in ended.tail
+    assert not (site.folder / "ran").exists()
 
 
 def test_an_impostor_on_the_controllers_port_is_not_obeyed(tmp_path: Path) -> None:

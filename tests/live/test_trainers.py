@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from apportion.live.channel.messages import STOPPED
+from apportion.live.checkpoint_fence import claim
 from apportion.live.trainer_protocol import Assignment, NotHarvested
-from apportion.live.trainers.checkpoints import durable_samples, restore, save
+from apportion.live.trainers.checkpoints import Superseded, durable_samples, restore, save
 from apportion.live.trainers.numpy_mlp import Network, State
 from apportion.live.trainers.synthetic import draw, share, targets
 from apportion.live.trainers.torchrun import command_of
@@ -139,9 +140,9 @@ def test_the_newest_checkpoint_is_the_one_with_most_samples_and_a_broken_one_is_
     state = Network().begin(0)
     for samples in (10, 30, 20):
         state.samples = samples
-        save(tmp_path, samples, state.write)
+        save(tmp_path, 1, samples, state.write)
     assert durable_samples(tmp_path) == 30
-    (tmp_path / f"state-{40:020d}").write_bytes(b"PK\x03\x04 half of a file")
+    (tmp_path / f"state-{1:010d}-{40:020d}").write_bytes(b"PK\x03\x04 half of a file")
     restored = restore(tmp_path, State.read)
     assert restored is not None and restored.samples == durable_samples(tmp_path) == 30
     assert restore(tmp_path / "nowhere", State.read) is None
@@ -152,8 +153,31 @@ def test_a_checkpoint_that_cannot_be_written_whole_is_not_there(tmp_path: Path) 
         raise OSError("no space left")
 
     with pytest.raises(OSError):
-        save(tmp_path, 5, fail)
+        save(tmp_path, 1, 5, fail)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_generation_publishes_nothing_once_its_successor_has_begun(tmp_path: Path) -> None:
+    """Two generations that wrote into one folder could undo one another's work."""
+    state = Network().begin(0)
+    assert claim(tmp_path, 3) == 3
+    save(tmp_path, 3, 100, state.write)
+    assert claim(tmp_path, 4) == 4
+    with pytest.raises(Superseded) as over:
+        save(tmp_path, 3, 900, state.write)
+    assert over.value.code == STOPPED
+    assert durable_samples(tmp_path) == 100
+    assert claim(tmp_path, 3) == 4, "the claim of the later one stands"
+    assert [path.name for path in tmp_path.glob(".saving-*")] == []
+
+
+def test_the_newer_generation_counts_whatever_the_older_one_published_late(tmp_path: Path) -> None:
+    state = Network().begin(0)
+    state.samples = 70
+    save(tmp_path, 5, 70, state.write)
+    save(tmp_path, 4, 90, state.write)  # published in the moment before the claim of generation 5 was seen
+    restored = restore(tmp_path, State.read)
+    assert durable_samples(tmp_path) == 70 and restored is not None and restored.samples == 70
 
 
 # -- recognising ranks, reading the environment ------------------------------------------------------------

@@ -60,11 +60,16 @@ class ClusterSeen:
     idle
         Names of the nodes that a pilot would get at once.
     pilots
-        Pilots of this controller's instance; one that is not listed has ended.
+        Pilots of this controller's instance, for a while those that have ended as well. One that is not
+        listed was never accepted, ended long ago, or was forgotten.
+    sound
+        Nodes whose daemon answers the scheduler: a pilot that the scheduler says has ended there has left no
+        process. On any other node its word proves nothing of what still runs.
     """
 
     idle: tuple[str, ...]
     pilots: tuple[PilotSeen, ...]
+    sound: frozenset[str] = frozenset()
 
 
 class Cluster(Protocol):

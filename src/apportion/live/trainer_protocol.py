@@ -18,8 +18,11 @@ change; between the two it saves a checkpoint. The protocol, whatever the langua
    (``samples == durable``). Not finite numbers are left out. Only `token` and `samples` are required.
 3. SIGTERM asks for a checkpoint, a last line (``samples == durable``) and exit code 75. Whoever is not gone
    after the controller's grace is killed; when the main queue takes a node the grace is a twentieth of a
-   second, so that a trainer should also save now and then, and the ranks that are left should save what they
-   have when they lose a peer.
+   second, so that a trainer should also save now and then, and the ranks that are left should save what
+   they have when they lose a peer. A checkpoint should be named by its generation and never overwrite
+   another: a rank that was cut off, and comes back when its successor has begun, must not write into what
+   that one reads. The agent writes the newest generation into the folder (``.generation-NUMBER``);
+   whoever finds a greater one than its own has nothing to save.
 4. When the work is done: a checkpoint, a line with ``"done": true``, exit code 0, on every rank. Any other
    exit code is a failure, after which the job starts again from its checkpoint.
 """

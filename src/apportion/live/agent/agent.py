@@ -34,7 +34,6 @@ from apportion.live.channel.messages import (
     Leave,
     Leaving,
     Progress,
-    Pulse,
     Ready,
     Refused,
     Run,
@@ -42,7 +41,9 @@ from apportion.live.channel.messages import (
     Stop,
     TrainerLine,
     Welcome,
+    grace_after_lease,
 )
+from apportion.live.steady_clock import steady_s
 
 __all__ = ["Agent", "main"]
 
@@ -52,7 +53,6 @@ PREEMPT_GRACE_S = 0.05
 """slurmd looks after a job that it ends at growing intervals: one that is gone within a tenth of a second
 costs the main queue about as much, one that takes two tenths costs seven."""
 REMEMBERED = 256
-LEASE_GRACE_S = 10.0
 
 Name = tuple[str, int]
 Kept = TypeVar("Kept")
@@ -140,7 +140,8 @@ class Agent:
 
     def _wait_s(self) -> float:
         now = time.monotonic()
-        dues = [self._link.due_s(), self._pulse_due_s, self._link.heard_s + self._lease_s()]
+        leased_s = now + self._link.leased_s + self._lease_s() - steady_s()
+        dues = [self._link.due_s(), self._pulse_due_s, leased_s]
         if (resume := self._reports.resume_at_s()) is not None:
             dues.append(resume)
         if self._rank is not None:
@@ -158,6 +159,7 @@ class Agent:
 
     def _obey(self, message: ControllerMessage) -> None:
         if isinstance(message, Welcome):
+            self._pulse_due_s = 0.0  # how often to say so is known only now
             self._say_again()
         elif isinstance(message, Run):
             self._start(message)
@@ -191,7 +193,8 @@ class Agent:
             self._kept_port.close()  # the trainer binds it now
             self._kept_port = None
         try:
-            self._rank = Rank(run, os.environ, self._reports.port)
+            end_s = self._link.leased_s + self._lease_s() + grace_after_lease(self._lease_s())
+            self._rank = Rank(run, os.environ, self._reports.port, end_s)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             said = f"cannot start {run.command[0] if run.command else 'nothing'}: {error}"
             self._book(Exited(run.job, run.generation, run.rank, run.token, None, False, None, said[:1000]))
@@ -304,11 +307,14 @@ class Agent:
 
     def _keep_time(self) -> None:
         now = time.monotonic()
-        if now - self._link.heard_s > self._lease_s() and self._leaving is None:
-            self._leave("nothing heard of the controller", LEASE_GRACE_S)
+        end_s, grace_s = self._link.leased_s + self._lease_s(), grace_after_lease(self._lease_s())
+        if self._rank is not None:
+            self._rank.watch(end_s + grace_s)
+        if steady_s() > end_s and self._leaving is None:
+            self._leave("nothing heard of the controller", grace_s)
         if now >= self._pulse_due_s:
             self._pulse_due_s = now + (self._link.welcome.pulse_s if self._link.welcome is not None else 1.0)
-            self._say(Pulse())
+            self._link.pulse()
             for name in sorted(self._unacknowledged):
                 self._say(self._exits[name])
 

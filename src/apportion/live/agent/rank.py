@@ -12,7 +12,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from apportion.live.agent.watchdog import Watchdog, children_of
 from apportion.live.channel.messages import Run
+from apportion.live.checkpoint_fence import claim
 
 __all__ = ["Rank", "adopt_orphans", "environment_of"]
 
@@ -67,6 +69,8 @@ class Rank:
         The environment to start from.
     report_port
         Where on 127.0.0.1 its reports are heard.
+    deadline_s
+        When its watchdog ends it, by `apportion.live.steady_clock.steady_s`, unless `watch` says later.
 
     Raises
     ------
@@ -74,14 +78,18 @@ class Rank:
         If the command cannot be started.
     """
 
-    def __init__(self, run: Run, base: Mapping[str, str], report_port: int) -> None:
+    def __init__(self, run: Run, base: Mapping[str, str], report_port: int, deadline_s: float) -> None:
         self.run = run
         self.asked = False
         self.code: int | None = None
         self._kill_at_s: float | None = None
         self._killed = False
         self._tail = bytearray()
-        Path(run.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(run.checkpoint)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        newest = claim(folder, run.generation)
+        if newest > run.generation:
+            raise ValueError(f"generation {newest} of {run.job} has begun; {run.generation} is over")
         self._process = subprocess.Popen(
             list(run.command),
             cwd=run.directory,
@@ -96,6 +104,7 @@ class Rank:
         assert self._process.stdout is not None
         self.output = self._process.stdout
         os.set_blocking(self.output.fileno(), False)
+        self._watchdog = Watchdog(self._process.pid, deadline_s)
 
     @property
     def ended(self) -> bool:
@@ -106,6 +115,10 @@ class Rank:
     def kill_at_s(self) -> float | None:
         """When it will be killed, by `time.monotonic`; ``None`` if it was not told to stop."""
         return None if self._killed else self._kill_at_s
+
+    def watch(self, deadline_s: float) -> None:
+        """Have the watchdog wait until this time, by `apportion.live.steady_clock.steady_s`."""
+        self._watchdog.move(deadline_s)
 
     def stop(self, grace_s: float) -> None:
         """Send SIGTERM once; SIGKILL comes after `grace_s`. Told again, only an earlier end counts."""
@@ -135,6 +148,7 @@ class Rank:
         if self._process.returncode is None:
             return False
         self._end_the_rest()
+        self._watchdog.close()
         self.read_output()
         self.output.close()
         self.code = self._process.returncode
@@ -169,24 +183,15 @@ class Rank:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         end = time.monotonic() + 2.0
-        while (left := _children()) and time.monotonic() < end:
+        while (left := children_of(os.getpid())) and time.monotonic() < end:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            if left == _children():
+            if left == children_of(os.getpid()):
                 time.sleep(0.002)
-
-
-def _children() -> list[int]:
-    """Return the processes whose parent this one is (Linux)."""
-    try:
-        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    except OSError:
-        return []
-    return [int(pid) for pid in listed.split()]
 
 
 def _prepare() -> None:

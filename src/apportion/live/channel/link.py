@@ -19,6 +19,7 @@ from apportion.live.channel.messages import (
     Challenge,
     ControllerMessage,
     Hello,
+    Pulse,
     Welcome,
 )
 from apportion.live.channel.sealing import (
@@ -29,12 +30,14 @@ from apportion.live.channel.sealing import (
     fresh_nonce,
     session_key,
 )
+from apportion.live.steady_clock import steady_s
 
 __all__ = ["ControllerLink"]
 
 HANDSHAKE_S = 5.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
 WAITING_BYTES = 1024 * 1024
+REMEMBERED_PULSES = 256
 CHUNK = 64 * 1024
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[ControllerMessage] = msgspec.json.Decoder(ControllerMessage)
@@ -53,6 +56,14 @@ class ControllerLink:
         The pilot's secret.
     hello
         Called with the nonce and the local address for what to say of oneself; `proof` is filled in here.
+
+    Attributes
+    ----------
+    heard_s
+        When the controller was last heard, by `time.monotonic`: a connection that is silent is made anew.
+    leased_s
+        When the last thing was said that the controller is known to have heard, by
+        `apportion.live.steady_clock.steady_s`: the lease runs from here.
     """
 
     def __init__(
@@ -72,8 +83,12 @@ class ControllerLink:
         self._wait_s = FIRST_WAIT_S
         self._due_s = time.monotonic()
         self._begun_s = 0.0
+        self._greeted_s = 0.0
+        self._pulses = 0
+        self._pulsed_s: dict[int, float] = {}
         self.welcome: Welcome | None = None
         self.heard_s = time.monotonic()
+        self.leased_s = steady_s()
 
     @property
     def open(self) -> bool:
@@ -104,6 +119,13 @@ class ControllerLink:
         self._out.add(self._sealer.seal(_ENCODER.encode(message)))
         self._write()
         return self._socket is not None
+
+    def pulse(self) -> None:
+        """Say that this agent is there, and remember when that was said."""
+        self._pulses += 1
+        self._pulsed_s[self._pulses] = steady_s()
+        self._pulsed_s.pop(self._pulses - REMEMBERED_PULSES, None)
+        self.send(Pulse(number=self._pulses))
 
     def handle(self, events: int) -> Iterator[ControllerMessage]:
         """Yield what the socket brought once the controller has proved itself."""
@@ -175,6 +197,8 @@ class ControllerLink:
         if self._sealer is not None:
             message = _DECODER.decode(self._sealer.open(line))
             self.heard_s = time.monotonic()
+            if isinstance(message, Pulse):
+                self.leased_s = max(self.leased_s, self._pulsed_s.get(message.echo, self.leased_s))
             return message
         message = _DECODER.decode(line)
         if self._challenge is None:
@@ -186,7 +210,7 @@ class ControllerLink:
 
     def _answer(self, challenge: Challenge) -> None:
         assert self._socket is not None
-        self._challenge, self._nonce = challenge, fresh_nonce()
+        self._challenge, self._nonce, self._greeted_s = challenge, fresh_nonce(), steady_s()
         hello = self._hello(self._nonce, self._socket.getsockname()[0])
         proof = agent_proof(self._token, challenge.nonce, self._nonce)
         self._out.add(_ENCODER.encode(msgspec.structs.replace(hello, proof=proof)) + b"\n")
@@ -198,6 +222,7 @@ class ControllerLink:
             raise Forged("this is not the controller")
         self._sealer = LineSealer(session_key(self._token, challenge.nonce, self._nonce), "agent")
         self.welcome, self.heard_s, self._wait_s = message, time.monotonic(), FIRST_WAIT_S
+        self.leased_s = max(self.leased_s, self._greeted_s)
         return message
 
     def _write(self) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "Stop",
     "TrainerLine",
     "Welcome",
+    "grace_after_lease",
 ]
 
 AGENT_LINE_LIMIT = 16 * 1024
@@ -203,7 +204,19 @@ class Leaving(_Line, frozen=True, tag="leaving"):
 
 
 class Pulse(_Line, frozen=True, tag="pulse"):
-    """Either way: still here."""
+    """Either way: still here.
+
+    Attributes
+    ----------
+    number
+        Agent to controller: counts this agent's pulses.
+    echo
+        Controller to agent: the last number heard from it. The lease runs from when that pulse was *sent*, so
+        that a line held up on its way cannot lengthen it.
+    """
+
+    number: Count = 0
+    echo: Count = 0
 
 
 class Run(_Line, frozen=True, tag="run"):
@@ -260,6 +273,11 @@ class Leave(_Line, frozen=True, tag="leave"):
     """Controller to agent: stop what runs and end, which ends the pilot."""
 
     grace_s: Seconds
+
+
+def grace_after_lease(lease_s: float) -> float:
+    """Return how long a rank may take to save and end after its agent's lease; then it is killed."""
+    return min(10.0, 0.25 * lease_s)
 
 
 AgentMessage = Hello | Ready | Progress | Exited | Refused | Leaving | Pulse

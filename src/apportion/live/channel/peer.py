@@ -41,6 +41,7 @@ class Peer:
         self.running: Running | None = None
         self.opened_s = self.heard_s = now
         self.number = 0
+        self.echo = 0
         self.second, self.in_second = now, 0
         self.writing = False
 

@@ -251,6 +251,8 @@ class ReportServer:
             return False
         if isinstance(message, Ready):
             peer.port = message.port
+        if isinstance(message, Pulse):
+            peer.echo = message.number
         return self._deliver(peer, message)
 
     def _greet(self, peer: Peer, hello: Hello) -> bool:
@@ -324,9 +326,9 @@ class ReportServer:
         if now >= self._next_pulse:
             self._next_pulse = now + self.pulse_s
             with self._lock:
-                pilots = list(self._known)
-            for pilot in pilots:
-                self.send(pilot, Pulse())
+                echoes = {pilot: peer.echo for pilot, peer in self._known.items()}
+            for pilot, echo in echoes.items():
+                self.send(pilot, Pulse(echo=echo))
 
     def _drop(self, peer: Peer) -> None:
         number = peer.socket.fileno()

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from apportion.live.channel.messages import AgentMessage, Exited, Hello, Leaving, Progress
+from apportion.live.channel.messages import (
+    AgentMessage,
+    Exited,
+    Hello,
+    Leaving,
+    Progress,
+    grace_after_lease,
+)
 from apportion.live.channel.messages import Refused as RankRefused
 from apportion.live.cluster import Channel, Cluster, ClusterSeen
 from apportion.live.controller.acting import Acting
@@ -119,11 +126,15 @@ class Controller:
         self._inbox: list[tuple[str, AgentMessage]] = []
         self._orphans: list[str] = []
         self._connections: dict[str, int] = {}
+        self._reached: frozenset[str] = frozenset()
         self._looked_s: float | None = None
         self._away: tuple[float, str] | None = None
         self._decided_s: float | None = None
         self._wake_s: float | None = None
         self._basis: object = None
+        for pilot in self.state.pilots.values():
+            if pilot.lost_s is not None:  # the controller before this one may have renewed its lease
+                pilot.lost_s = clock()
         advisor.recall(self.state.jobs.values())
         self._expect()
 
@@ -183,6 +194,7 @@ class Controller:
         self._inbox.extend(fresh)
         connections = {pilot: agent.connection for pilot, agent in self.channel.agents().items()}
         stirred = connections != self._connections
+        self._reached = frozenset(connections.keys() | self._connections.keys())
         self._connections = connections
         return stirred or any(isinstance(told, Exited | Leaving | RankRefused | Hello) for _, told in fresh)
 
@@ -227,8 +239,9 @@ class Controller:
             for pilot in state.pilots.values():
                 if pilot.job is not None:
                     pilot.job, pilot.free_s = None, now_s
-        fence_s = self.limits.lease_s + self.limits.overdue_s
-        ranks_without_pilots(state, self._connections.keys(), fence_s, now_s, self._note)
+        lease_s = self.limits.lease_s
+        fence_s = lease_s + grace_after_lease(lease_s) + self.limits.overdue_s
+        ranks_without_pilots(state, self._reached, fence_s, now_s, self._note)
         self._generations.conclude(state, now_s)
         self.store.commit(state, now_s)
         self._inbox = []

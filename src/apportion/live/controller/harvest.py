@@ -24,6 +24,7 @@ from apportion.live.record.listing import with_requests
 from apportion.live.record.state import State
 from apportion.live.record.store import Lock, Store, private_folder, read_state
 from apportion.live.slurm.cluster import SlurmCluster
+from apportion.live.steady_clock import continued
 from apportion.policies.view import Policy
 
 __all__ = ["Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
@@ -120,7 +121,8 @@ def harvest(
             server = _listening(settings, state, ReportServer)
             try:
                 state.port = int(server.address.rpartition(":")[2])
-                store.commit(state, time.time())
+                clock, state.boot, state.ahead_s = continued(state.boot, state.ahead_s, state.newest_s)
+                store.commit(state, clock())
                 cluster = SlurmCluster(
                     settings.partition,
                     state.instance,
@@ -131,7 +133,7 @@ def harvest(
                     settings.output,
                 )
                 warning = cluster.check()
-                _run(settings, folder, store, cluster, server, warning, at, on_step)
+                _run(settings, folder, store, cluster, server, clock, warning, at, on_step)
             finally:
                 server.close()
         finally:
@@ -157,6 +159,7 @@ def _run(
     store: Store,
     cluster: Cluster,
     channel: Channel,
+    clock: Callable[[], float],
     warning: str | None,
     at: Callable[[str], None],
     on_step: Callable[[Controller, Stepped], None],
@@ -164,9 +167,9 @@ def _run(
     limits = settings.limits
     advisor = LiveAdvisor(limits.warm_up_s, limits.measure_s)
     policy = make_policy(settings.policy, settings.horizon_s, limits, advisor)
-    controller = Controller(store, cluster, channel, policy, advisor, limits, folder, at=at)
+    controller = Controller(store, cluster, channel, policy, advisor, limits, folder, clock, at)
     began: dict[str, object] = {
-        "time_s": round(time.time(), 3),
+        "time_s": round(clock(), 3),
         "event": "began",
         "instance": controller.state.instance,
         "address": channel.address,
@@ -215,13 +218,13 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     """Return what a controller would decide now; nothing is written, taken, told or given back."""
     folder = Path(settings.folder).expanduser().absolute()
     state = read_state(folder) or State(instance="00000000")
-    with_requests(state, [waiting.request for waiting in requests.waiting(folder)[0]], time.time())
+    now_s = continued(state.boot, state.ahead_s, state.newest_s)[0]()
+    with_requests(state, [waiting.request for waiting in requests.waiting(folder)[0]], now_s)
     if cluster is None:
         cluster = SlurmCluster(
             settings.partition, state.instance, folder, "nowhere:1", output=settings.output
         )
         cluster.check()
-    now_s = time.time()
     seen = cluster.look()
     list_pilots(state, seen, (), now_s, lambda event, **told: None)
     advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)

@@ -30,21 +30,28 @@ def list_pilots(
 ) -> list[str]:
     """Bring the pilots on record up to date; return the handles of those that nobody ordered.
 
-    A pilot on record that the scheduler does not list has ended, or was never accepted. One that it lists but
-    that is not on record as live is an orphan: a controller was killed between asking and noting down, or the
-    answer was lost. One that is not listed although its agent is connected was forgotten by the scheduler
-    (slurmctld lost its state): it is treated like one on a failed node.
+    That a pilot has ended, and with it what it ran, is believed at once only where the scheduler says so
+    of a node whose daemon answers it. Where that is not so (the node is down, or the scheduler has
+    forgotten the pilot) and a rank may be left, the pilot counts as lost: `ranks_without_pilots` says
+    when its rank is over. A pilot that the scheduler lists but that is not on record as live is an
+    orphan: a controller was killed between asking and noting down, or the answer was lost.
     """
     listed = {pilot.pilot: pilot for pilot in seen.pilots}
+    rank_on = state.rank_on()
     for pilot in state.pilots.values():
         if not pilot.live:
             continue
         found = listed.get(pilot.pilot)
-        if found is None and pilot.pilot in connected:
-            _lost(pilot, now_s, note)
+        if found is None:
+            if pilot.pilot in connected or pilot.pilot in rank_on:
+                _lost(pilot, now_s, note)
+            elif pilot.lost_s is None:
+                _gone(pilot, now_s, note)
             continue
-        if found is None or found.state is PilotState.ENDED:
-            if pilot.lost_s is None:
+        if found.state is PilotState.ENDED:
+            if pilot.node not in seen.sound and pilot.pilot in rank_on:
+                _lost(pilot, now_s, note)
+            elif pilot.lost_s is None:
                 _gone(pilot, now_s, note)
             continue
         pilot.handle = found.handle
@@ -54,6 +61,8 @@ def list_pilots(
             if pilot.usable:
                 note("node_leaves", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
                 pilot.enter(Hold.RELEASING, now_s)
+            if pilot.node not in seen.sound and pilot.pilot not in connected:
+                _lost(pilot, now_s, note)
         elif found.state is PilotState.RUNNING and pilot.hold is Hold.TAKING:
             pilot.enter(Hold.HELD, now_s)
     orphans = []
@@ -67,20 +76,28 @@ def list_pilots(
 
 
 def ranks_without_pilots(
-    state: State, connected: Collection[str], lease_s: float, now_s: float, note: Note
+    state: State, reached: Collection[str], fence_s: float, now_s: float, note: Note
 ) -> None:
     """End the ranks whose pilots are gone.
 
-    The scheduler has given up a pilot on a failed node, but what it ran may go on there: that has ended only
-    if its agent says so, or has not been connected for the whole of its lease.
+    What a lost pilot ran may go on: that has ended only if its agent says so, or when nothing can have
+    renewed its agent's lease for the whole of the lease, its grace and a margin.
+
+    Parameters
+    ----------
+    reached
+        Pilots whose agents were connected now or at the step before: their leases may have been renewed
+        until now.
+    fence_s
+        The lease, the grace after it and a margin.
     """
     rank_on = state.rank_on()
     for pilot in state.pilots.values():
         if not pilot.live or pilot.lost_s is None:
             continue
-        if pilot.pilot in connected:
+        if pilot.pilot in reached:
             pilot.lost_s = now_s
-        elif pilot.pilot not in rank_on or now_s - pilot.lost_s > lease_s:
+        elif pilot.pilot not in rank_on or now_s - pilot.lost_s > fence_s:
             _gone(pilot, now_s, note)
     for rank in state.ranks.values():
         if not rank.live:

@@ -114,6 +114,9 @@ class State:
         Port of the report channel, ``None`` until it was chosen.
     draining
         Whether all nodes are to be given back.
+    boot, ahead_s
+        The start of the controller's machine that its clock was made in, and how far that clock is ahead
+        of the machine's steady one (`apportion.live.steady_clock.continued`).
     jobs
         By number.
     pilots
@@ -126,9 +129,17 @@ class State:
     next_pilot: int = 1
     port: int | None = None
     draining: bool = False
+    boot: str | None = None
+    ahead_s: float = 0.0
     jobs: dict[int, Job] = field(default_factory=dict)
     pilots: dict[str, Pilot] = field(default_factory=dict)
     ranks: dict[tuple[int, int, int], Rank] = field(default_factory=dict)
+
+    @property
+    def newest_s(self) -> float:
+        """The latest time on record, 0 if there is none."""
+        pilots = [pilot.since_s for pilot in self.pilots.values()]
+        return max([0.0, *pilots, *(job.changed_s for job in self.jobs.values())])
 
     def job(self, id: str) -> Job | None:
         """Return the job that users know by this id."""

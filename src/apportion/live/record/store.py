@@ -41,6 +41,8 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     next_pilot: int
     port: int | None
     draining: bool
+    boot: str | None = None
+    ahead_s: float = 0.0
 
 
 def default_folder() -> Path:
@@ -237,7 +239,9 @@ def _settled(state: State, rows: dict[str, str]) -> dict[int, str]:
 
 def _rows_of(state: State, settled: dict[int, str]) -> Iterator[_Row]:
     encode = msgspec.json.Encoder().encode
-    head = _Head(SCHEMA, state.instance, state.next_pilot, state.port, state.draining)
+    head = _Head(
+        SCHEMA, state.instance, state.next_pilot, state.port, state.draining, state.boot, state.ahead_s
+    )
     yield "head", encode(head).decode()
     for job in state.jobs.values():
         row = settled.get(job.number) if job.ended else None
@@ -255,7 +259,7 @@ def _state_of(rows: dict[str, str], path: str) -> State:
         head = msgspec.json.decode(rows["head"], type=_Head)
         if head.schema != SCHEMA:
             raise InvalidInstance(Problem(path, f"has schema {head.schema}; this version reads {SCHEMA}"))
-        state = State(head.instance, head.next_pilot, head.port, head.draining)
+        state = State(head.instance, head.next_pilot, head.port, head.draining, head.boot, head.ahead_s)
         jobs, pilots, ranks = _all(rows, "job/", Job), _all(rows, "pilot/", Pilot), _all(rows, "rank/", Rank)
     except msgspec.DecodeError as error:
         raise InvalidInstance(Problem(path, f"holds a record that is not valid: {error}")) from None

@@ -20,11 +20,14 @@ from apportion.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, Refused, SchedulerMissing
 from apportion.live.slurm.text import (
+    NodeStates,
     NotUnderstood,
-    idle_of_json,
-    idle_of_text,
+    idle,
+    nodes_of_json,
+    nodes_of_text,
     pilots_of_json,
     pilots_of_text,
+    sound,
 )
 
 __all__ = ["TOKEN", "SlurmCluster"]
@@ -129,9 +132,10 @@ class SlurmCluster:
         return None
 
     def look(self) -> ClusterSeen:
-        """Return the pilots, and the partition's idle nodes."""
+        """Return the pilots, the partition's idle nodes, and those whose slurmd answers."""
         pilots = self.pilots()
-        return ClusterSeen(self._idle(), pilots)
+        states = self._nodes()
+        return ClusterSeen(idle(states), pilots, sound(states))
 
     def take(self, node: str, pilot: str, token: str) -> str:
         """Submit a pilot."""
@@ -172,15 +176,15 @@ class SlurmCluster:
             if "invalid job id" not in str(error).lower() and "already" not in str(error).lower():
                 raise ClusterUnreachable(str(error)) from None
 
-    def _idle(self) -> tuple[str, ...]:
+    def _nodes(self) -> NodeStates:
         if self._output != "text":
             try:
                 raw = self._run("sinfo", "--json", f"--partition={self.partition}").encode()
-                return idle_of_json(raw, self.partition)
+                return nodes_of_json(raw, self.partition)
             except (NotUnderstood, Refused) as error:
                 self._fall_back(error)
         text = self._run("sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%T")
-        return _understood(lambda: idle_of_text(text))
+        return _understood(lambda: nodes_of_text(text))
 
     def pilots(self) -> tuple[PilotSeen, ...]:
         """Return the pilots of this instance, whatever their partition."""

@@ -17,9 +17,44 @@ import msgspec
 from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable
 
-__all__ = ["NotUnderstood", "expand", "idle_of_json", "idle_of_text", "pilots_of_json", "pilots_of_text"]
+__all__ = [
+    "NodeStates",
+    "NotUnderstood",
+    "expand",
+    "idle",
+    "nodes_of_json",
+    "nodes_of_text",
+    "pilots_of_json",
+    "pilots_of_text",
+    "sound",
+]
+
+NodeStates = dict[str, frozenset[str]]
+"""Every node of a partition with the words of its state, base state and flags, in capitals."""
 
 _HARMLESS = frozenset({"IDLE", "DYNAMIC_NORM", "CLOUD"})
+_ANSWERING = frozenset(
+    {"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "DRAINING", "DRAINED", "RESERVED", "PLANNED"}
+)
+_SILENT = frozenset(
+    {
+        *("DOWN", "ERROR", "FAIL", "FAILING", "FUTURE", "NOT_RESPONDING", "NO_RESPOND", "UNKNOWN", "INVAL"),
+        *("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "REBOOT_ISSUED"),
+    }
+)
+_SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "%": "POWERING_DOWN",
+    "!": "POWER_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "+": "COMPLETING",
+    "-": "PLANNED",
+}
+"""What a sign behind a state in ``sinfo``'s text means (sinfo's manual, NODE STATE CODES)."""
 _STATES = {
     **dict.fromkeys(
         (
@@ -54,34 +89,52 @@ class NotUnderstood(Exception):
     """What a command printed is not of a layout known here."""
 
 
-def idle_of_text(text: str) -> tuple[str, ...]:
-    """Return the idle nodes of lines ``NODE|STATE``; a flag behind a state (``idle*``) makes it not idle."""
-    pairs = [line.strip().split("|") for line in text.splitlines() if line.strip()]
-    if any(len(pair) != 2 for pair in pairs):
-        raise NotUnderstood("sinfo printed lines that are not NODE|STATE")
-    return _ordered(node for node, state in pairs if state.lower() == "idle")
+def idle(states: NodeStates) -> tuple[str, ...]:
+    """Return the nodes that are idle and nothing else."""
+    return _ordered(node for node, words in states.items() if "IDLE" in words and words <= _HARMLESS)
 
 
-def idle_of_json(raw: bytes, partition: str) -> tuple[str, ...]:
-    """Return the idle nodes of a partition."""
+def sound(states: NodeStates) -> frozenset[str]:
+    """Return the nodes whose daemon answers the scheduler."""
+    return frozenset(node for node, words in states.items() if words & _ANSWERING and not words & _SILENT)
+
+
+def nodes_of_text(text: str) -> NodeStates:
+    """Return the nodes of lines ``NODE|STATE``, the sign behind a state (``idle*``) as a word of its own."""
+    found: NodeStates = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        node, bar, state = line.strip().partition("|")
+        if not bar or "|" in state:
+            raise NotUnderstood("sinfo printed lines that are not NODE|STATE")
+        signs = [sign for sign in state if not (sign.isalnum() or sign == "_")]
+        base = state.rstrip("".join(signs)) if signs else state
+        words = {base.upper(), *(_SUFFIXES.get(sign, f"SIGN {sign}") for sign in signs)}
+        found[node] = found.get(node, frozenset()) | words
+    return found
+
+
+def nodes_of_json(raw: bytes, partition: str) -> NodeStates:
+    """Return the nodes of a partition."""
     told = _object(raw, "sinfo")
+    found: NodeStates = {}
     if isinstance(told.get("nodes"), list):
-        return _ordered(
-            str(node["name"])
-            for node in _objects(told["nodes"], "nodes")
-            if partition in _words(node.get("partitions"))
-            and _idle([*_words(node.get("state")), *_words(node.get("state_flags"))])
-        )
+        for node in _objects(told["nodes"], "nodes"):
+            if partition in _words(node.get("partitions")):
+                words = [*_words(node.get("state")), *_words(node.get("state_flags"))]
+                found[str(node["name"])] = frozenset(word.upper() for word in words)
+        return found
     if isinstance(told.get("sinfo"), list):
-        found: list[str] = []
         for group in _objects(told["sinfo"], "sinfo"):
-            state = group.get("node")
+            state, nodes = group.get("node"), group.get("nodes")
             if _name(group.get("partition")) != partition or not isinstance(state, dict):
                 continue
-            nodes = group.get("nodes")
-            if _idle(_words(state.get("state"))) and isinstance(nodes, dict):
-                found.extend(name for piece in _words(nodes.get("nodes")) for name in expand(piece))
-        return _ordered(found)
+            if isinstance(nodes, dict):
+                group_words = frozenset(word.upper() for word in _words(state.get("state")))
+                for name in (name for piece in _words(nodes.get("nodes")) for name in expand(piece)):
+                    found[name] = found.get(name, frozenset()) | group_words
+        return found
     raise NotUnderstood("sinfo --json printed neither nodes nor sinfo")
 
 
@@ -162,11 +215,6 @@ def _pilot(handle: str, state: list[str], nodes: str, name: str, instance: str) 
     state_seen = PilotState.ENDING if PilotState.ENDING in seen else seen[0]
     names = expand(nodes) if nodes and nodes not in ("(null)", "None assigned") else []
     return PilotSeen(pilot, handle, names[0] if names else None, state_seen)
-
-
-def _idle(words: list[str]) -> bool:
-    states = {word.upper() for word in words}
-    return "IDLE" in states and states <= _HARMLESS
 
 
 def _ordered(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
-"""Checkpoints named by the samples they hold: the newest is the one with the most, whoever wrote it.
+"""Checkpoints named by the generation that wrote them and the samples they hold.
 
-Ranks that lose a peer may each save what they have, in any order: a file never takes the place of one that
-holds more.
+The newest is the one of the newest generation that saved any, and among those the one with the most
+samples: ranks that lose a peer may each save what they have, in any order. No file ever takes the place
+of another, and a generation that has a successor publishes nothing any more
+(`apportion.live.checkpoint_fence`).
 """
 
 from __future__ import annotations
@@ -9,27 +11,39 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import secrets
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-__all__ = ["durable_samples", "restore", "save"]
+from apportion.live.checkpoint_fence import newest_generation
+from apportion.live.trainer_protocol import STOPPED
+
+__all__ = ["Superseded", "durable_samples", "restore", "save"]
 
 KEPT = 2
+_NAME = re.compile(r"state-(?:([0-9]{10})-)?([0-9]{20})\Z")
+"""Earlier versions wrote no generation: such a file is older than any that has one."""
 State = TypeVar("State")
 
 
-def save(folder: Path, samples: int, write: Callable[[IO[bytes]], None]) -> int:
-    """Write a checkpoint whole or not at all, unless one with as many samples is there; return `samples`.
+class Superseded(SystemExit):
+    """A later generation of this job has begun: this process saves nothing and ends as if told to stop."""
+
+
+def save(folder: Path, generation: int, samples: int, write: Callable[[IO[bytes]], None]) -> int:
+    """Write a checkpoint whole or not at all, unless this one is there already; return `samples`.
 
     Raises
     ------
+    Superseded
+        If a later generation has begun.
     OSError
         If the folder cannot be written to.
     """
-    target = folder / f"state-{samples:020d}"
+    target = folder / f"state-{generation:010d}-{samples:020d}"
     if target.exists():
         return samples
     temporary = folder / f".saving-{secrets.token_hex(8)}"
@@ -38,11 +52,13 @@ def save(folder: Path, samples: int, write: Callable[[IO[bytes]], None]) -> int:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(target)
-    except BaseException:
+        if newest_generation(folder) > generation:
+            raise Superseded(STOPPED)
+        with contextlib.suppress(FileExistsError):  # a peer has saved the same
+            os.link(temporary, target)
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise
     for old in list(_newest_first(folder))[KEPT:]:
         with contextlib.suppress(OSError):
             old.unlink()
@@ -52,7 +68,7 @@ def save(folder: Path, samples: int, write: Callable[[IO[bytes]], None]) -> int:
 def durable_samples(folder: Path) -> int | None:
     """Return the samples of the newest checkpoint, ``None`` if there is none."""
     newest = next(_newest_first(folder), None)
-    return None if newest is None else int(newest.name.removeprefix("state-"))
+    return None if newest is None else _rank(newest)[1]
 
 
 def restore(folder: Path, read: Callable[[IO[bytes]], State]) -> State | None:
@@ -71,5 +87,13 @@ def restore(folder: Path, read: Callable[[IO[bytes]], State]) -> State | None:
 
 
 def _newest_first(folder: Path) -> Iterator[Path]:
-    names = [path for path in folder.glob("state-*") if path.name.removeprefix("state-").isdecimal()]
-    return iter(sorted(names, reverse=True))
+    return iter(
+        sorted((path for path in folder.glob("state-*") if _NAME.match(path.name)), key=_rank, reverse=True)
+    )
+
+
+def _rank(path: Path) -> tuple[int, int]:
+    """Return the generation and the samples of a checkpoint, by its name."""
+    found = _NAME.match(path.name)
+    assert found is not None
+    return int(found[1] or 0), int(found[2])

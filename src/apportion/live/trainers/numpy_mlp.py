@@ -137,7 +137,7 @@ class _Training:
             held = restore(self.assignment.checkpoint, State.read) or held
             if held.weights.size != self.network.parameters:
                 raise SystemExit(f"the checkpoint holds {held.weights.size} weights: another --hidden?")
-            save(self.assignment.checkpoint, held.samples, held.write)
+            save(self.assignment.checkpoint, self.assignment.generation, held.samples, held.write)
         numbers = [held.samples, held.steps, held.ledger, np.nan if held.loss is None else held.loss]
         flat = np.concatenate([held.weights, held.momentum, numbers])
         if self.assignment.rank:
@@ -188,7 +188,8 @@ class _Training:
         state.ledger += int(total[-1])
 
     def _save(self, state: State) -> None:
-        self.durable = save(self.assignment.checkpoint, state.samples, state.write)
+        own = self.assignment
+        self.durable = save(own.checkpoint, own.generation, state.samples, state.write)
 
     def _save_what_is_not_saved(self) -> None:
         """Save if nobody has saved as much; rank 0 says what is safe now."""

@@ -92,7 +92,7 @@ class _Training:
 
         if self.rank == 0:
             restore(self.assignment.checkpoint, self._read)
-            save(self.assignment.checkpoint, self.counts["samples"], self._write)
+            self._save()
         self._sum(torch.zeros(1))  # rank 0 has saved: read the same
         if self.rank:
             restore(self.assignment.checkpoint, self._read)
@@ -173,7 +173,8 @@ class _Training:
         work.wait()
 
     def _save(self) -> None:
-        self.durable = save(self.assignment.checkpoint, self.counts["samples"], self._write)
+        own = self.assignment
+        self.durable = save(own.checkpoint, own.generation, self.counts["samples"], self._write)
 
     def _report(self, rate: float | None = None, done: bool = False) -> None:
         if self.rank == 0:
