@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from apportion.live.memory import MemoryCluster, MemoryTrainer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from apportion.live.cluster import ClusterSeen, PilotState
-from apportion.live.memory import MemoryCluster, MemoryTrainer
 from apportion.live.record.jobs import JobState
 from tests.test_live_controller import NODES, Site, concave
 

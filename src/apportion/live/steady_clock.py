@@ -6,15 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from apportion.live.agent.watching import clock_s as steady_s
+
 __all__ = ["boot_id", "continued", "steady_s"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def steady_s() -> float:
-    """Return the seconds since this machine was booted, those it was suspended for included (Linux)."""
-    clock: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
 
 
 def boot_id() -> str | None:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from apportion.live.agent.watchdog import Watchdog, children_of
+from apportion.live.agent.watchdog import Watchdog
+from apportion.live.agent.watching import children_of
 from apportion.live.channel.messages import Run
 from apportion.live.checkpoint_fence import claim
 

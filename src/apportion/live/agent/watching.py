@@ -1,0 +1,60 @@
+"""The process that watches over a rank: a script that imports nothing of the package, to start at once.
+
+It is started as ``python -I -S watching.py GROUP AGENT DEADLINE``. Standard input brings later deadlines,
+each a little-endian double in seconds of `clock_s`, and closes when the agent is gone or the rank is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+
+DEADLINE = struct.Struct("<d")
+_LOOK_S = 1.0
+"""The deadline is looked at so often at least: a sleep does not count the time a machine was suspended."""
+
+
+def clock_s() -> float:
+    """Return the seconds since this machine was booted, those it was suspended for included (Linux)."""
+    clock: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes whose parent is this one (Linux), none if it is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in (Path("/proc") / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError):
+                found.extend(int(child) for child in (task / "children").read_text().split())
+    return found
+
+
+def watch(group: int, agent: int, deadline_s: float) -> None:
+    """Wait for the deadline, or for the agent to be gone; then end what is left of the rank."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the agent decides what these mean for the rank
+    while (left_s := deadline_s - clock_s()) > 0:
+        if not select.select([0], [], [], min(left_s, _LOOK_S))[0]:
+            continue
+        told = os.read(0, 512 * DEADLINE.size)
+        if not told:
+            break
+        whole = len(told) - len(told) % DEADLINE.size
+        deadline_s = max(deadline_s, *(value for (value,) in DEADLINE.iter_unpack(told[:whole])))
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+    for orphan in children_of(agent):  # what left the group came to the agent, which adopts orphans
+        if orphan != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(orphan, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
