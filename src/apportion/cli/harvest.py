@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import OutputClosed, say
+from apportion.policies.names import POLICIES
 
 if TYPE_CHECKING:
     from apportion.live.controller.controller import Controller, Stepped
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_POLICIES = ("malletrain", "freetrain", "adaptive", "equal-share", "greedy", "static")
+_LIVE = [name for name, named in POLICIES.items() if named.live]
 
 
 @click.command("harvest")
@@ -30,7 +31,7 @@ _POLICIES = ("malletrain", "freetrain", "adaptive", "equal-share", "greedy", "st
     metavar="HOST[:PORT]",
     help="Where agents report: an address of this machine that the nodes reach, and no other.",
 )
-@click.option("--policy", type=click.Choice(_POLICIES), default="malletrain", show_default=True)
+@click.option("--policy", type=click.Choice(_LIVE), default="malletrain", show_default=True)
 @click.option("--horizon", "horizon_s", type=float, default=120.0, show_default=True, help="T_fwd, seconds.")
 @click.option("--interval", "interval_s", type=float, default=2.0, show_default=True, help="Between looks.")
 @click.option("--max-nodes", type=int, help="Most nodes held at a time.")

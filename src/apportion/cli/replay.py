@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import check_target, emit, say
+from apportion.policies.names import POLICIES
 
 if TYPE_CHECKING:
     from apportion.simulation.replay import Replay
@@ -16,17 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_POLICIES = (
-    "freetrain",
-    "freetrain-published",
-    "freetrain-literal",
-    "equal-share",
-    "equal-share-published",
-    "greedy",
-    "static",
-    "adaptive",
-    "malletrain",
-)
 _CHUNK = 250
 """Steps between two looks at the progress bar and the checkpoint clock."""
 _CHECKPOINT_S = 30.0
@@ -59,11 +49,13 @@ _CHECKPOINT_S = 30.0
     "--trainers", type=click.IntRange(min=1), default=10, show_default=True, help="Most jobs at a time."
 )
 @click.option("--horizon-s", type=float, default=120.0, show_default=True, help="Forward-looking time T_fwd.")
-@click.option("--policy", "policy_name", type=click.Choice(_POLICIES), default="freetrain", show_default=True)
+@click.option(
+    "--policy", "policy_name", type=click.Choice([*POLICIES]), default="freetrain", show_default=True
+)
 @click.option(
     "--compare",
     multiple=True,
-    type=click.Choice(_POLICIES),
+    type=click.Choice([*POLICIES]),
     help="Replay this policy too, for the report; repeatable.",
 )
 @click.option(

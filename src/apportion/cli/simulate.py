@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from apportion.cli.output import emit, say
 from apportion.errors import InvalidOption
-
-if TYPE_CHECKING:
-    from apportion.policies.cluster.names import NamedPolicy
+from apportion.policies.cluster.names import CLUSTER_POLICIES, NamedPolicy
 
 __all__ = ["command"]
-
-_POLICIES = (
-    "fifo",
-    "srtf",
-    "optimus",
-    "tiresias",
-    "gavel-max-min",
-    "gavel-makespan",
-    "matching",
-    "matching-makespan",
-    "afs",
-    "titan",
-    "pollux",
-    "pollux-genetic",
-    "sia",
-    "icefrog",
-    "icefrog-learning",
-    "joint",
-)
 
 
 @click.command("simulate")
@@ -48,7 +27,7 @@ _POLICIES = (
     metavar="FILE.csv",
     help="Jobs: name, time, application, num_replicas, batch_size.",
 )
-@click.option("--policy", "policy_name", required=True, type=click.Choice(_POLICIES))
+@click.option("--policy", "policy_name", required=True, type=click.Choice([*CLUSTER_POLICIES]))
 @click.option("--nodes", type=click.IntRange(min=1), default=16, show_default=True)
 @click.option("--gpus-per-node", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--gpu-type", metavar="TYPE", help="Of the nodes; default: the profiles' untyped measurements.")
@@ -93,11 +72,10 @@ def command(**given: Any) -> None:
 
     import msgspec
 
-    from apportion.policies.cluster.names import cluster_policy
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
     from apportion.simulation.cluster.run import run_cluster
 
-    named = cluster_policy(given["policy_name"])
+    named = CLUSTER_POLICIES[given["policy_name"]]
     nodes, nature, submitted_s, gpus, beliefs = _inputs(given, named)
     begun = time.perf_counter()
     run = run_cluster(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, cast
 
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
+from apportion.references import loaded
 from apportion.solution import Solution
 from apportion.solving.subject import kind_of_any
 
@@ -40,11 +40,11 @@ class Explained:
 
     def of(self, instance: Any) -> Subject:
         """Return an instance as a subject."""
-        return cast(type[Subject], _loaded(self.subject))(instance)
+        return cast(type[Subject], loaded(self.subject))(instance)
 
     def load(self) -> Explain:
         """Return the function that explains."""
-        return cast(Explain, _loaded(self.explain))
+        return cast(Explain, loaded(self.explain))
 
 
 EXPLAINED: Mapping[str, Explained] = MappingProxyType(
@@ -66,8 +66,3 @@ EXPLAINED: Mapping[str, Explained] = MappingProxyType(
 def explained(instance: Any) -> Explained:
     """Return how an instance is explained; ``TypeError`` for anything that cannot be solved."""
     return EXPLAINED.get(kind_of_any(instance).type.__name__, Explained())
-
-
-def _loaded(reference: str) -> Any:
-    module, name = reference.split(":")
-    return getattr(import_module(module), name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
 from apportion.errors import InvalidOption
+from apportion.references import loaded
 
 __all__ = ["DRAWINGS", "check_name", "drawing"]
 
@@ -60,8 +60,7 @@ def drawing(
     check_name(file_name)
     if type(instance).__name__ not in DRAWINGS:
         raise InvalidOption(f"there is no drawing of a {type(instance).__name__}")
-    module, name = DRAWINGS[type(instance).__name__].split(":")
-    svg: str = getattr(import_module(module), name)(instance, plan, multipliers, bound)
+    svg: str = loaded(DRAWINGS[type(instance).__name__])(instance, plan, multipliers, bound)
     if PurePath(file_name).suffix.lower() == ".svg":
         return svg
     from apportion.plotting.page import page

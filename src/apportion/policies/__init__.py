@@ -1,21 +1,45 @@
-"""What to do next, decided from a view of a cluster that cannot see the future: plain callables."""
+"""What to do next, decided from a view of a cluster that cannot see the future: plain callables.
 
-from apportion.policies.equal_share import EqualShare
-from apportion.policies.freetrain import FreeTrain, FreeTrainPublished
-from apportion.policies.greedy import Greedy
-from apportion.policies.static import Static
-from apportion.policies.view import FREE, GapFillingView, InvalidPlan, Plan, Policy, check_plan
+Names are imported when they are first used, so that commands can list the policies at no cost.
+"""
 
-__all__ = [
-    "FREE",
-    "EqualShare",
-    "FreeTrain",
-    "FreeTrainPublished",
-    "GapFillingView",
-    "Greedy",
-    "InvalidPlan",
-    "Plan",
-    "Policy",
-    "Static",
-    "check_plan",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apportion.references import loaded
+
+if TYPE_CHECKING:
+    from apportion.policies.equal_share import EqualShare as EqualShare
+    from apportion.policies.freetrain import FreeTrain as FreeTrain
+    from apportion.policies.freetrain import FreeTrainPublished as FreeTrainPublished
+    from apportion.policies.greedy import Greedy as Greedy
+    from apportion.policies.static import Static as Static
+    from apportion.policies.view import FREE as FREE
+    from apportion.policies.view import GapFillingView as GapFillingView
+    from apportion.policies.view import InvalidPlan as InvalidPlan
+    from apportion.policies.view import Plan as Plan
+    from apportion.policies.view import Policy as Policy
+    from apportion.policies.view import check_plan as check_plan
+
+_HOME = {
+    "FREE": "view",
+    "EqualShare": "equal_share",
+    "FreeTrain": "freetrain",
+    "FreeTrainPublished": "freetrain",
+    "GapFillingView": "view",
+    "Greedy": "greedy",
+    "InvalidPlan": "view",
+    "Plan": "view",
+    "Policy": "view",
+    "Static": "static",
+    "check_plan": "view",
+}
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'apportion.policies' has no attribute {name!r}")
+    return loaded(f"apportion.policies.{_HOME[name]}:{name}")

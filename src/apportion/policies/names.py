@@ -1,52 +1,38 @@
-"""Policies by the name the command line knows them by."""
+"""The policies that fill idle nodes, by the name that commands know them by, imported when made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from apportion.errors import InvalidOption
-from apportion.policies.equal_share import EqualShare
-from apportion.policies.freetrain import FreeTrain, FreeTrainPublished
-from apportion.policies.greedy import Greedy
-from apportion.policies.static import Static
-from apportion.policies.view import Policy
+from apportion.policies.named import NamedPolicy
+
+if TYPE_CHECKING:
+    from apportion.policies.view import Policy
 
 __all__ = ["POLICIES", "policy"]
 
+_HERE = "apportion.policies"
+_HORIZON = "horizon_s"
 
-def _adaptive(horizon_s: float) -> Policy:
-    from apportion.policies.adaptive import Adaptive
-
-    return Adaptive()
-
-
-def _literal(horizon_s: float) -> Policy:
-    from apportion.policies.literal import FreeTrainLiteral
-
-    return FreeTrainLiteral(horizon_s)
-
-
-def _malletrain(horizon_s: float) -> Policy:
-    from apportion.policies.malletrain import MalleTrain
-
-    return MalleTrain(horizon_s)
-
-
-POLICIES: Mapping[str, Callable[[float], Policy]] = MappingProxyType(
+POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
     {
-        "freetrain": FreeTrain,
-        "freetrain-published": FreeTrainPublished,
-        "freetrain-literal": _literal,
-        "equal-share": lambda _: EqualShare(),
-        "equal-share-published": lambda _: EqualShare(as_published=True),
-        "greedy": lambda _: Greedy(),
-        "static": lambda _: Static(),
-        "adaptive": _adaptive,
-        "malletrain": _malletrain,
+        "freetrain": NamedPolicy(f"{_HERE}.freetrain:FreeTrain", _HORIZON, live=True),
+        "freetrain-published": NamedPolicy(f"{_HERE}.freetrain:FreeTrainPublished", _HORIZON),
+        "freetrain-literal": NamedPolicy(f"{_HERE}.literal:FreeTrainLiteral", _HORIZON),
+        "equal-share": NamedPolicy(f"{_HERE}.equal_share:EqualShare", live=True),
+        "equal-share-published": NamedPolicy(
+            f"{_HERE}.equal_share:EqualShare", options={"as_published": True}
+        ),
+        "greedy": NamedPolicy(f"{_HERE}.greedy:Greedy", live=True),
+        "static": NamedPolicy(f"{_HERE}.static:Static", live=True),
+        "adaptive": NamedPolicy(f"{_HERE}.adaptive:Adaptive", live=True),
+        "malletrain": NamedPolicy(f"{_HERE}.malletrain:MalleTrain", _HORIZON, live=True),
     }
 )
-"""Makers of policies, given the forward-looking time in seconds (which only some of them use)."""
+"""What is given to `NamedPolicy.make` is the forward-looking time in seconds."""
 
 
 def policy(name: str, horizon_s: float = 120.0) -> Policy:
@@ -61,4 +47,5 @@ def policy(name: str, horizon_s: float = 120.0) -> Policy:
         raise InvalidOption(f"policy must be one of {', '.join(POLICIES)}, not {name!r}")
     if not 0 < horizon_s < 1e12:
         raise InvalidOption(f"the horizon must be positive seconds, not {horizon_s}")
-    return POLICIES[name](horizon_s)
+    made: Policy = POLICIES[name].make(horizon_s)
+    return made

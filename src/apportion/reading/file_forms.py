@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from apportion.errors import InvalidInstance
+from apportion.references import loaded
 
 __all__ = ["FILE_FORMS", "FileForm", "admit_references", "materialised"]
 
@@ -37,7 +37,7 @@ class FileForm:
 
     def load(self, name: str) -> Callable[..., Any]:
         """Return a function of the module."""
-        function: Callable[..., Any] = getattr(import_module(self.module), name)
+        function: Callable[..., Any] = loaded(f"{self.module}:{name}")
         return function
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "believed_seconds",
     "gains",
     "longest_first",
+    "matching_makespan",
     "shortest_first",
     "worths",
 ]
@@ -84,6 +85,11 @@ class Matching:
         own[np.arange(view.num_jobs), :, column] = np.where(values > 0, values, np.nan)
         chosen = choose(view.nodes, menu, own.reshape(view.num_jobs, -1), self.gap)
         return ClusterPlan(place_by_type(view, np.where(chosen >= 0, menu.gpu_type[chosen], -1)))
+
+
+def matching_makespan(view: ClusterView) -> ClusterPlan:
+    """Decide a round for the makespan: the longest jobs first, within 5 % of the optimum."""
+    return Matching(longest_first, gap=0.05)(view)
 
 
 def gains(view: ClusterView, weights: Weights, lasts_s: float) -> NDArray[np.float64]:

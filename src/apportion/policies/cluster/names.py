@@ -1,69 +1,40 @@
-"""Cluster policies by the name the command line knows them by."""
+"""Policies for a cluster of training jobs by the name that commands know them by; see `policies.named`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from apportion.errors import InvalidOption
-from apportion.policies.cluster.afs import afs
-from apportion.policies.cluster.fifo import fifo, srtf
-from apportion.policies.cluster.gavel import Gavel
-from apportion.policies.cluster.icefrog import IceFrog
-from apportion.policies.cluster.joint import Joint
-from apportion.policies.cluster.learning_icefrog import LearningIceFrog
-from apportion.policies.cluster.matching import Matching, longest_first
-from apportion.policies.cluster.optimus import optimus
-from apportion.policies.cluster.pollux import Pollux
-from apportion.policies.cluster.pollux_genetic import PolluxGenetic
-from apportion.policies.cluster.sia import Sia
-from apportion.policies.cluster.tiresias import Tiresias
-from apportion.policies.cluster.titan import Titan
-from apportion.policies.cluster.view import ClusterPolicy
+from apportion.policies.named import NamedPolicy
 
 __all__ = ["CLUSTER_POLICIES", "NamedPolicy", "cluster_policy"]
 
-
-@dataclass(frozen=True, slots=True)
-class NamedPolicy:
-    """How a policy is made, and how its jobs train.
-
-    Attributes
-    ----------
-    make
-        Return a fresh policy, given a seed (which only some use).
-    adaptive
-        Whether its jobs choose their batch by themselves; otherwise they keep their user's.
-    freezes
-        Whether its jobs may be frozen.
-    """
-
-    make: Callable[[int], ClusterPolicy]
-    adaptive: bool = False
-    freezes: bool = False
-
+_HERE = "apportion.policies.cluster"
 
 CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
     {
-        "fifo": NamedPolicy(lambda _: fifo),
-        "srtf": NamedPolicy(lambda _: srtf),
-        "optimus": NamedPolicy(lambda _: optimus),
-        "tiresias": NamedPolicy(lambda _: Tiresias()),
-        "gavel-max-min": NamedPolicy(lambda _: Gavel("max_min")),
-        "gavel-makespan": NamedPolicy(lambda _: Gavel("makespan")),
-        "matching": NamedPolicy(lambda _: Matching()),
-        "matching-makespan": NamedPolicy(lambda _: Matching(longest_first, gap=0.05)),
-        "afs": NamedPolicy(lambda _: afs, adaptive=True),
-        "titan": NamedPolicy(lambda _: Titan(), adaptive=True),
-        "pollux": NamedPolicy(lambda _: Pollux(), adaptive=True),
-        "pollux-genetic": NamedPolicy(PolluxGenetic, adaptive=True),
-        "sia": NamedPolicy(lambda _: Sia(), adaptive=True),
-        "icefrog": NamedPolicy(lambda _: IceFrog(), adaptive=True, freezes=True),
-        "icefrog-learning": NamedPolicy(lambda _: LearningIceFrog(), adaptive=True, freezes=True),
-        "joint": NamedPolicy(lambda _: Joint(), adaptive=True, freezes=True),
+        "fifo": NamedPolicy(f"{_HERE}.fifo:fifo"),
+        "srtf": NamedPolicy(f"{_HERE}.fifo:srtf"),
+        "optimus": NamedPolicy(f"{_HERE}.optimus:optimus"),
+        "tiresias": NamedPolicy(f"{_HERE}.tiresias:Tiresias"),
+        "gavel-max-min": NamedPolicy(f"{_HERE}.gavel:Gavel", options={"objective": "max_min"}),
+        "gavel-makespan": NamedPolicy(f"{_HERE}.gavel:Gavel", options={"objective": "makespan"}),
+        "matching": NamedPolicy(f"{_HERE}.matching:Matching"),
+        "matching-makespan": NamedPolicy(f"{_HERE}.matching:matching_makespan"),
+        "afs": NamedPolicy(f"{_HERE}.afs:afs", adaptive=True),
+        "titan": NamedPolicy(f"{_HERE}.titan:Titan", adaptive=True),
+        "pollux": NamedPolicy(f"{_HERE}.pollux:Pollux", adaptive=True),
+        "pollux-genetic": NamedPolicy(f"{_HERE}.pollux_genetic:PolluxGenetic", "seed", adaptive=True),
+        "sia": NamedPolicy(f"{_HERE}.sia:Sia", adaptive=True),
+        "icefrog": NamedPolicy(f"{_HERE}.icefrog:IceFrog", adaptive=True, freezes=True),
+        "icefrog-learning": NamedPolicy(
+            f"{_HERE}.learning_icefrog:LearningIceFrog", adaptive=True, freezes=True
+        ),
+        "joint": NamedPolicy(f"{_HERE}.joint:Joint", adaptive=True, freezes=True),
     }
 )
+"""What is given to `NamedPolicy.make` is a seed."""
 
 
 def cluster_policy(name: str) -> NamedPolicy:
