@@ -6,7 +6,7 @@ import pytest
 
 from apportion.live.channel.messages import STOPPED, Acknowledge, Exited, Leaving, Progress, Run, Stop
 from apportion.live.cluster import Channel, Cluster, PilotState
-from apportion.live.errors import ClusterUnreachable, Refused
+from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 
 TOKEN = "t" * 16
@@ -43,7 +43,7 @@ def test_nodes_are_idle_held_or_the_main_queues() -> None:
     assert states["i-9"] is PilotState.PENDING
     world.main_returns("n2")
     assert {pilot.state for pilot in world.look().pilots} == {PilotState.RUNNING}
-    with pytest.raises(Refused):
+    with pytest.raises(SchedulerRefused):
         world.take("n7", "i-10", TOKEN)
     world.reachable = False
     with pytest.raises(ClusterUnreachable):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import InvalidOption
 from apportion.live.cluster import PilotSeen, PilotState
-from apportion.live.errors import ClusterUnreachable, Refused, SchedulerMissing
+from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.slurm.cluster import SlurmCluster
 from apportion.live.slurm.text import (
     NotUnderstood,
@@ -231,7 +231,7 @@ def test_a_pilot_is_submitted_by_an_argument_list_with_its_secret_in_the_environ
 def test_no_answer_and_a_refusal_are_told_apart(fake: Path) -> None:
     cluster = made(fake)
     answers(fake, "sbatch", code=1, err="sbatch: error: invalid partition specified: harvest")
-    with pytest.raises(Refused, match="invalid partition"):
+    with pytest.raises(SchedulerRefused, match="invalid partition"):
         cluster.take("n1", "0a1b2c3d-1", "t")
     answers(fake, "sbatch", code=1, err="sbatch: error: Unable to contact slurm controller (connect failure)")
     with pytest.raises(ClusterUnreachable):
@@ -240,7 +240,7 @@ def test_no_answer_and_a_refusal_are_told_apart(fake: Path) -> None:
         fake, "scancel", code=1, err="scancel: error: Kill job error on job id 5: Invalid job id specified"
     )
     cluster.release("5")
-    with pytest.raises(Refused):
+    with pytest.raises(SchedulerRefused):
         cluster.release("5; rm -rf /")
 
 
@@ -249,7 +249,7 @@ def test_a_script_that_cannot_be_written_takes_no_node(fake: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(Refused, match="No space left"):
+    with pytest.raises(SchedulerRefused, match="No space left"):
         made(fake).take("n1", "0a1b2c3d-1", "t")
     assert not (fake / "pilot.sh").exists(), "and no half of it is left to be run"
 
@@ -260,7 +260,7 @@ def test_text_where_there_is_no_json(fake: Path) -> None:
     with pytest.raises(ClusterUnreachable):
         made(fake, output="json").look()
     answers(fake, "sinfo", "n1|idle\nn2|allocated\n")
-    with pytest.raises(Refused):
+    with pytest.raises(SchedulerRefused):
         cluster.look()
     answers(fake, "squeue", "9|RUNNING|n2|n2|apportion-0a1b2c3d-1\n")
     seen = cluster.look()

@@ -18,14 +18,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import UNSET
 
+from apportion.instances.freezing.round import FreezingRound
 from apportion.report import Violation
-
-if TYPE_CHECKING:
-    from apportion.instances.freezing.schema import FreezingInstance
 
 __all__ = ["NodeWeights", "TypeNodes", "fits_told", "node_counts", "nodes_of"]
 
@@ -67,7 +65,7 @@ def node_counts(gpus: int, size: int) -> tuple[int, int]:
     return gpus // size, gpus % size
 
 
-def nodes_of(instance: FreezingInstance, gpu_type: str) -> TypeNodes | None:
+def nodes_of(instance: FreezingRound, gpu_type: str) -> TypeNodes | None:
     """Return the nodes of a GPU type, ``None`` where the instance does not say their size."""
     size = instance.gpus_per_node.get(gpu_type)
     if size is None:
@@ -78,7 +76,7 @@ def nodes_of(instance: FreezingInstance, gpu_type: str) -> TypeNodes | None:
     return TypeNodes(names, size, whole, rest)
 
 
-def fits_told(instance: FreezingInstance, chosen: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
+def fits_told(instance: FreezingRound, chosen: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
     """Yield what is wrong with the nodes of admissible configurations.
 
     A configuration may leave its nodes out; then they are placed largest first where they fit first. Where
@@ -162,7 +160,7 @@ class NodeWeights:
         return f"nodes of {self.gpu_type} by {','.join(map(str, self.weights))}"
 
     @classmethod
-    def named(cls, instance: FreezingInstance, name: str) -> NodeWeights | None:
+    def named(cls, instance: FreezingRound, name: str) -> NodeWeights | None:
         """Return the weights of a name, ``None`` if it is none of this instance's."""
         match = re.fullmatch(r"nodes of (.+) by ([0-9]{1,9}(?:,[0-9]{1,9})*)", name, re.DOTALL)
         if match is None:

@@ -6,7 +6,7 @@ entry, to say where.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import UNSET
 
@@ -25,9 +25,7 @@ from apportion.instances.fields import (
 )
 from apportion.instances.freezing.job import MILLION, FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.nodes import node_counts, nodes_of
-
-if TYPE_CHECKING:
-    from apportion.instances.freezing.schema import FreezingInstance
+from apportion.instances.freezing.round import FreezingRound
 
 __all__ = ["LARGEST_POWER", "PENALTY", "problems_of"]
 
@@ -41,7 +39,7 @@ _MOST_NODES = 1_000_000
 """Nodes of one GPU type."""
 
 
-def problems_of(instance: FreezingInstance) -> list[Problem]:
+def problems_of(instance: FreezingRound) -> list[Problem]:
     """Return everything that is wrong with an instance, empty if nothing is."""
     problems: list[Problem] = []
     check_header(instance, problems)
@@ -80,7 +78,7 @@ def problems_of(instance: FreezingInstance) -> list[Problem]:
     return problems
 
 
-def _check_nodes(instance: FreezingInstance, problems: list[Problem]) -> None:
+def _check_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
     counts = {}
     for name, size in instance.gpus_per_node.items():
         whole, rest = node_counts(instance.gpus[name], size)
@@ -108,7 +106,7 @@ def _check_nodes(instance: FreezingInstance, problems: list[Problem]) -> None:
             check_distinct(path, listed, "node", problems)
 
 
-def _check_current_nodes(instance: FreezingInstance, problems: list[Problem]) -> None:
+def _check_current_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
     known: dict[str, set[str]] = {}
     for index, job in enumerate(instance.jobs):
         if job.current is None or job.current.nodes is UNSET:

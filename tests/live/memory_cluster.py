@@ -22,7 +22,7 @@ from apportion.live.channel.messages import (
     Stop,
 )
 from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
-from apportion.live.errors import ClusterUnreachable, Refused
+from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from tests.live.memory_trainer import MemoryPilot, MemoryTrainer
 
 __all__ = ["MemoryCluster", "MemoryPilot", "MemoryTrainer"]
@@ -93,7 +93,7 @@ class MemoryCluster:
         if not self.reachable:
             raise ClusterUnreachable("the scheduler does not answer")
         if node not in self.nodes:
-            raise Refused(f"there is no node {node}")
+            raise SchedulerRefused(f"there is no node {node}")
         if pilot in self.pilots:
             self.broken.append(f"pilot {pilot} was asked for twice")
         free = node not in self.main and not any(

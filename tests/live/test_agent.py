@@ -25,7 +25,7 @@ from apportion.live.channel.messages import (
     Leaving,
     Progress,
     Pulse,
-    Refused,
+    RankRefused,
     Run,
     Running,
     Welcome,
@@ -116,7 +116,7 @@ def test_another_rank_is_refused_while_one_runs(site: Site) -> None:
     site.start("a-1")
     site.run(["a-1"], python(SLEEP))
     site.run(["a-1"], python(SLEEP), generation=2)
-    site.until(lambda: bool(site.of(Refused, "a-1", 2)))
+    site.until(lambda: bool(site.of(RankRefused, "a-1", 2)))
     site.stop(["a-1"])
     [ended] = site.exits(["a-1"])
     assert ended.asked and ended.code == -signal.SIGTERM
@@ -125,9 +125,9 @@ def test_another_rank_is_refused_while_one_runs(site: Site) -> None:
 def test_what_was_stopped_before_it_began_never_begins(site: Site) -> None:
     site.start("a-1")
     site.stop(["a-1"], generation=4)
-    site.until(lambda: len(site.of(Refused, "a-1", 4)) == 1)
+    site.until(lambda: len(site.of(RankRefused, "a-1", 4)) == 1)
     site.run(["a-1"], python("open('begun', 'w')"), generation=4)
-    site.until(lambda: len(site.of(Refused, "a-1", 4)) == 2)
+    site.until(lambda: len(site.of(RankRefused, "a-1", 4)) == 2)
     assert not (site.folder / "begun").exists()
 
 

@@ -19,8 +19,8 @@ from apportion.live.channel.messages import (
     Leaving,
     Progress,
     Pulse,
+    RankRefused,
     Ready,
-    Refused,
     Run,
 )
 from apportion.live.channel.reports import ReportServer
@@ -208,11 +208,11 @@ def test_reports_are_coalesced_ends_are_not(server: ReportServer) -> None:
     for generation in (1, 2):
         agent.say(Exited("j1", generation, 0, "x" * 32, 75, True))
         agent.say(Exited("j1", generation, 0, "x" * 32, 75, True))
-    agent.say(Refused("j1", 3, "busy"))
+    agent.say(RankRefused("j1", 3, "busy"))
     agent.say(Leaving("why not"))
     time.sleep(0.3)
     kinds = [type(message).__name__ for _, message in server.receive(1.0)]
-    assert kinds == ["Hello", "Progress", "Exited", "Exited", "Refused", "Leaving"]
+    assert kinds == ["Hello", "Progress", "Exited", "Exited", "RankRefused", "Leaving"]
     agent.close()
 
 

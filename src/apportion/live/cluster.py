@@ -86,7 +86,7 @@ class Cluster(Protocol):
     def take(self, node: str, pilot: str, token: str) -> str:
         """Ask for a pilot on a node and return its handle.
 
-        Raises `apportion.live.errors.Refused` if the scheduler says no.
+        Raises `apportion.live.errors.SchedulerRefused` if the scheduler says no.
         """
         ...
 

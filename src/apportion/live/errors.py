@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from apportion.errors import ApportionError
 
-__all__ = ["ClusterUnreachable", "InUse", "Refused", "SchedulerMissing", "StateUnwritable", "UnknownJob"]
+__all__ = [
+    "ClusterUnreachable",
+    "InUse",
+    "SchedulerMissing",
+    "SchedulerRefused",
+    "StateUnwritable",
+    "UnknownJob",
+]
 
 
 class ClusterUnreachable(ApportionError):
@@ -19,7 +26,7 @@ class SchedulerMissing(ApportionError):
     exit_code = 7
 
 
-class Refused(ApportionError):
+class SchedulerRefused(ApportionError):
     """The scheduler refused; nothing has changed."""
 
 

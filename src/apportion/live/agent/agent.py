@@ -34,8 +34,8 @@ from apportion.live.channel.messages import (
     Leave,
     Leaving,
     Progress,
+    RankRefused,
     Ready,
-    Refused,
     Run,
     Running,
     Stop,
@@ -177,12 +177,12 @@ class Agent:
         if name in self._exits:
             self._say(self._exits[name])
         elif name in self._never:
-            self._say(Refused(*name, reason="it was told to stop before it began"))
+            self._say(RankRefused(*name, reason="it was told to stop before it began"))
         elif self._leaving is not None:
-            self._say(Refused(*name, reason=f"leaving: {self._leaving}"))
+            self._say(RankRefused(*name, reason=f"leaving: {self._leaving}"))
         elif self._rank is not None:
             other = self._rank.run
-            self._say(Refused(*name, reason=f"{other.job}, generation {other.generation}, runs here"))
+            self._say(RankRefused(*name, reason=f"{other.job}, generation {other.generation}, runs here"))
         else:
             self._begin(run)
 
@@ -212,7 +212,7 @@ class Agent:
         else:
             self._never[name] = None
             _forget_oldest(self._never)
-            self._say(Refused(*name, reason="it never ran here, and will not"))
+            self._say(RankRefused(*name, reason="it never ran here, and will not"))
 
     def _leave(self, reason: str, grace_s: float) -> None:
         if self._leaving is None:

@@ -24,8 +24,8 @@ __all__ = [
     "Leaving",
     "Progress",
     "Pulse",
+    "RankRefused",
     "Ready",
-    "Refused",
     "Run",
     "Running",
     "Stop",
@@ -189,7 +189,7 @@ class Exited(_Line, frozen=True, tag="exited"):
     tail: Annotated[str, msgspec.Meta(max_length=4000)] = ""
 
 
-class Refused(_Line, frozen=True, tag="refused"):
+class RankRefused(_Line, frozen=True, tag="refused"):
     """Agent to controller: a rank was not started, because another one runs or the agent is leaving."""
 
     job: Id
@@ -280,5 +280,5 @@ def grace_after_lease(lease_s: float) -> float:
     return min(10.0, 0.25 * lease_s)
 
 
-AgentMessage = Hello | Ready | Progress | Exited | Refused | Leaving | Pulse
+AgentMessage = Hello | Ready | Progress | Exited | RankRefused | Leaving | Pulse
 ControllerMessage = Challenge | Welcome | Run | Stop | Acknowledge | Leave | Pulse

@@ -26,8 +26,8 @@ from apportion.live.channel.messages import (
     Hello,
     Progress,
     Pulse,
+    RankRefused,
     Ready,
-    Refused,
     Welcome,
 )
 from apportion.live.channel.peer import Peer, listen
@@ -280,7 +280,7 @@ class ReportServer:
         """Put a message where `receive` finds it; the newest of a kind replaces the older in its place."""
         pilot = peer.pilot or ""
         about: tuple[object, ...] = ()
-        if isinstance(message, Progress | Exited | Refused):
+        if isinstance(message, Progress | Exited | RankRefused):
             about = (message.job, message.generation)
         key = (pilot, type(message).__name__, *about)
         with self._arrived:

@@ -12,7 +12,7 @@ from apportion.live.channel.messages import Acknowledge, Exited, Leave, Run, Sto
 from apportion.live.cluster import AgentSeen, Channel, Cluster
 from apportion.live.controller.observing import Note
 from apportion.live.controller.settings import Limits
-from apportion.live.errors import ClusterUnreachable, Refused
+from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Hold, Pilot, Rank, State
 
@@ -163,7 +163,7 @@ class Acting:
             self.at("taking")
             try:
                 pilot.handle = self.cluster.take(pilot.node, pilot.pilot, pilot.token)
-            except Refused as error:
+            except SchedulerRefused as error:
                 self.note("not_taken", node=pilot.node, pilot=pilot.pilot, message=str(error))
                 pilot.enter(Hold.ENDED, now_s)
                 avoid(pilot.node, now_s)

@@ -19,9 +19,9 @@ from apportion.live.channel.messages import (
     Hello,
     Leaving,
     Progress,
+    RankRefused,
     grace_after_lease,
 )
-from apportion.live.channel.messages import Refused as RankRefused
 from apportion.live.cluster import Channel, Cluster, ClusterSeen
 from apportion.live.controller.acting import Acting
 from apportion.live.controller.advisor import LiveAdvisor

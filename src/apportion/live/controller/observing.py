@@ -6,8 +6,7 @@ from collections.abc import Collection
 from hmac import compare_digest
 from typing import Protocol
 
-from apportion.live.channel.messages import AgentMessage, Exited, Leaving, Progress
-from apportion.live.channel.messages import Refused as RankRefused
+from apportion.live.channel.messages import AgentMessage, Exited, Leaving, Progress, RankRefused
 from apportion.live.cluster import ClusterSeen, PilotState
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.record.accounts import book

@@ -18,7 +18,7 @@ from typing import TypeVar
 from apportion.errors import InvalidOption
 from apportion.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
-from apportion.live.errors import ClusterUnreachable, Refused, SchedulerMissing
+from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.slurm.text import (
     NodeStates,
     NotUnderstood,
@@ -121,7 +121,7 @@ class SlurmCluster:
             return None
         try:
             told = self._run("scontrol", "--oneliner", "show", "partition", self.partition)
-        except (ClusterUnreachable, Refused):
+        except (ClusterUnreachable, SchedulerRefused):
             return None  # sites may keep users from it; nothing depends on it
         fields = dict(word.split("=", 1) for word in told.split() if "=" in word)
         if fields.get("PreemptMode", "").upper() in ("", "OFF"):
@@ -144,7 +144,7 @@ class SlurmCluster:
                 write_whole(self._script, _SCRIPT.encode())
             self._script.chmod(0o700)
         except OSError as error:
-            raise Refused(str(error)) from None
+            raise SchedulerRefused(str(error)) from None
         exported = [name for name in _EXPORTED if name == TOKEN or name in os.environ]
         told = self._run(
             "sbatch",
@@ -169,10 +169,10 @@ class SlurmCluster:
     def release(self, handle: str) -> None:
         """Cancel a pilot's job."""
         if not handle.isdigit():
-            raise Refused(f"{handle!r} is no job id")
+            raise SchedulerRefused(f"{handle!r} is no job id")
         try:
             self._run("scancel", handle)
-        except Refused as error:
+        except SchedulerRefused as error:
             if "invalid job id" not in str(error).lower() and "already" not in str(error).lower():
                 raise ClusterUnreachable(str(error)) from None
 
@@ -181,7 +181,7 @@ class SlurmCluster:
             try:
                 raw = self._run("sinfo", "--json", f"--partition={self.partition}").encode()
                 return nodes_of_json(raw, self.partition)
-            except (NotUnderstood, Refused) as error:
+            except (NotUnderstood, SchedulerRefused) as error:
                 self._fall_back(error)
         text = self._run("sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%T")
         return _understood(lambda: nodes_of_text(text))
@@ -192,7 +192,7 @@ class SlurmCluster:
         if self._output != "text":
             try:
                 return pilots_of_json(self._run("squeue", "--json", *own).encode(), self.instance)
-            except (NotUnderstood, Refused) as error:
+            except (NotUnderstood, SchedulerRefused) as error:
                 self._fall_back(error)
         text = self._run("squeue", "--noheader", *own, "--format=%i|%T|%N|%n|%j")
         return _understood(lambda: pilots_of_text(text, self.instance))
@@ -227,7 +227,7 @@ class SlurmCluster:
         told = f"{command[0]}: {said or f'exit code {done.returncode}'}"
         if any(part in told.lower() for part in _AWAY):
             raise ClusterUnreachable(told)
-        raise Refused(told)
+        raise SchedulerRefused(told)
 
 
 def _understood(read: Callable[[], _Read]) -> _Read:
