@@ -21,7 +21,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import Claim, MalformedProof, Proof
 from apportion.proofs.menus import Menus, Whole, held, menus_of, rounded_up, scaled
 
-__all__ = ["capacity_names", "stated"]
+__all__ = ["capacity_names", "stated", "threshold"]
 
 
 def stated(instance: Any, proof: Proof) -> Menus:
@@ -57,7 +57,7 @@ def capacity_names(instance: Any, proof: Proof) -> list[str]:
     return machines_of(instance, proof)
 
 
-def _threshold(claim: Claim, shift: int, *, maximizes: bool) -> int:
+def threshold(claim: Claim, shift: int, maximizes: bool) -> int:
     """Return the greatest whole worth that does not contradict the claim."""
     if claim.bound is None:
         return -1
@@ -87,7 +87,7 @@ def _of_arrays(model: MultipleChoiceKnapsack, proof: Proof) -> Menus:
         model.uses,
         np.diff(model.offsets),
         model.capacities.tolist(),
-        _threshold(proof.claim, proof.shift, maximizes=maximizes),
+        threshold(proof.claim, proof.shift, maximizes),
         ~model.required,
     )
 
@@ -116,7 +116,7 @@ def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> Menu
         uses,
         sizes,
         list(instance.capacities.values()),
-        _threshold(proof.claim, proof.shift, maximizes=maximizes),
+        threshold(proof.claim, proof.shift, maximizes),
         np.array([not job.required and job.pinned is None for job in instance.jobs], dtype=np.bool_),
     )
 
@@ -133,7 +133,7 @@ def _of_gap_filling(instance: GapFillingInstance, proof: Proof) -> Menus:
         np.array(counts, dtype=np.int64).reshape(-1, 1),
         [len(menu) for menu in menus],
         [len(instance.nodes)],
-        _threshold(proof.claim, proof.shift, maximizes=True),
+        threshold(proof.claim, proof.shift, True),
     )
 
 
@@ -148,7 +148,7 @@ def _of_freezing(instance: FreezingInstance, proof: Proof) -> Menus:
         uses,
         sizes,
         capacities,
-        _threshold(proof.claim, proof.shift, maximizes=maximizes),
+        threshold(proof.claim, proof.shift, maximizes),
     )
 
 

@@ -19,6 +19,8 @@ from apportion.solving.subject import kind_of_any
 __all__ = ["with_proof"]
 
 _LEAST_SECONDS = 0.2
+_QUICK_STATES = 50_000
+"""States of a walk that is tried before more prices are looked for."""
 
 
 def with_proof(solution: Solution, seconds: float | None) -> Solution:
@@ -58,10 +60,11 @@ def _target(solution: Solution) -> Fraction | None:
 
 
 def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> Proof | str:
-    """Return the first proof that is accepted; one at the objective itself, then one within the tolerance."""
+    """Return the first proof that is accepted: a short walk, a thorough one, one within the tolerance."""
     instance: Any = solution.instance
     verdict: Verdict | None = None
-    for exactly in (True, False):
+    quick = replace(limits, states=min(limits.states, _QUICK_STATES))
+    for exactly, thorough in ((True, False), (True, True), (False, True)):
         try:
             proof = proof_of(
                 instance,
@@ -69,13 +72,14 @@ def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> Proof
                 maximizes=kind_of_any(instance).maximizes(instance),
                 multipliers=solution.certificate.multipliers,
                 exactly=exactly,
+                thorough=thorough,
             )
         except MalformedProof as error:
             return str(error)
-        verdict = verify(instance, proof, limits)
+        verdict = verify(instance, proof, limits if thorough else quick)
         if verdict.proved:
             return proof
-        if verdict.status == "incomplete" or target is None:
+        if (verdict.status == "incomplete" and thorough) or (verdict.status == "refused" and target is None):
             break
     assert verdict is not None
     return f"{verdict.status}, {verdict.why}"

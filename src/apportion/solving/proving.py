@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.nodes import NodeWeights
 from apportion.proofs.certificate import Claim, Proof, instance_digest
-from apportion.proofs.menus import Menus, Whole
+from apportion.proofs.menus import Menus
 from apportion.proofs.reducing import Root, rooted
-from apportion.proofs.stating import capacity_names, stated
+from apportion.proofs.stating import capacity_names, stated, threshold
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
 
@@ -46,6 +46,7 @@ def proof_of(
     maximizes: bool,
     multipliers: Mapping[str, float] | None = None,
     exactly: bool = True,
+    thorough: bool = True,
 ) -> Proof:
     """Return a proof that no plan is better than an objective, or that there is no plan.
 
@@ -62,19 +63,27 @@ def proof_of(
         By capacity, to begin with.
     exactly
         Whether the claim is the objective itself where that can be said in whole numbers.
+    thorough
+        Whether to look for more prices than those near the multipliers, which makes deep walks short.
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     draft = Proof(instance_digest(instance), claim, 0, (), (), _apart(instance), _cuts(instance, multipliers))
     if objective is not None and isinstance(instance, MatchingInstance) and instance.objective == "makespan":
         shift, exact = _unit_of_time(instance)
+        draft = replace(draft, shift=shift)
+        menus = None
     else:
-        shift, exact = _unit_of_worth(instance, draft)
-    draft = replace(draft, shift=shift)
+        draft, menus, exact = _in_a_unit(instance, draft)
     if objective is not None and not (exact and exactly):
         margin = Fraction(_NEAR) * max(abs(objective), Fraction(1e-9))
         draft = replace(draft, claim=_claim(objective, margin, maximizes))
+        menus = (
+            None
+            if menus is None
+            else replace(menus, threshold=threshold(draft.claim, draft.shift, maximizes))
+        )
     begin = _begin(instance, draft, multipliers)
-    return _priced(draft, stated(instance, draft), begin)
+    return _priced(draft, stated(instance, draft) if menus is None else menus, begin, thorough)
 
 
 def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
@@ -107,31 +116,34 @@ def _cuts(instance: Any, multipliers: Mapping[str, float] | None) -> tuple[dict[
     )
 
 
-def _unit_of_worth(instance: Any, draft: Proof) -> tuple[int, bool]:
-    """Return a shift by which all worths together take about 54 bits, and whether they are whole then."""
-    if draft.claim.bound is None:
-        return 0, True
-    shift, worths, total = 0, *_totalled(instance, draft, 0)
-    while total < worths.size << 20:  # crumbs that rounding left: look again, closer
-        if shift >= _LARGEST_SHIFT:
-            return 0, True
-        shift = min(shift + 140, _LARGEST_SHIFT)
-        worths, total = _totalled(instance, draft, shift)
-    shift += _BITS - (total.bit_length())
-    worths, _ = _totalled(instance, draft, shift)
-    exact = bool((worths % 256 == 0).all())
-    jobs = worths.size
-    near = _NEAR * max(abs(draft.claim.bound), 1e-9)
-    if not exact and math.log2(jobs) - shift > math.log2(near) - 2:
-        shift = math.ceil(math.log2(jobs) - math.log2(near)) + 2
-    return min(shift, _LARGEST_SHIFT), exact
+def _in_a_unit(instance: Any, draft: Proof) -> tuple[Proof, Menus, bool]:
+    """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
+    menus, total = _totalled(instance, draft)
+    bound = draft.claim.bound
+    if bound is None:
+        return draft, menus, True
+    size = menus.worths.size
+    while total < size << 20:  # crumbs that rounding left: look again, closer
+        if draft.shift >= _LARGEST_SHIFT:
+            return draft, menus, True
+        draft = replace(draft, shift=min(draft.shift + 140, _LARGEST_SHIFT))
+        menus, total = _totalled(instance, draft)
+    draft = replace(draft, shift=draft.shift + _BITS - total.bit_length())
+    menus, _ = _totalled(instance, draft)
+    if bool((menus.worths % 256 == 0).all()):
+        return draft, menus, True
+    needed = math.ceil(math.log2(size) - math.log2(_NEAR * max(abs(bound), 1e-9))) + 2
+    if needed > draft.shift:
+        draft = replace(draft, shift=min(needed, _LARGEST_SHIFT))
+        menus = stated(instance, draft)
+    return draft, menus, False
 
 
-def _totalled(instance: Any, draft: Proof, shift: int) -> tuple[Whole, int]:
-    """Return the worths in a unit, and the sum of their amounts."""
-    worths = stated(instance, replace(draft, shift=shift)).worths
-    amounts = np.abs(worths)
-    return worths, int(amounts.sum() if worths.dtype == object else amounts.astype(np.float64).sum())
+def _totalled(instance: Any, draft: Proof) -> tuple[Menus, int]:
+    """Return the menus in the unit of the draft, and the sum of the amounts of their worths."""
+    menus = stated(instance, draft)
+    amounts = np.abs(menus.worths)
+    return menus, int(amounts.sum() if amounts.dtype == object else amounts.astype(np.float64).sum())
 
 
 def _unit_of_time(instance: MatchingInstance) -> tuple[int, bool]:
@@ -160,18 +172,20 @@ def _begin(
     return np.ldexp(np.array(known, dtype=np.float64), draft.shift)
 
 
-def _priced(draft: Proof, menus: Menus, begin: NDArray[np.float64] | None) -> Proof:
+def _priced(draft: Proof, menus: Menus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
     """Return the draft with vectors of prices and an order of jobs."""
     free = not menus.worths.any()
     first = [] if begin is None else [_whole(begin)]
     root = rooted(menus, first)
     if root.closed or not len(menus.capacities) or not root.jobs.size:
         return replace(draft, prices=tuple(first))
+    if first and not thorough:
+        return replace(draft, prices=tuple(first), order=_named(root))
     floats = _floats(root)
     scale = float(np.abs(floats.worths).max()) if not free else 1.0
     start = begin if begin is not None else _even(floats, 1.0 if free else scale)
     target = -0.05 if free else _target(root)
-    found = descend(floats, start, target, fixed=free)
+    found = descend(floats, start, target, rounds=150 if thorough else 40, fixed=free)
     if not free:
         vectors = [*first, *map(_whole, found)]
     else:
@@ -179,6 +193,8 @@ def _priced(draft: Proof, menus: Menus, begin: NDArray[np.float64] | None) -> Pr
     root = rooted(menus, vectors)
     if root.closed or not root.jobs.size:
         return replace(draft, prices=tuple(vectors))
+    if not thorough:
+        return replace(draft, prices=tuple(vectors), order=_named(root))
     floats = _floats(root)
     order = _order(root)
     if len(menus.capacities) > 1:
@@ -188,6 +204,10 @@ def _priced(draft: Proof, menus: Menus, begin: NDArray[np.float64] | None) -> Pr
             vectors.append(_whole(prices * _unit_of_price(menus, prices) if free else prices))
     unique = tuple(dict.fromkeys(vector for vector in vectors if any(vector)))
     return replace(draft, prices=unique, order=tuple(root.jobs[order].tolist()))
+
+
+def _named(root: Root) -> tuple[int, ...]:
+    return tuple(root.jobs[_order(root)].tolist())
 
 
 def _target(root: Root) -> float:
