@@ -24,7 +24,7 @@ def make(maker: str, arguments: Mapping[str, Any], data: str | None) -> Any:
     NoData
         If it needs the data folder and there is none, or not this file.
     """
-    if maker not in ("file", "summit"):
+    if maker not in ("file", "summit", "gavel_table"):
         return MAKERS[maker](**arguments)
     if data is None:
         raise NoData("no data folder was given; name one with --data")
@@ -50,6 +50,18 @@ def _menus(
 
     menus = generate(seed, law, jobs, options, capacities)
     return MultipleChoiceKnapsack.from_arrays(*menus) if arrays else to_instance(menus, f"{law} {jobs}")
+
+
+def _uniform_menus(seed: int, jobs: int, options: int = 8) -> Any:
+    """Make bare menus of uniform values and uses, the capacity a quarter of the way up."""
+    from apportion.models import MultipleChoiceKnapsack
+
+    rng = np.random.default_rng(seed)
+    uses = rng.integers(1, 1001, jobs * options)
+    menus = uses.reshape(jobs, options)
+    least, most = int(menus.min(axis=1).sum()), int(menus.max(axis=1).sum())
+    values, offsets = rng.random(jobs * options) * 1000, np.arange(jobs + 1) * options
+    return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, [least + (most - least) // 4])
 
 
 def _sia(seed: int, scale: int) -> Any:
@@ -83,6 +95,35 @@ def _freezing(seed: int, jobs: int) -> Any:
     from apportion.instances.freezing.generator import generate
 
     return generate(seed, jobs, {"v100": max(jobs // 2 // 4 * 4, 8), "a100": max(jobs // 2 // 4 * 4, 8)})
+
+
+def _freezing_on_nodes(seed: int, jobs: int) -> Any:
+    """Make a round of layer freezing placed on nodes, of 50 jobs on one GPU type or more on three."""
+    from apportion.instances.freezing.generator import generate
+
+    gpus, per_node = ({"t4": 64}, 4) if jobs <= 50 else (_three_types(jobs), 8)
+    return generate(seed, jobs, gpus, gpus_per_node=per_node, depths=10, counts=19)
+
+
+def _three_types(jobs: int) -> dict[str, int]:
+    return {"t4": jobs // 100 * 128, "v100": jobs // 100 * 64, "a100": jobs // 100 * 64}
+
+
+def _linear_costs(seed: int, size: int, highest: int) -> Any:
+    """Make a bare linear assignment with whole costs from 1 to the highest."""
+    from apportion.models.assignment import Assignment
+
+    costs = np.random.default_rng(size + seed).integers(1, highest + 1, (size, size)).astype(float)
+    return Assignment.from_matrix("cost", costs, capacities=1)
+
+
+def _transportation(seed: int, jobs: int, kinds: int = 20, machines: int = 50) -> Any:
+    """Make jobs of a few kinds on machines with slots, as a bare assignment."""
+    from apportion.models.assignment import Assignment
+
+    rng = np.random.default_rng(jobs + seed)
+    costs = rng.integers(1, 1_000, (kinds, machines))[rng.integers(0, kinds, jobs)] / 4
+    return Assignment.from_matrix("cost", costs, capacities=jobs // machines + 2)
 
 
 def _linear_assignment(seed: int, size: int) -> Any:
@@ -132,6 +173,25 @@ def _file(data: Path, path: str, format: str, index: int = 0, sense: str | None 
     return apportion.read(data / path, format=format, index=index, sense=sense)
 
 
+def _gavel_table(data: Path, path: str, jobs: int, seed: int) -> Any:
+    """Draw single-GPU jobs of 10^1.5 to 10^4 minutes from a throughput table, one GPU of a type for 32."""
+    from apportion.instances.readers.gavel import throughputs
+    from apportion.models.assignment import Assignment
+
+    table = throughputs((data / path).read_bytes())
+    types = sorted({gpu for row in table.values() for gpu in row})
+    alone = [[row[k] for k in types] for (_, n), row in table.items() if n == 1 and len(row) == len(types)]
+    rng = np.random.default_rng(seed)
+    rates = np.array(alone)[rng.integers(0, len(alone), jobs)]
+    times = (60 * 10 ** rng.uniform(1.5, 4, jobs) * rates.min(axis=1))[:, None] / rates
+    machines = np.tile(np.arange(len(types)), jobs)
+    offsets = np.arange(jobs + 1) * len(types)
+    counts = np.full(len(types), max(jobs // 32, 1))
+    return Assignment.from_arrays(
+        "makespan", times.ravel(), machines, offsets, len(types), counts=counts, divisible=True
+    )
+
+
 def _summit(data: Path, row: int, trainers: int) -> Any:
     """Read one event of the Summit trace of idle nodes."""
     from apportion.simulation.idle_trace import read_idle_trace
@@ -148,9 +208,13 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "event": _event,
         "menus": _menus,
+        "uniform_menus": _uniform_menus,
         "sia": _sia,
         "knapsack": _knapsack,
         "freezing": _freezing,
+        "freezing_on_nodes": _freezing_on_nodes,
+        "linear_costs": _linear_costs,
+        "transportation": _transportation,
         "linear_assignment": _linear_assignment,
         "generalised_assignment": _generalised_assignment,
         "unrelated": _unrelated,
@@ -158,5 +222,6 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "gangs": _gangs,
         "file": _file,
         "summit": _summit,
+        "gavel_table": _gavel_table,
     }
 )

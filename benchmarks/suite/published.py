@@ -1,6 +1,7 @@
 """Published instances, read where a data folder is given: their recipes and the best values known for them.
 
-The folder holds ``or/{gap,mkp,mmkp,rcmax,assign}`` and ``bftrainer``. Nothing of it is part of the project.
+The folder holds ``or/{gap,mkp,mmkp,rcmax,assign}``, ``bftrainer`` and ``gavel``. Nothing of it is
+part of the project.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ PUBLISHED = {
     "mmkp-files": "mmkp",
     "rcmax-files": "unrelated_machines",
     "orlib-assign": "linear_assignment",
+    "gavel-throughputs": "gavel",
 }
 """The sets by family."""
 
@@ -31,7 +33,7 @@ _SUMMIT_ROWS = tuple(range(1000, 22_000, 2000))
 
 def published(folder: Path, quick: bool) -> Iterator[InstanceSpec]:
     """Yield the published instances that the folder has; the quick suite takes the first of every set."""
-    for source in (_summit, _gap, _knapsack, _mmkp, _rcmax, _assign):
+    for source in (_summit, _gap, _knapsack, _mmkp, _rcmax, _assign, _gavel):
         found = source(folder)
         for count, spec in enumerate(found):
             if quick and count >= 1:
@@ -40,7 +42,7 @@ def published(folder: Path, quick: bool) -> Iterator[InstanceSpec]:
 
 
 def _spec(set_name: str, name: str, best: float | None, **arguments: Any) -> InstanceSpec:
-    maker = "summit" if set_name == "summit-events" else "file"
+    maker = {"summit-events": "summit", "gavel-throughputs": "gavel_table"}.get(set_name, "file")
     return InstanceSpec(
         family=PUBLISHED[set_name],
         set_name=set_name,
@@ -145,3 +147,11 @@ def _assign(folder: Path) -> Iterator[InstanceSpec]:
         if len(words) == 2 and (folder / f"or/assign/{words[0]}.txt").is_file():
             path = f"or/assign/{words[0]}.txt"
             yield _spec("orlib-assign", words[0], float(words[1]), path=path, format="orlib-assign")
+
+
+def _gavel(folder: Path) -> Iterator[InstanceSpec]:
+    path = "gavel/simulation_throughputs.json"
+    if (folder / path).is_file():
+        for jobs in (64, 256, 1024, 2048):
+            for seed in range(3):
+                yield _spec("gavel-throughputs", f"{jobs}-s{seed}", None, path=path, jobs=jobs, seed=seed)

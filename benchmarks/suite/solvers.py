@@ -32,7 +32,7 @@ SOLVERS: Mapping[str, SolverSpec] = MappingProxyType(
                 families=_ALL,
                 backend="highs",
                 packages=("highspy",),
-                largest={"mckp": 100_000},
+                largest={"mckp": 100_000, "freezing": 400},
             ),
             SolverSpec(
                 name="apportion:cp-sat",
@@ -58,6 +58,16 @@ SOLVERS: Mapping[str, SolverSpec] = MappingProxyType(
                 formulation="by_node",
                 packages=("highspy",),
                 largest={"gap_filling": 500},
+            ),
+            *(
+                SolverSpec(
+                    name=f"apportion:all_depths{suffix}",
+                    families=("freezing",),
+                    backend=backend,
+                    formulation="all_depths",
+                    packages=(package,),
+                )
+                for suffix, backend, package in (("", "highs", "highspy"), ("+cp-sat", "cp-sat", "ortools"))
             ),
             SolverSpec(name="apportion:dense-dp", families=("gap_filling",), backend="dense-dp"),
             SolverSpec(
@@ -125,6 +135,7 @@ SOLVERS: Mapping[str, SolverSpec] = MappingProxyType(
                 peer="scipy_matching:solve",
                 packages=("scipy",),
             ),
+            SolverSpec(name="gavel-bisection", families=_SHARES, peer="gavel_bisection:solve"),
             SolverSpec(
                 name="ortools-cp-sat",
                 families=(*_MENUS, *_MATCHING),

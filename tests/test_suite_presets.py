@@ -1,0 +1,43 @@
+"""Presets: every one selects cells of the suite, and its command prints what was measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.presets import PRESETS
+from benchmarks.suite.published import PUBLISHED
+from benchmarks.suite.registry import Selection, cells_of
+from benchmarks.suite.sets import GENERATED
+from benchmarks.suite.solvers import SOLVERS
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_names_what_the_suite_declares(name: str, root: Path) -> None:
+    preset = PRESETS[name]
+    declared = {group.name for group in GENERATED} | set(PUBLISHED)
+    assert {pattern.split("/")[0] for pattern in preset.instances} <= declared
+    assert set(preset.solvers) <= set(SOLVERS)
+    generated = tuple(one for one in preset.instances if one not in PUBLISHED)
+    cells = cells_of(Selection(only=(*generated, *preset.solvers), seeds=preset.seeds))
+    assert {cell.solver.name for cell in cells} == set(preset.solvers)
+    assert (root / "benchmarks" / f"{name}.py").read_text().endswith(f'    main("{name}")\n')
+
+
+def test_a_preset_prints_objective_bound_and_ratio(root: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.knapsack_scaling", "--only", "menus-uniform/100-s0"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
+    done = subprocess.run(
+        [*command, "--limit", "20"], cwd=root, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    ours, peer, *sums = done.stdout.splitlines()[2:]
+    assert " apportion " in ours and " apportion:highs " in peer
+    found = [re.search(r"objective ([0-9.]+), bound ([0-9.]+), gap", line) for line in (ours, peer)]
+    assert found[0] is not None and found[1] is not None
+    assert found[0][1] == found[0][2] == found[1][1] == found[1][2]
+    assert len(sums) == 2 and all("1 of 1 answered" in line and "1 proven" in line for line in sums)
