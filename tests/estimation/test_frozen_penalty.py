@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import InvalidOption
 from apportion.estimation.effective_progress import best_depth, effective_progress, remaining_s
-from apportion.estimation.frozen_penalty import (
-    eligible_depth,
-    frozen_penalty,
-    retained_progress,
-    share_penalty,
-    statistical_efficiency,
-)
-from apportion.estimation.memory import fit_memory
+from apportion.estimation.frozen_penalty import frozen_penalty, retained_progress, statistical_efficiency
 
 STATISTIC = st.floats(-1.0, 1e6)
 LAYERS = st.lists(st.tuples(STATISTIC, STATISTIC), min_size=1, max_size=12)
@@ -30,7 +22,10 @@ def test_the_penalty_is_a_share_that_never_falls_with_depth(
     layers: list[tuple[float, float]], theta: float, ratio: float
 ) -> None:
     square, noise = np.array(layers).T
-    for penalty in (frozen_penalty(square, noise, ratio, theta), share_penalty(square, theta)):
+    for penalty in (
+        frozen_penalty(square, noise, ratio, theta),
+        frozen_penalty(square, 0 * noise, ratio, theta),
+    ):
         assert penalty.size == len(layers) + 1
         assert penalty[0] == 0
         assert ((penalty >= 0) & (penalty <= 1)).all()
@@ -94,7 +89,9 @@ def test_measured_networks_retain_what_the_table_says(data: Path, network: str, 
     )
     depths = np.round(np.arange(0.1, 0.95, 0.1) * square.size).astype(int)
     share, psi = (np.array(cells.split(), dtype=np.float64) / 100 for cells in TABLE[network, phase])
-    np.testing.assert_allclose(1.0 - share_penalty(square)[depths], share, atol=0.0051)
+    np.testing.assert_allclose(
+        1.0 - frozen_penalty(square, np.zeros(square.size))[depths], share, atol=0.0051
+    )
     # the table's psi is as the formula gives it, neither clipped to 1 nor made non-increasing over all depths
     left, noise_left = (np.array([part[k:].sum() for k in range(part.size)]) for part in (square, noise))
     plain = left**2 / (left + noise_left) / (left[0] ** 2 / (left[0] + noise_left[0]))
@@ -103,17 +100,6 @@ def test_measured_networks_retain_what_the_table_says(data: Path, network: str, 
     np.testing.assert_allclose(retained[:-1], [min(1.0, *plain[: k + 1]) for k in range(plain.size)])
     np.testing.assert_allclose(frozen_penalty(square, noise, theta=0.5), (1.0 - retained) / 2)
     assert retained[-1] == 0.0
-
-
-def test_only_quiet_prefixes_after_the_warm_up_are_eligible() -> None:
-    change = [0.1, 0.2, 0.9, 0.1, 0.8, 0.7]
-    assert eligible_depth(change) == 2
-    assert eligible_depth(change, progress=0.05) == 0
-    assert eligible_depth(change, rate_dropped=True) == 0
-    assert eligible_depth(change, frozen=3) == 4
-    assert eligible_depth(change, frozen=6) == 6
-    with pytest.raises(InvalidOption, match="percentile"):
-        eligible_depth(change, percentile=101)
 
 
 def test_freezing_stops_where_it_no_longer_pays() -> None:
@@ -125,28 +111,3 @@ def test_freezing_stops_where_it_no_longer_pays() -> None:
     assert remaining_s(100.0, [10.0, 0.0]).tolist() == [10.0, np.inf]
     with pytest.raises(InvalidOption, match="penalty from 0 to 1"):
         effective_progress(1.0, 1.0, 1.5)
-
-
-@pytest.mark.parametrize("network", ["GoogLeNet", "MobileNetV2", "ResNet18", "ResNet50", "VGG19"])
-def test_measured_memory_admits_larger_batches_when_frozen(data: Path, network: str) -> None:
-    with (data / "layer_freezing" / "memory" / f"{network}_cifar10_memory.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    depth = np.array([int(row["frozen_layers"]) for row in rows])
-    batch = np.array([float(row["local_bsz"]) for row in rows])
-    peak = np.array([float(row["peak_memory_bytes"]) for row in rows])
-    model = fit_memory(depth, batch, peak)
-    assert model.mape < 12
-    admitted = model.largest_batch(np.unique(depth), 16 * 2**30)
-    assert (np.diff(admitted) >= 0).all()
-    assert admitted[-1] >= 2 * admitted[0] > 0
-    assert (model.peak_bytes(np.unique(depth), admitted) <= 16 * 2**30).all()
-
-
-def test_memory_needs_depth_zero_and_two_batches() -> None:
-    with pytest.raises(InvalidOption, match="depth 0"):
-        fit_memory([4, 4], [1, 2], [10, 20])
-    model = fit_memory([0, 0, 4, 4], [1, 2, 1, 2], [30, 50, 20, 30])
-    assert model.fixed_bytes == pytest.approx(10)
-    assert model.bytes_per_sample == pytest.approx([20, 10])
-    assert model.largest_batch([0, 3, 4, 9], 110).tolist() == [5, 5, 10, 10]
-    assert model.largest_batch(0, 5) == 0

@@ -12,23 +12,17 @@ from apportion.errors import InvalidOption
 from apportion.estimation.fitting import fit
 from apportion.estimation.layer_throughput import LayerThroughput
 from apportion.estimation.measured_steps import read_layers, read_steps
-from apportion.estimation.memory import fit_memory
 from apportion.estimation.menu_table import menu_rows
 
 MODEL = LayerThroughput(0.02, 0.006, 0.1, 0.004, 0.1, 0.2, 0.12, 0.2, 0.8, 1.9)
 
 
-def test_rows_hold_what_the_models_say_and_only_what_fits() -> None:
-    memory = fit_memory([0, 0, 5, 5], [8, 16, 8, 16], [20.0, 36.0, 12.0, 20.0])
-    rows = menu_rows(
-        MODEL, "v100", [1, 8], 4, 16, [0, 5], [1.0, 0.5], [1.0, 0.7], [0.0, 0.1], [1.0, 0.5], memory, 30.0
-    )
+def test_rows_hold_what_the_models_say() -> None:
+    rows = menu_rows(MODEL, "v100", [1, 8], 4, 16, [0, 5], [1.0, 0.5], [1.0, 0.7], [0.0, 0.1], [1.0, 0.5])
     assert [row["gpus"] for row in rows] == [1, 8]
-    assert all(row["depths"] == [5] and row["penalty_millionths"] == [100_000] for row in rows)
+    assert all(row["depths"] == [0, 5] and row["penalty_millionths"] == [0, 100_000] for row in rows)
     expected = float(MODEL.throughput(8, 2, 16, 0.5, 0.7)) * 0.5 * 0.9
-    assert rows[1]["effective_progress"] == [pytest.approx(expected)]
-    with pytest.raises(InvalidOption, match="memory with its limit"):
-        menu_rows(MODEL, "v100", [1], 4, 16, [0], [1.0], [1.0], [0.0], memory=memory)
+    assert rows[1]["effective_progress"][1] == pytest.approx(expected)
     with pytest.raises(InvalidOption, match="per depth"):
         menu_rows(MODEL, "v100", [1], 4, 16, [0, 5], [1.0], [1.0], [0.0])
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import InvalidOption
 
-__all__ = ["eligible_depth", "frozen_penalty", "retained_progress", "share_penalty", "statistical_efficiency"]
+__all__ = ["frozen_penalty", "retained_progress", "statistical_efficiency"]
 
 Floats = NDArray[np.float64]
 
@@ -69,18 +69,6 @@ def frozen_penalty(
     return theta * (1.0 - retained_progress(layer_grad_sqr, layer_grad_var, batch_ratio))
 
 
-def share_penalty(layer_grad_sqr: ArrayLike, theta: float = 1.0) -> Floats:
-    """Return theta S_{<=k} / S for k = 0..L: the penalty where the learning rate stays as it is.
-
-    Raises
-    ------
-    InvalidOption
-        If an argument is out of its range.
-    """
-    square = _layers(layer_grad_sqr)
-    return frozen_penalty(square, np.zeros(square.size), theta=theta)
-
-
 def statistical_efficiency(grad_sqr: float, grad_var: float, scale: float) -> float:
     """Return Pollux's efficiency (PGNS + M0) / (PGNS + M) at ``scale = M / M0``.
 
@@ -100,51 +88,6 @@ def statistical_efficiency(grad_sqr: float, grad_var: float, scale: float) -> fl
         raise InvalidOption("need grad_sqr >= 0, grad_var >= 0 and scale > 0")
     total = grad_var + scale * grad_sqr
     return 1.0 if total == 0 else (grad_var + grad_sqr) / total
-
-
-def eligible_depth(
-    layer_change: ArrayLike,
-    frozen: int = 0,
-    progress: float = 1.0,
-    percentile: float = 50.0,
-    warm_up: float = 0.1,
-    rate_dropped: bool = False,
-) -> int:
-    """Return how deep a job may be frozen: AutoFreeze's rule (arXiv:2102.01386) with warm-up and reset.
-
-    The longest prefix, from the layers that are frozen already, whose change stays below the percentile of
-    the layers that are still trained.
-
-    Parameters
-    ----------
-    layer_change
-        float64 [L]: relative change of every layer's accumulated gradient norm between two intervals.
-    frozen
-        Layers frozen now.
-    progress
-        Phase of the training, 0 to 1; nothing is frozen before `warm_up`.
-    percentile
-        The median by default.
-    warm_up
-        Share of the training before which nothing is frozen.
-    rate_dropped
-        Whether the learning rate has just dropped: everything is trained again.
-
-    Raises
-    ------
-    InvalidOption
-        If an argument is out of its range.
-    """
-    change = np.asarray(layer_change, dtype=np.float64)
-    if change.ndim != 1 or not 0 <= frozen <= change.size or not 0 <= percentile <= 100:
-        raise InvalidOption("need one change per layer, frozen from 0 to L and percentile from 0 to 100")
-    if progress < warm_up or rate_dropped:
-        return 0
-    trained = change[frozen:]
-    if not trained.size:
-        return frozen
-    moving = trained >= np.percentile(trained, percentile)
-    return frozen + int(np.argmax(moving)) if moving.any() else change.size
 
 
 def _layers(values: ArrayLike) -> Floats:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from apportion.errors import InvalidOption
 from apportion.estimation.effective_progress import effective_progress
 from apportion.estimation.layer_throughput import LayerThroughput
-from apportion.estimation.memory import MemoryModel
 
 __all__ = ["menu_rows"]
 
@@ -29,8 +28,6 @@ def menu_rows(
     parameters: ArrayLike,
     penalty: ArrayLike,
     efficiency: ArrayLike = 1.0,
-    memory: MemoryModel | None = None,
-    limit_bytes: float | None = None,
 ) -> list[dict[str, Any]]:
     """Return the menu of one job on one GPU type as it stands in an instance of kind ``freezing``.
 
@@ -52,13 +49,11 @@ def menu_rows(
         float64 [depths]: u(k), rho(k) and the frozen penalty.
     efficiency
         float64 [counts] or a number: statistical efficiency at the batch of each count.
-    memory, limit_bytes
-        Both or neither: depths whose batch does not fit are left out.
 
     Returns
     -------
     list of dict
-        One row per count with at least one depth that fits.
+        One row per count.
 
     Raises
     ------
@@ -66,27 +61,22 @@ def menu_rows(
         If an array has another length than `depths`, or a count needs what was not measured.
     """
     u, rho, lost = (np.asarray(part, dtype=np.float64) for part in (work, parameters, penalty))
-    if not u.shape == rho.shape == lost.shape == (len(depths),) or (memory is None) != (limit_bytes is None):
-        raise InvalidOption("need work, parameters and penalty per depth, and memory with its limit")
-    fits = np.ones(len(depths), dtype=np.bool_)
-    if memory is not None and limit_bytes is not None:
-        fits = memory.largest_batch(np.asarray(depths), limit_bytes) >= local_batch
+    if not u.shape == rho.shape == lost.shape == (len(depths),):
+        raise InvalidOption("need work, parameters and penalty per depth")
     counts = np.asarray(gpus, dtype=np.int64)
     phi = np.broadcast_to(np.asarray(efficiency, dtype=np.float64), counts.shape)
     nodes = -(-counts // gpus_per_node)
     rate = model.throughput(counts[:, None], nodes[:, None], local_batch, u, rho)
     progress = effective_progress(rate, phi[:, None], lost)
-    kept = np.flatnonzero(fits)
-    told = [int(depths[at]) for at in kept.tolist()]
-    millionths = np.rint(_MILLION * lost[kept]).astype(np.int64).tolist()
+    millionths = np.rint(_MILLION * lost).astype(np.int64).tolist()
     return [
         {
             "gpu_type": gpu_type,
             "gpus": count,
-            "depths": told,
-            "effective_progress": row[kept].tolist(),
+            "depths": [int(depth) for depth in depths],
+            "effective_progress": row.tolist(),
             "penalty_millionths": millionths,
         }
         for count, row in zip(counts.tolist(), progress, strict=True)
-        if told
+        if len(depths)
     ]
