@@ -31,13 +31,15 @@ _MEMORY = 12_000_000
 """States kept over all layers of a pass at most."""
 _PART = 120
 """Jobs of a neighbourhood to begin with."""
-_HEAD = 0.5
-"""Seconds that the exact search has before the first beam pass,"""
+_HEAD = {True: 1.0, False: 0.05}
+"""Seconds that the exact search has before the first beam pass, by whether a proof can be hoped for,"""
 _HEAD_SHARE = 0.25
 """at most this share of the time limit,"""
-_PROOF_SHARE = 0.5
+_PROOF_SHARE = {True: 0.75, False: 0.1}
 """and its share of the time after that."""
-_TURN = 0.1
+_HOPEFUL_BITS = 120.0
+"""A proof can be hoped for where the choices left (options fixed) number at most two to this power."""
+_TURN = 0.05
 """Seconds of one turn of the exact search."""
 _LARGEST_LAYER = 4_000_000
 """States made in one layer at most."""
@@ -125,11 +127,8 @@ class Search:
                 return Ending("work" if self._budget.out_of_work else "limit")
             if self._exhausted():
                 return Ending("exhausted")
-            if self._proof_is_due():
-                ending = self._prove()
-            else:
-                self._refresh()
-                ending = self._beam()
+            self._refresh()
+            ending = self._prove() if self._proof_is_due() else self._beam()
             if ending is not None:
                 return ending
 
@@ -218,8 +217,9 @@ class Search:
             return False
         left = self._budget.remaining()
         elapsed = self._budget.elapsed() - self._began
-        head = _HEAD if left is None else min(_HEAD, _HEAD_SHARE * (elapsed + left))
-        return self._proving.seconds < head + _PROOF_SHARE * elapsed
+        hopeful = bool(np.log2(np.diff(self._live.offsets)).sum() <= _HOPEFUL_BITS)
+        head = _HEAD[hopeful] if left is None else min(_HEAD[hopeful], _HEAD_SHARE * (elapsed + left))
+        return self._proving.seconds < head + _PROOF_SHARE[hopeful] * elapsed
 
     def _prove(self) -> Ending | None:
         proving = self._proving

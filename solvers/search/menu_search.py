@@ -32,15 +32,15 @@ class Settings:
         Vectors drawn around the first one, at least; more where rows are left over.
     spread
         Standard deviation of the logarithm of a drawn multiplier over the first one's.
-    fitted
-        Vectors fitted to places in the tree, at most.
-    depths
-        At which shares of the open depth vectors are fitted when their time comes.
+    fitted, later
+        Vectors fitted to places in the tree: at first, and when the tree has become large.
+    depths, later_depths
+        At which shares of the open depth they are fitted when their time comes.
     fixing
         Whether options that cost more than a row has are left out before the search.
     ordering
         Whether jobs are ordered by how clearly their best option wins, else as they come.
-    first_limit, growth
+    first_limit, growth, later_growth
         Nodes of the first tree, and by how much the limit grows while vectors are fitted.
     """
 
@@ -52,6 +52,9 @@ class Settings:
     ordering: bool = True
     first_limit: int = 200_000
     growth: float = 1.3
+    later: int = 16
+    later_growth: float = 2.0
+    later_depths: tuple[float, ...] = (1.0, 0.95, 0.9, 0.8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,20 +176,21 @@ class MenuSearch:
         """Fit vectors to where the search is, and begin again; once all are fitted, go on without a limit."""
         tree = self._tree
         assert tree is not None
-        self._limit = int(self._limit * self._settings.growth)
-        if self.fitted >= self._settings.fitted:
+        settings = self._settings
+        many = self.fitted >= settings.fitted
+        if self.fitted >= settings.fitted + settings.later:
             self._limit = 1 << 62
             return
+        self._limit = int(self._limit * (settings.later_growth if many else settings.growth))
         first = int(np.argmax(np.diff(tree.offsets) > 1))
         deepest = int(tree.control[0])
         vectors = []
-        for share in self._settings.depths:
+        for share in settings.later_depths if many else settings.depths:
             depth = first + int((deepest - first) * share)
-            if depth > first and self.fitted < self._settings.fitted:
+            if depth > first:
                 vectors.append(self._fit(self._options[tree.cursor[:depth] - 1]))
                 self.fitted += 1
         if not vectors:
-            self.fitted = self._settings.fitted
             return
         more = whole_multipliers(self._menus, np.array(vectors), self._power)
         self._multipliers = np.concatenate((self._multipliers, more))
