@@ -8,17 +8,21 @@ many as the widest job. Types whose workers are spread over servers (``*_unconso
 
 from __future__ import annotations
 
-import ast
 import json
-from typing import Any, Literal
+import math
+import re
+from typing import Literal
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.instances.fields import LARGEST_NUMBER
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.readers.numbers import select_problem
 
 __all__ = ["read", "throughputs"]
 
 _WORK_S = 3600.0
+_PAIR = re.compile(r"""\((?P<quote>['"])(?P<job>.*)(?P=quote), (?P<gpus>\d{1,9})\)""", re.DOTALL)
+"""How Python writes a job type and its number of GPUs."""
 
 
 def read(
@@ -73,19 +77,20 @@ def throughputs(raw: bytes) -> dict[tuple[str, int], dict[str, float]]:
             raise InvalidInstance(Problem(f"$.{gpu}", "must be an object of job types"))
         for key, measured in jobs.items():
             alone = measured.get("null") if isinstance(measured, dict) else None
-            if isinstance(alone, bool) or not isinstance(alone, int | float):
-                raise InvalidInstance(Problem(f"$.{gpu}.{key}.null", "must be a number of steps per second"))
-            if alone > 0:
-                table.setdefault(_job(gpu, key), {})[gpu] = float(alone)
+            number = alone if isinstance(alone, int | float) and not isinstance(alone, bool) else math.nan
+            if not abs(number) <= LARGEST_NUMBER:
+                told = f"must be a number of steps per second up to {LARGEST_NUMBER:g}"
+                raise InvalidInstance(Problem(f"$.{gpu}.{key}.null", told))
+            if number > 0:
+                table.setdefault(_job(gpu, key), {})[gpu] = float(number)
     return table
 
 
 def _job(gpu: str, key: str) -> tuple[str, int]:
-    try:
-        parsed: Any = ast.literal_eval(key)
-        job, gpus = parsed
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        job, gpus = key, 1  # Gavel's single-GPU tables use the bare job type
-    if not isinstance(job, str) or isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
+    pair = _PAIR.fullmatch(key)
+    if pair is None:
+        return key, 1  # Gavel's single-GPU tables use the bare job type
+    job, gpus = pair["job"], int(pair["gpus"])
+    if gpus < 1:
         raise InvalidInstance(Problem(f"$.{gpu}", f"{key!r} is no job type with a number of GPUs"))
     return job, gpus

@@ -63,6 +63,9 @@ def _listed(numbers: Numbers, size: int) -> list[list[tuple[int, float]]]:
             f"n = {size} needs {size * size} costs or lines of i j cost; found {len(numbers) - 1} numbers"
         )
         raise InvalidInstance(Problem("end of file", message))
+    if size > (len(numbers) - 1) // 3:
+        message = f"has {(len(numbers) - 1) // 3} pairs for {size} jobs; every job needs one"
+        raise InvalidInstance(Problem("end of file", message))
     rows: list[dict[int, float]] = [{} for _ in range(size)]
     for at in range(1, len(numbers), 3):
         job = numbers.count(at, f"a job from 1 to {size}")

@@ -185,7 +185,7 @@ def _malformed(told: Any) -> str | None:
         return f"evidence {told['evidence']!r} is unknown"
     if not isinstance(told.get("proof"), str | None):
         return "proof must be the name of a file or null"
-    if told["termination"] not in set(Termination):
+    if told["termination"] not in list(Termination):
         return f"termination {told['termination']!r} is unknown"
     return None
 

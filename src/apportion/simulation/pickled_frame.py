@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,11 @@ from numpy.typing import NDArray
 from apportion.errors import InvalidInstance, Problem
 from apportion.simulation.idle_trace import IdleTrace
 from apportion.simulation.inert_pickle import read_inert
+from apportion.simulation.packed import content
 from apportion.simulation.pickled_arrays import arrays_in
 
 __all__ = ["read_pickled_frame"]
 
-_LARGEST = 2**33
-"""Bytes that a packed file may unpack to: a table of a week of Summit at ten seconds takes 0.3 GB."""
 _OF_NUMPY = ("ndarray", "dtype", "_reconstruct", "_frombuffer")
 _OTHERS = (("builtins", "slice"), ("__builtin__", "slice"), ("functools", "partial"), ("_codecs", "encode"))
 
@@ -52,7 +50,7 @@ def read_pickled_frame(path: str | Path) -> IdleTrace:
     path = Path(path)
     try:
         arrays = list(arrays_in(read_inert(_content(path), _allowed)))
-    except (ValueError, OSError, EOFError, tarfile.TarError, zlib.error, OverflowError) as error:
+    except (ValueError, OSError, EOFError, tarfile.TarError, OverflowError) as error:
         message = f"cannot be read as a pickled frame: {str(error) or type(error).__name__}"
         raise InvalidInstance(Problem(str(path), message)) from error
     numbers = [array for array in arrays if isinstance(array, np.ndarray)]
@@ -75,12 +73,7 @@ def read_pickled_frame(path: str | Path) -> IdleTrace:
 
 def _content(path: Path) -> bytes:
     """Return the pickle in a plain, gzipped or archived file, unpacked up to a limit."""
-    raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":
-        unpacker = zlib.decompressobj(wbits=31)
-        raw = unpacker.decompress(raw, _LARGEST)
-        if unpacker.unconsumed_tail or not unpacker.eof:
-            raise ValueError(f"the packed file is cut off, or unpacks to more than {_LARGEST} bytes")
+    raw = content(path)
     return _archived(raw) if raw[257:262] == b"ustar" else raw
 
 

@@ -29,6 +29,9 @@ __all__ = ["idle_trace_of_jobs"]
 _SHORTEST_S = 70.0
 _DOWN_SHARE = 0.02
 _DOWN_S = 1800.0
+_MOST_NODES = 1_000_000
+_MOST_PLACES = 2.0**28
+"""Nodes of all jobs together: a spell takes 24 bytes."""
 
 
 def idle_trace_of_jobs(log: JobLog, machine_nodes: int | None = None) -> IdleTrace:
@@ -44,9 +47,12 @@ def idle_trace_of_jobs(log: JobLog, machine_nodes: int | None = None) -> IdleTra
     Raises
     ------
     InvalidInstance
-        If no idle spell is left.
+        If no idle spell is left, or the machine is larger than what can be placed.
     """
     total = machine_nodes or log.machine_nodes or _peak(log)
+    if total > _MOST_NODES or float(np.minimum(log.nodes, total).sum(dtype=np.float64)) > _MOST_PLACES:
+        told = f"has {total:,} nodes and too many jobs on them; at most {_MOST_NODES:,} nodes are placed"
+        raise InvalidInstance(Problem(log.name, told))
     node, start, end = _spells(log, total)
     for low, high in _down_windows(log, total):
         node, start, end = _cut(node, start, end, low, high)

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from apportion.errors import InvalidInstance, Problem
+from apportion.instances.fields import LARGEST_COUNT
 from apportion.simulation.swf import JobLog
 
 __all__ = ["read_sacct"]
 
+_LATEST = 1e12
 _NEVER = ("", "Unknown", "None", "N/A")
 
 
@@ -53,6 +55,8 @@ def read_sacct(path: str | Path) -> JobLog:
             continue
         try:
             start, end, count = _seconds(row[at["Start"]]), _seconds(row[at["End"]]), int(row[at[nodes]])
+            if count > LARGEST_COUNT:
+                raise ValueError(f"{nodes} must be at most {LARGEST_COUNT:,}")
         except ValueError as error:
             problems.append(Problem(f"line {line}", str(error)))
             continue
@@ -68,6 +72,9 @@ def read_sacct(path: str | Path) -> JobLog:
 
 
 def _seconds(text: str) -> float:
-    if text.replace(".", "", 1).isdigit():
-        return float(text)
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        seconds = float(text)
+        if seconds > _LATEST:
+            raise ValueError(f"{text[:40]!r} is no number of seconds since 1970")
+        return seconds
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import InvalidInstance, Problem
+from apportion.simulation.packed import content
 
 __all__ = ["JobLog", "read_swf"]
 
 _SUBMIT, _WAIT, _RUN, _ALLOCATED, _REQUESTED = 1, 2, 3, 4, 7
 _FIELDS = 18
+_LARGEST = 1e15
+"""Largest magnitude of a field: sums of three are exact in doubles, and processors fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,15 +57,14 @@ def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
     """
     path = Path(path)
     try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8", "replace")
-    except (OSError, EOFError, ValueError) as error:
+        text = content(path).decode("utf-8", "replace")
+    except (OSError, ValueError) as error:
         raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
     header: dict[str, int] = {}
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith(";"):
-            found = re.match(r"\s*;\s*(MaxNodes|MaxProcs)\s*:\s*(\d+)", line)
+            found = re.match(r"\s*;\s*(MaxNodes|MaxProcs)\s*:\s*(\d{1,15})\b", line)
             if found:
                 header[found[1]] = int(found[2])
             continue
@@ -75,10 +75,9 @@ def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
             row = [float(word) for word in words]
         except ValueError:
             row = []
-        if len(row) != _FIELDS or not all(map(math.isfinite, row)):
-            raise InvalidInstance(
-                Problem(f"line {number}", f"expected 18 numbers, found {line.strip()[:60]!r}")
-            )
+        if len(row) != _FIELDS or not all(abs(field) <= _LARGEST for field in row):
+            told = f"expected 18 numbers of magnitude up to {_LARGEST:g}, found {line.strip()[:60]!r}"
+            raise InvalidInstance(Problem(f"line {number}", told))
         rows.append(row)
     table = np.array(rows, dtype=np.float64).reshape(len(rows), _FIELDS)
     processors = np.where(table[:, _ALLOCATED] > 0, table[:, _ALLOCATED], table[:, _REQUESTED])

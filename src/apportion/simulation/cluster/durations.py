@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from apportion.errors import InvalidInstance, Problem
 from apportion.policies.cluster.belief import SpeedBelief
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.run import Beliefs
+from apportion.simulation.packed import content
 
 __all__ = ["DurationLog", "FixedDurations", "durations_known", "read_durations"]
 
@@ -52,8 +52,7 @@ def read_durations(path: str | Path) -> DurationLog:
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig")
+        text = content(path).decode("utf-8-sig")
         lines = csv.DictReader(io.StringIO(text, newline=""))
         header = lines.fieldnames or []
         missing = [name for name in _COLUMNS if name not in header]
@@ -72,7 +71,9 @@ def read_durations(path: str | Path) -> DurationLog:
                 problems.append(Problem(f"{path}, line {lines.line_num}", message))
                 continue
             rows.append(job)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except InvalidInstance:
+        raise
+    except (OSError, ValueError, csv.Error) as error:
         raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
     if problems or not rows:
         raise InvalidInstance(problems[:_SHOWN] or Problem(str(path), "has no job"))
