@@ -68,6 +68,11 @@ class FreezingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     name: str = ""
     nodes: dict[Name, tuple[Name, ...]] | UnsetType = UNSET
 
+    def __repr__(self) -> str:
+        gpus = ", ".join(f"{count} {name}" for name, count in self.gpus.items())
+        size = f"{len(self.jobs)} jobs on {gpus}"
+        return f"<FreezingInstance {self.name!r}: {size}, rounds of {self.round_s:g} s>"
+
     def __post_init__(self) -> None:
         problems = problems_of(self)
         if problems:

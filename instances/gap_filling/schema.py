@@ -106,6 +106,10 @@ class GapFillingInstance(
     jobs: tuple[GapFillingJob, ...]
     name: str = ""
 
+    def __repr__(self) -> str:
+        size = f"{len(self.jobs)} jobs on {len(self.nodes)} idle nodes"
+        return f"<GapFillingInstance {self.name!r}: {size}, horizon {self.horizon_s:g} s>"
+
     def __post_init__(self) -> None:
         problems = _problems(self)
         if problems:

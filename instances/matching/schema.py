@@ -121,6 +121,11 @@ class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     divisible: bool = False
     name: str = ""
 
+    def __repr__(self) -> str:
+        machines = sum(machine.count for machine in self.machines)
+        size = f"{len(self.jobs)} jobs on {machines} machines in {len(self.machines)} pools"
+        return f"<MatchingInstance {self.name!r}: {size}, {self.objective}>"
+
     def __post_init__(self) -> None:
         problems = _problems(self)
         if problems:

@@ -100,6 +100,13 @@ class MultipleChoiceKnapsackInstance(
     jobs: tuple[KnapsackJob, ...]
     name: str = ""
 
+    def __repr__(self) -> str:
+        size = f"{len(self.jobs)} jobs, {sum(len(job.options) for job in self.jobs)} options"
+        return (
+            f"<MultipleChoiceKnapsackInstance {self.name!r}: {size}, {len(self.capacities)} capacities, "
+            f"{self.sense}>"
+        )
+
     def __post_init__(self) -> None:
         problems = _problems(self)
         if problems:

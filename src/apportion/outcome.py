@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from apportion.options import Multipliers, Point
 
-__all__ = ["Outcome", "SearchTree", "Termination"]
+__all__ = ["Outcome", "SearchTree", "Termination", "figure"]
+
+
+def figure(value: float | None) -> str:
+    """Return a number as people read it, ``none`` where it is absent."""
+    return "none" if value is None else f"{value:.10g}"
 
 
 class Termination(StrEnum):
@@ -104,3 +109,10 @@ class Outcome:
     counters: Mapping[str, float] = field(default_factory=dict)
     start_used: bool | None = None
     tree: SearchTree | None = None
+
+    def __repr__(self) -> str:
+        point = "no point" if self.point is None else f"a point of {len(self.point)} numbers"
+        return (
+            f"<Outcome: {self.termination} ({self.raw_status}), objective {figure(self.objective)}, "
+            f"bound {figure(self.bound)}, {point}>"
+        )

@@ -45,6 +45,12 @@ class Report:
     objective: float | None
     violations: tuple[Violation, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        objective = "no objective" if self.objective is None else f"objective {self.objective:.10g}"
+        if self.feasible:
+            return f"<Report: feasible, {objective}>"
+        return f"<Report: {len(self.violations)} violations, {objective}; first {self.violations[0]}>"
+
     @property
     def feasible(self) -> bool:
         """Whether no rule is broken."""

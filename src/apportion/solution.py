@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.errors import NoPlan
 from apportion.gap import relative_gap
 from apportion.options import Point
-from apportion.outcome import Outcome, Termination
+from apportion.outcome import Outcome, Termination, figure
 from apportion.report import Report
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ class Certificate:
     source: str | None
     verified_bound: float | None
     multipliers: Mapping[str, float] | None
+
+    def __repr__(self) -> str:
+        source = "" if self.source is None else f" by {self.source}"
+        prices = "no multipliers" if self.multipliers is None else f"{len(self.multipliers)} multipliers"
+        return (
+            f"<Certificate: objective {figure(self.objective)}, bound {figure(self.bound)}{source}, "
+            f"verified {figure(self.verified_bound)}, {prices}>"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +105,27 @@ class Solution:
     packages: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     proof: Proof | None = None
+
+    def __repr__(self) -> str:
+        plan = "no plan" if self.plan is None else f"objective {figure(self.objective)}"
+        gap = "" if self.gap is None else f", gap {self.gap:.2g}"
+        return f"<Solution: {self.termination}, {plan}, bound {figure(self.bound)}{gap}, by {self.backend}>"
+
+    def _repr_html_(self) -> str:
+        """Return the answer as a small table, for notebooks."""
+        seconds = self.times.get("total")
+        rows = {
+            "instance": repr(self.instance),
+            "termination": str(self.termination),
+            "objective": figure(self.objective),
+            "bound": figure(self.bound),
+            "gap": figure(self.gap),
+            "backend": f"{self.backend} ({self.reason})",
+            "seconds": figure(seconds),
+            "notes": "; ".join(self.notes),
+        }
+        cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items() if text)
+        return f"<table>{''.join(cells)}</table>"
 
     @property
     def objective(self) -> float | None:

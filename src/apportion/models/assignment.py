@@ -75,6 +75,13 @@ class Assignment:
     divisible: bool = False
     job_names: Sequence[str] | None = None
 
+    def __repr__(self) -> str:
+        shares = ", in shares" if self.divisible else ""
+        return (
+            f"<Assignment: {self.num_jobs} jobs, {self.num_options} entries on {self.num_machines} machines, "
+            f"{self.goal}{shares}>"
+        )
+
     @classmethod
     def from_arrays(
         cls,

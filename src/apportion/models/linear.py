@@ -106,6 +106,12 @@ class LinearModel:
     variables: tuple[Block, ...]
     rows: tuple[Block, ...]
 
+    def __repr__(self) -> str:
+        return (
+            f"<LinearModel: {self.num_columns} columns ({int(self.integer.sum())} integer), "
+            f"{self.num_rows} rows, {self.num_nonzeros} nonzeros, {self.sense}>"
+        )
+
     @property
     def num_columns(self) -> int:
         """How many variables there are."""

@@ -69,6 +69,12 @@ class MultipleChoiceKnapsack:
     sense: Sense = "maximize"
     capacity_names: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return (
+            f"<MultipleChoiceKnapsack: {self.num_jobs} jobs, {self.num_options} options, "
+            f"{self.num_capacities} capacities, {self.sense}>"
+        )
+
     @classmethod
     def from_arrays(
         cls,
