@@ -29,6 +29,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.estimation.model_signature import ModelSignature
 from apportion.estimation.reference_speeds import ReferenceSpeeds
@@ -138,8 +139,7 @@ def believed_times(
 
     The parameters and errors are those of `model_similarity`.
     """
-    if information not in _LEVELS:
-        raise InvalidOption(f"information must be one of {', '.join(_LEVELS)}, not {information!r}")
+    one_of("information", information, _LEVELS)
     if not (math.isfinite(caution) and caution >= 0):
         raise InvalidOption(f"caution must be a finite number >= 0, not {caution!r}")
     column = {name: k for k, name in enumerate(reference.architectures)}

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
+from apportion.choices import one_of
 from apportion.instances.matching.schema import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 
 __all__ = ["generate_assignment", "generate_cluster", "generate_unrelated"]
@@ -27,10 +27,9 @@ def generate_unrelated(
     plus a uniform 0 to 20.
     """
     rng = np.random.default_rng(seed)
-    shape = {"no": (jobs, machines), "jobs": (jobs, 1), "machines": (1, machines)}.get(correlated)
-    if shape is None:
-        raise InvalidOption(f"correlated must be no, jobs or machines, not {correlated!r}")
-    times = np.broadcast_to(rng.integers(low, high + 1, shape), (jobs, machines)).copy()
+    shapes = {"no": (jobs, machines), "jobs": (jobs, 1), "machines": (1, machines)}
+    one_of("correlated", correlated, shapes)
+    times = np.broadcast_to(rng.integers(low, high + 1, shapes[correlated]), (jobs, machines)).copy()
     if correlated != "no":
         times += rng.integers(0, 21, (jobs, machines))
     return _instance("makespan", times, None, None, f"unrelated_{jobs}x{machines}_{seed}")
@@ -49,11 +48,10 @@ def generate_assignment(
     if law == "d":
         uses = rng.integers(1, 101, (jobs, machines))
         costs = 111 - uses + rng.integers(-10, 11, (jobs, machines))
-    elif law in ("a", "b", "c"):
+    else:
+        one_of("law", law, ("a", "b", "c", "d"))
         uses = rng.integers(5, 26, (jobs, machines))
         costs = rng.integers(10, 51, (jobs, machines))
-    else:
-        raise InvalidOption(f"law must be a, b, c or d, not {law!r}")
     room = 0.8 * uses.sum(axis=0) / machines
     if law in ("a", "b"):
         cheapest = np.argmin(costs, axis=1)

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.errors import InvalidOption
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
@@ -99,8 +100,7 @@ def generate(
     InvalidOption
         If an argument is out of its range.
     """  # noqa: D205
-    if law not in LAWS:
-        raise InvalidOption(f"law must be one of {', '.join(LAWS)}, not {law!r}")
+    one_of("law", law, LAWS)
     if num_jobs < 0 or num_options < 1 or num_capacities < 1 or largest_use < 1 or not 0 <= tightness <= 1:
         raise InvalidOption("need jobs >= 0, options, capacities and largest_use >= 1, and tightness in 0..1")
     rng = np.random.default_rng(seed)

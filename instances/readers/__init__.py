@@ -13,7 +13,8 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, cast
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.choices import one_of
+from apportion.errors import InvalidInstance, Problem
 from apportion.instances.kinds import Instance
 
 __all__ = ["FORMATS", "Reader", "guess_format", "read_text"]
@@ -130,11 +131,9 @@ def read_text(raw: bytes, format: str, index: int = 0, sense: str | None = None,
     InvalidInstance
         If the file does not follow the format, with the place; or if it has no such problem.
     """
-    reader = FORMATS.get(format)
-    if reader is None:
-        raise InvalidOption(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
-    if sense is not None and sense not in _SENSES:
-        raise InvalidOption(f"sense must be max or min, not {sense!r}")
+    one_of("format", format, FORMATS)
+    if sense is not None:
+        one_of("sense", sense, _SENSES)
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
         raise InvalidInstance(Problem("$.problem", f"index counts from 0, not {index!r}"))
-    return reader.load()(raw, index, None if sense is None else _SENSES[sense], name)
+    return FORMATS[format].load()(raw, index, None if sense is None else _SENSES[sense], name)

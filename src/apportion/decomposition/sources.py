@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.decomposition.sharding import Part
 from apportion.errors import InvalidOption
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
@@ -146,6 +147,9 @@ class GeneratedMenus:
     capacities: int = 1
     largest_use: int = 1000
     law: Literal["uncorrelated", "alike"] = "uncorrelated"
+
+    def __post_init__(self) -> None:
+        one_of("law", self.law, ("uncorrelated", "alike"))
 
     def __call__(self, first: int, last: int) -> Part:
         """Return the menus of a range of jobs."""

@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.choices import one_of
 from apportion.errors import InvalidOption
 
 __all__ = ["LAWS", "LayerThroughput", "SynchronisationLaw", "overlapped", "ring_term"]
@@ -154,6 +155,7 @@ class LayerThroughput:
 
 def ring_term(gpus: Floats, law: SynchronisationLaw) -> Floats:
     """Return x(g) of the law: 0 for up to two GPUs."""
+    one_of("law", law, LAWS)
     if law == "linear":
         return np.maximum(gpus - 2.0, 0.0)
     return 1.0 - 2.0 / np.maximum(gpus, 2.0)

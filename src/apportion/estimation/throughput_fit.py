@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.errors import InvalidOption
 from apportion.estimation.layer_throughput import LAWS, LayerThroughput, SynchronisationLaw, ring_term
 from apportion.estimation.throughput_slopes import StepTerms
@@ -195,8 +196,7 @@ def fit_throughput(steps: Steps, law: SynchronisationLaw = "ring", seed: int = 0
     """
     from scipy.optimize import least_squares
 
-    if law not in LAWS:
-        raise InvalidOption(f"law must be one of {', '.join(LAWS)}, not {law!r}")
+    one_of("law", law, LAWS)
     names = _identified(steps)
     if steps.seconds.size < len(names):
         raise InvalidOption(f"{steps.seconds.size} row(s) cannot determine {len(names)} parameters")

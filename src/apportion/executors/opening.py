@@ -50,6 +50,8 @@ def open_executor(executor: str | Executor | None, attempts: int = 3) -> Iterato
     if executor is None or isinstance(executor, Executor):
         yield executor
         return
+    if not isinstance(executor, str):
+        raise InvalidOption(f"executor must be a name, an Executor or None, not {executor!r}")
     if executor.startswith("dask://"):
         from apportion.executors.dask_cluster import remote_dask
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.models.multiple_choice import Sense
 from apportion.models.packing import pool_ends
@@ -81,6 +82,12 @@ class Assignment:
             f"<Assignment: {self.num_jobs} jobs, {self.num_options} entries on {self.num_machines} machines, "
             f"{self.goal}{shares}>"
         )
+
+    def __post_init__(self) -> None:
+        goals = ("makespan", "cost", "value")
+        if self.goal not in goals:
+            told = f"must be 'makespan', 'cost' or 'value', not {self.goal!r}"
+            raise _invalid("goal", told + did_you_mean(self.goal, goals))
 
     @classmethod
     def from_arrays(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.choices import one_of
 from apportion.models.affine import Affine
 from apportion.models.linear import Block, LinearModel
 from apportion.models.multiple_choice import Sense
@@ -38,6 +39,7 @@ class LinearModelBuilder:
     """
 
     def __init__(self, sense: Sense) -> None:
+        one_of("sense", sense, ("maximize", "minimize"))
         self._sense: Sense = sense
         self._columns = 0
         self._num_rows = 0

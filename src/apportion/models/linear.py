@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.models.multiple_choice import Sense
 from apportion.report import Report, Violation
 
@@ -111,6 +112,9 @@ class LinearModel:
             f"<LinearModel: {self.num_columns} columns ({int(self.integer.sum())} integer), "
             f"{self.num_rows} rows, {self.num_nonzeros} nonzeros, {self.sense}>"
         )
+
+    def __post_init__(self) -> None:
+        one_of("sense", self.sense, ("maximize", "minimize"))
 
     @property
     def num_columns(self) -> int:

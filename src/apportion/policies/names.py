@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from apportion.choices import one_of
 from apportion.errors import InvalidOption
 from apportion.policies.named import NamedPolicy
 
@@ -43,8 +44,7 @@ def policy(name: str, horizon_s: float = 120.0) -> Policy:
     InvalidOption
         If there is none of that name, or the horizon is not positive.
     """
-    if name not in POLICIES:
-        raise InvalidOption(f"policy must be one of {', '.join(POLICIES)}, not {name!r}")
+    one_of("policy", name, POLICIES)
     if not 0 < horizon_s < 1e12:
         raise InvalidOption(f"the horizon must be positive seconds, not {horizon_s}")
     made: Policy = POLICIES[name].make(horizon_s)

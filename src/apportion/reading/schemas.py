@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from apportion.errors import InvalidOption
+from apportion.choices import one_of
 
 __all__ = ["committed", "committed_text", "generated", "generated_text"]
 
@@ -29,8 +29,7 @@ def committed_text(kind: str) -> str:
     """
     from apportion.instances.kinds import kinds
 
-    if kind not in kinds():
-        raise InvalidOption(f"kind must be one of {', '.join(kinds())}, not {kind!r}")
+    one_of("kind", kind, kinds())
     return files(kinds()[kind].schemas).joinpath(f"{kind}.schema.json").read_text(encoding="utf-8")
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from apportion.choices import did_you_mean
 from apportion.errors import BackendUnavailable
 from apportion.solvers.general.guard import check_engines
 
@@ -175,13 +176,16 @@ def backend(name: str, produces: str = "knapsack") -> Backend:
     BackendUnavailable
         If there is none.
     """
+    if not isinstance(name, str):
+        raise BackendUnavailable(f"a backend is a name or a Backend, not {name!r}")
     if name.startswith("pyomo:"):
         return _pyomo(name.removeprefix("pyomo:"))
     if name == "exact" and produces == "assignment":
         return _EXACT_FOR_ASSIGNMENT
     if name not in BACKENDS:
+        meant = did_you_mean(name, ("auto", *BACKENDS))
         raise BackendUnavailable(
-            f"there is no backend {name!r}; choose auto, {', '.join(BACKENDS)} or pyomo:SOLVER"
+            f"there is no backend {name!r}; choose auto, {', '.join(BACKENDS)} or pyomo:SOLVER{meant}"
         )
     return BACKENDS[name]
 

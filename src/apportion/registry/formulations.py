@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from apportion.errors import InvalidOption
+from apportion.choices import one_of
 
 if TYPE_CHECKING:
     from apportion.formulations.protocol import Formulation
@@ -135,7 +135,6 @@ def formulation(kind: str, name: str | None) -> FormulationEntry:
     table = FORMULATIONS[kind]
     if name is None:
         return next(iter(table.values()))
-    key = name.replace("-", "_")
-    if key not in table:
-        raise InvalidOption(f"formulation must be one of {', '.join(table)} for {kind}, not {name!r}")
+    key = str(name).replace("-", "_")
+    one_of("formulation", key, table)
     return table[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.errors import InvalidOption
 from apportion.instances.gap_filling.idle_spells import spell_lengths
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
@@ -103,8 +104,9 @@ def generated_jobs(
     InvalidOption
         If the mix is unknown or `count` is not positive.
     """
-    if mix not in ("imagenet", "hpo") or count < 1:
-        raise InvalidOption("mix must be imagenet or hpo, and count at least 1")
+    one_of("mix", mix, ("imagenet", "hpo"))
+    if count < 1:
+        raise InvalidOption(f"count must be at least 1, not {count}")
     rng = np.random.default_rng(seed)
     nets = list(PUBLISHED_CURVES) if mix == "imagenet" else ["ShuffleNet"]
     up = rng.uniform(17, 19, count).round(4) if mix == "imagenet" else np.full(count, 18.0)

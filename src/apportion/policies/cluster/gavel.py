@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import one_of
 from apportion.errors import ApportionError
 from apportion.interruption import uninterrupted
 from apportion.models.builder import LinearModelBuilder
@@ -37,6 +38,7 @@ class Gavel:
     """
 
     def __init__(self, objective: Literal["max_min", "makespan"] = "max_min") -> None:
+        one_of("objective", objective, ("max_min", "makespan"))
         self._objective = objective
         self._jobs: tuple[int, ...] = ()
         self._fractions: dict[int, NDArray[np.float64]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from apportion.errors import InvalidOption
+from apportion.choices import one_of
 from apportion.policies.named import NamedPolicy
 
 __all__ = ["CLUSTER_POLICIES", "NamedPolicy", "cluster_policy"]
@@ -45,6 +45,5 @@ def cluster_policy(name: str) -> NamedPolicy:
     InvalidOption
         If there is none of that name.
     """
-    if name not in CLUSTER_POLICIES:
-        raise InvalidOption(f"policy must be one of {', '.join(CLUSTER_POLICIES)}, not {name!r}")
+    one_of("policy", name, CLUSTER_POLICIES)
     return CLUSTER_POLICIES[name]
