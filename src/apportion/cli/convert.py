@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from apportion.cli.output import emit
+from apportion.cli.output import check_target, emit
 from apportion.cli.source import foreign_options, instance_of
 
 __all__ = ["command"]
@@ -18,4 +18,5 @@ def command(path: str, format: str | None, index: int, sense: str | None, out: s
     """Read an instance in any format and write it as JSON."""
     import msgspec
 
+    check_target(out)
     emit(msgspec.json.encode(instance_of(path, format, index, sense)), out)

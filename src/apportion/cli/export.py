@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from apportion.cli.output import emit
+from apportion.cli.output import check_target, emit
 from apportion.cli.source import foreign_options, instance_of
 
 __all__ = ["command"]
@@ -28,4 +28,5 @@ def command(
     """Compile an instance to its linear model and write it for any other solver, names kept."""
     from apportion.solving.exporting import exported
 
+    check_target(out)
     emit(exported(instance_of(path, format, index, sense), target, formulation).rstrip(b"\n"), out)

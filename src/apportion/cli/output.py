@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import click
 
 __all__ = ["OutputClosed", "check_target", "emit", "quiet_stdout", "say"]
 
@@ -37,9 +39,41 @@ def emit(data: bytes, path: str = "-") -> None:
 
 
 def check_target(path: str | None) -> None:
-    """Raise `NotADirectoryError` if the folder of a file to be written later does not exist."""
-    if path not in (None, "-") and not Path(str(path)).absolute().parent.is_dir():
+    """Check a file to be written later, before any work is done.
+
+    Raises
+    ------
+    NotADirectoryError
+        If its folder does not exist.
+    click.UsageError
+        If the command line names it twice: nothing is written over an input, or over another output.
+    """
+    if path is None or path == "-":
+        return
+    if not Path(path).absolute().parent.is_dir():
         raise NotADirectoryError(None, f"cannot write {path}: its folder does not exist")
+    context = click.get_current_context(silent=True)
+    named = () if context is None else _words(context.params.values())
+    if sum(_is_same(path, word) for word in named) > 1:
+        raise click.UsageError(
+            f"{path} is to be written and is named a second time, as an input or another output: "
+            "name another file, for nothing is written over what was read"
+        )
+
+
+def _words(values: Iterable[object]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _words(value)
+
+
+def _is_same(path: str, word: str) -> bool:
+    try:
+        return os.path.realpath(path) == os.path.realpath(word) or Path(path).samefile(word)
+    except (OSError, ValueError):
+        return False
 
 
 def say(text: str) -> None:

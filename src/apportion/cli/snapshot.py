@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from apportion.cli.output import emit
+from apportion.cli.output import check_target, emit
 
 __all__ = ["command"]
 
@@ -44,5 +44,6 @@ def command(
 
     from apportion.simulation.snapshot import snapshot_from_files
 
+    check_target(out)
     made = snapshot_from_files(trace, jobs, at_s, trainers, horizon_s, curves, machine_nodes, cores_per_node)
     emit(msgspec.json.encode(made), out)
