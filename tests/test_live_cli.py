@@ -12,7 +12,7 @@ import pytest
 
 from apportion.cli.main import main
 from apportion.live.controller.harvest import Settings, harvest, rehearse
-from apportion.live.controller.view import in_words
+from apportion.live.controller.terminal_view import in_words
 from apportion.live.errors import SchedulerMissing
 from apportion.live.record.jobs import JobSpec
 from apportion.live.record.requests import Cancel, Drain, Submit, waiting
@@ -235,7 +235,7 @@ def test_a_view_on_a_terminal(folder: Path) -> None:
     from apportion.live.controller.advisor import LiveAdvisor
     from apportion.live.controller.controller import Controller
     from apportion.live.controller.settings import Limits
-    from apportion.live.controller.view import LiveView
+    from apportion.live.controller.terminal_view import LiveView
     from apportion.live.record.requests import apply
     from apportion.policies import FreeTrain
 

@@ -69,8 +69,8 @@ def from_arrays(
     rate = np.asarray(progress, dtype=np.float64)
     shape = (len(ids), len(places), rate.shape[-1] if rate.ndim == 3 else 0)
     if rate.shape != shape:
-        told = f"shape is {rate.shape}; expected [jobs, places, depths] = {shape[:2]} and the depths"
-        raise InvalidInstance(Problem("$.progress", told))
+        message = f"shape is {rate.shape}; expected [jobs, places, depths] = {shape[:2]} and the depths"
+        raise InvalidInstance(Problem("$.progress", message))
     of_job = (shape[0], shape[2])
     depth = _broadcast("depths", depths, np.int64, of_job)
     lost = None if penalty is None else _broadcast("penalty", penalty, np.float64, of_job)
@@ -106,20 +106,22 @@ def _whole_menu(places: Any, depth: Any, rate: Any, costs: Any) -> tuple[Freezin
     lost = () if costs is None else tuple(costs.tolist())
     return tuple(
         [
-            FreezingRow(gpu_type, gpus, depths, told, lost)
-            for (gpu_type, gpus), told in zip(places, map(tuple, rate.tolist()), strict=True)
+            FreezingRow(gpu_type, gpus, depths, progress_row, lost)
+            for (gpu_type, gpus), progress_row in zip(places, map(tuple, rate.tolist()), strict=True)
         ]
     )
 
 
 def _menu(places: Any, depth: Any, rate: Any, costs: Any) -> tuple[FreezingRow, ...]:
     rows = []
-    for (gpu_type, gpus), told in zip(places, rate, strict=True):
-        kept = np.flatnonzero(~np.isnan(told))
+    for (gpu_type, gpus), progress_row in zip(places, rate, strict=True):
+        kept = np.flatnonzero(~np.isnan(progress_row))
         lost = () if costs is None else tuple(costs[kept].tolist())
         if kept.size:
             rows.append(
-                FreezingRow(gpu_type, gpus, tuple(depth[kept].tolist()), tuple(told[kept].tolist()), lost)
+                FreezingRow(
+                    gpu_type, gpus, tuple(depth[kept].tolist()), tuple(progress_row[kept].tolist()), lost
+                )
             )
     return tuple(rows)
 

@@ -27,10 +27,10 @@ WAITING = "waiting"
 
 def _capacities(instance: FreezingInstance) -> dict[str, int]:
     """Return the GPUs by type, and the penalty cap where there is one."""
-    told = dict(instance.gpus)
+    amounts = dict(instance.gpus)
     if instance.penalty_cap_millionths is not None:
-        told[PENALTY] = instance.penalty_cap_millionths
-    return told
+        amounts[PENALTY] = instance.penalty_cap_millionths
+    return amounts
 
 
 def _change_capacity(instance: FreezingInstance, name: str, present: int, delta: int) -> FreezingInstance:
@@ -111,8 +111,8 @@ def _held(job: FreezingJob, wanted: str) -> FreezingJob:
         shown = listed(there) or "none"
         raise InvalidInstance.at("$.jobs", f"job {job.id!r} has no configuration {wanted!r}; it has {shown}")
     # the reference is part of what the whole menu means: without its other rows it stays what it is
-    told = [value for row in job.menu for value in row.effective_progress if value > 0]
-    reference = job.reference_progress if job.reference_progress is not None else min(told, default=None)
+    positive = [value for row in job.menu for value in row.effective_progress if value > 0]
+    reference = job.reference_progress if job.reference_progress is not None else min(positive, default=None)
     return replace(job, menu=tuple(rows), reference_progress=reference, required=True)
 
 
@@ -121,10 +121,10 @@ def _fitting(row: FreezingRow, wanted: str) -> FreezingRow | None:
     place = f"{row.gpus}x{row.gpu_type}"
     if wanted == place:
         return row
-    told = re.fullmatch(re.escape(place) + r", (\d{1,10}) layers? frozen", wanted)
-    if told is None or int(told[1]) not in row.depths:
+    match = re.fullmatch(re.escape(place) + r", (\d{1,10}) layers? frozen", wanted)
+    if match is None or int(match[1]) not in row.depths:
         return None
-    at = row.depths.index(int(told[1]))
+    at = row.depths.index(int(match[1]))
     penalty = row.penalty_millionths[at : at + 1]
     return replace(
         row,

@@ -44,8 +44,8 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
     chosen = plan.get("configuration") if isinstance(plan, Mapping) else None
     if not isinstance(chosen, Mapping) or set(plan) != {"configuration"}:
         return _malformed("plan", f'must be {{"configuration": {{job: {_SHAPE}}}}}')
-    for job_id, told in chosen.items():
-        if not isinstance(told, Mapping) or told.keys() - {"nodes"} != _KEYS:
+    for job_id, configuration in chosen.items():
+        if not isinstance(configuration, Mapping) or configuration.keys() - {"nodes"} != _KEYS:
             return _malformed(str(job_id), f"must be given {_SHAPE}")
     known = {job.id for job in instance.jobs}
     violations = [
@@ -57,19 +57,19 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
     terms: list[float] = []
     placed: dict[str, Mapping[str, Any]] = {}
     for job in instance.jobs:
-        told = chosen.get(job.id)
-        if told is None:
+        configuration = chosen.get(job.id)
+        if configuration is None:
             if job.required:
                 violations.append(Violation("required", job.id, "must get GPUs"))
             terms.append(instance.queue_penalty)
             continue
         reference = _reference(job)
-        entry = _find(job, told)
+        entry = _find(job, configuration)
         if entry is None:
-            violations.append(Violation("menu", job.id, f"{dict(told)} is not in its menu"))
+            violations.append(Violation("menu", job.id, f"{dict(configuration)} is not in its menu"))
             continue
         violations.extend(_broken(instance, job, entry, reference))
-        placed[job.id] = told
+        placed[job.id] = configuration
         for name, use in _uses(instance, entry).items():
             used[name] += use
         value = _value(instance, job, entry, reference)
@@ -78,7 +78,11 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
     for name, capacity in _capacities(instance, None).items():
         if used[name] > capacity:
             violations.append(Violation("capacity", name, f"uses {used[name]} of {capacity}"))
-            placed = {job: told for job, told in placed.items() if told["gpu_type"] != name}
+            placed = {
+                job: configuration
+                for job, configuration in placed.items()
+                if configuration["gpu_type"] != name
+            }
     violations.extend(fits_told(instance, placed))
     return Report(math.fsum(terms), tuple(violations))
 
@@ -87,8 +91,8 @@ def exact_objective(instance: FreezingInstance, plan: Mapping[str, Any]) -> Frac
     """Return the objective of a feasible plan: the exact sum of the values as doubles."""
     total = Fraction(0)
     for job in instance.jobs:
-        told = plan["configuration"].get(job.id)
-        entry = None if told is None else _find(job, told)
+        configuration = plan["configuration"].get(job.id)
+        entry = None if configuration is None else _find(job, configuration)
         value = instance.queue_penalty if entry is None else _value(instance, job, entry, _reference(job))
         total += Fraction(0 if value is None else value)
     return total
@@ -163,8 +167,8 @@ def capacities_of(instance: FreezingInstance) -> dict[str, int]:
 def _weights(
     instance: FreezingInstance, multipliers: Mapping[str, float], known: Mapping[str, int]
 ) -> dict[str, NodeWeights]:
-    told = {name: NodeWeights.named(instance, name) for name in multipliers if name not in known}
-    return {name: one for name, one in told.items() if one is not None}
+    weights = {name: NodeWeights.named(instance, name) for name in multipliers if name not in known}
+    return {name: one for name, one in weights.items() if one is not None}
 
 
 def _reference(job: FreezingJob) -> float:
@@ -201,24 +205,24 @@ def _broken(
     instance: FreezingInstance, job: FreezingJob, entry: _Entry, reference: float
 ) -> Iterator[Violation]:
     """Yield what makes a configuration inadmissible by itself."""
-    told = f"{entry.row.gpus} x {entry.row.gpu_type} with {entry.depth} frozen layers"
+    choice = f"{entry.row.gpus} x {entry.row.gpu_type} with {entry.depth} frozen layers"
     if job.max_depth is not None and entry.depth > job.max_depth:
-        yield Violation("max_depth", job.id, f"gets {told}, may freeze {job.max_depth} this round")
+        yield Violation("max_depth", job.id, f"gets {choice}, may freeze {job.max_depth} this round")
     if job.budget_frozen_s is not None:
         spent = Fraction(entry.depth, job.layers) * Fraction(instance.round_s)
         if spent > Fraction(job.budget_frozen_s):
             yield Violation(
-                "accuracy_budget", job.id, f"gets {told}: {float(spent):g} of {job.budget_frozen_s:g} s"
+                "accuracy_budget", job.id, f"gets {choice}: {float(spent):g} of {job.budget_frozen_s:g} s"
             )
     size = instance.gpus_per_node.get(entry.row.gpu_type)
     if size is not None and entry.row.gpus > size and entry.row.gpus % size:
-        yield Violation("whole_nodes", job.id, f"gets {told}, nodes have {size} GPUs")
+        yield Violation("whole_nodes", job.id, f"gets {choice}, nodes have {size} GPUs")
     if _value(instance, job, entry, reference) is None:
-        yield Violation("progress", job.id, f"gets {told} without any effective progress")
+        yield Violation("progress", job.id, f"gets {choice} without any effective progress")
 
 
-def _find(job: FreezingJob, told: Mapping[str, Any]) -> _Entry | None:
-    gpu_type, gpus, depth = told["gpu_type"], told["gpus"], told["depth"]
+def _find(job: FreezingJob, configuration: Mapping[str, Any]) -> _Entry | None:
+    gpu_type, gpus, depth = configuration["gpu_type"], configuration["gpus"], configuration["depth"]
     if type(gpus) is not int or type(depth) is not int:
         return None
     for row in job.menu:

@@ -71,8 +71,8 @@ def nodes_of(instance: FreezingRound, gpu_type: str) -> TypeNodes | None:
     if size is None:
         return None
     whole, rest = node_counts(instance.gpus[gpu_type], size)
-    told = None if instance.nodes is UNSET else instance.nodes.get(gpu_type)
-    names = tuple(map(str, range(whole + (rest > 0)))) if told is None else told
+    named = None if instance.nodes is UNSET else instance.nodes.get(gpu_type)
+    names = tuple(map(str, range(whole + (rest > 0)))) if named is None else named
     return TypeNodes(names, size, whole, rest)
 
 
@@ -84,15 +84,15 @@ def fits_told(instance: FreezingRound, chosen: Mapping[str, Mapping[str, Any]]) 
     telling its nodes.
     """
     by_type: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for job, told in chosen.items():
-        by_type.setdefault(told["gpu_type"], {})[job] = told
+    for job, configuration in chosen.items():
+        by_type.setdefault(configuration["gpu_type"], {})[job] = configuration
     for gpu_type, members in by_type.items():
         nodes = nodes_of(instance, gpu_type)
         if nodes is not None:
             yield from _on_nodes(gpu_type, nodes, members)
             continue
-        for job, told in members.items():
-            if "nodes" in told:
+        for job, configuration in members.items():
+            if "nodes" in configuration:
                 yield Violation("placement", job, f"is given nodes, but {gpu_type} has no size of a node")
 
 
@@ -101,14 +101,14 @@ def _on_nodes(
 ) -> Iterator[Violation]:
     room = dict(zip(nodes.names, nodes.room(), strict=True))
     untold: list[int] = []
-    for job, told in members.items():
-        gpus, needed = told["gpus"], nodes.needed(told["gpus"])
+    for job, configuration in members.items():
+        gpus, needed = configuration["gpus"], nodes.needed(configuration["gpus"])
         if needed is None:
             continue  # the rule of whole nodes has told it
-        if "nodes" not in told:
+        if "nodes" not in configuration:
             untold.extend([min(gpus, nodes.size)] * needed)
             continue
-        names = told["nodes"]
+        names = configuration["nodes"]
         listed = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
         if not listed or len(set(names)) != len(names) or len(names) != needed:
             yield Violation("placement", job, f"must name {needed} different nodes for {gpus} x {gpu_type}")

@@ -84,8 +84,8 @@ def _check_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
         whole, rest = node_counts(instance.gpus[name], size)
         counts[name] = whole + (rest > 0)
         if counts[name] > _MOST_NODES:
-            told = f"makes {counts[name]} nodes, more than {_MOST_NODES}; leave it out"
-            problems.append(Problem(f"$.gpus_per_node.{name}", told))
+            text = f"makes {counts[name]} nodes, more than {_MOST_NODES}; leave it out"
+            problems.append(Problem(f"$.gpus_per_node.{name}", text))
     if instance.nodes is UNSET:
         return
     if not isinstance(instance.nodes, dict):
@@ -98,8 +98,8 @@ def _check_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
         elif not isinstance(listed, tuple | list):
             problems.append(Problem(path, "must be a list of node names"))
         elif len(listed) != counts[name]:
-            told = f"{instance.gpus[name]} GPUs, {instance.gpus_per_node[name]} to a node"
-            problems.append(Problem(path, f"must name {counts[name]} nodes ({told}), not {len(listed)}"))
+            text = f"{instance.gpus[name]} GPUs, {instance.gpus_per_node[name]} to a node"
+            problems.append(Problem(path, f"must name {counts[name]} nodes ({text}), not {len(listed)}"))
         else:
             for index, node in enumerate(listed):
                 check_name(f"{path}[{index}]", node, problems)
@@ -202,18 +202,18 @@ def _check_row(
 
 def _check_reference(path: str, job: FreezingJob, problems: list[Problem]) -> None:
     """Keep every ratio within nine orders of magnitude, so that no power leaves the range of a double."""
-    told = job.reference_progress
+    given = job.reference_progress
     where = f"{path}.reference_progress"
-    if told is not None:
-        if not check_amount(where, told, problems):
+    if given is not None:
+        if not check_amount(where, given, problems):
             return
-        if told <= 0:
+        if given <= 0:
             problems.append(Problem(where, "must be positive"))
             return
     positive = [value for row in job.menu for value in row.effective_progress if value > 0]
     if not positive:
         return
-    reference = min(positive) if told is None else told
+    reference = min(positive) if given is None else given
     if max(positive) > _WIDEST * reference or min(positive) * _WIDEST < reference:
         problems.append(
             Problem(where, "and every positive effective progress must lie within a factor of 1e9")
@@ -248,14 +248,14 @@ def _is_sound(job: FreezingJob, layers: int, gpus: dict[str, int]) -> bool:
     )
     if not sound:
         return False
-    told = job.reference_progress
-    if told is not None:
+    given = job.reference_progress
+    if given is not None:
         problems: list[Problem] = []
-        if not check_amount("", told, problems) or told <= 0:
+        if not check_amount("", given, problems) or given <= 0:
             return False
     if menu.least is None:
         return True
-    reference = menu.least if told is None else told
+    reference = menu.least if given is None else given
     return bool(positive.max() <= _WIDEST * reference and menu.least * _WIDEST >= reference)
 
 

@@ -24,14 +24,14 @@ LEFT_OUT = "-"
 
 def _capacities(instance: MatchingInstance) -> dict[str, int]:
     """Return how much there is of every capacity, by the names that change it."""
-    told: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for pool in instance.machines:
-        told[pool.id] = _amount(instance, pool)
+        amounts[pool.id] = _amount(instance, pool)
     for pool in instance.machines:
-        told.setdefault(f"{pool.id}.count", pool.count)
+        amounts.setdefault(f"{pool.id}.count", pool.count)
         if pool.capacity is not None:
-            told.setdefault(f"{pool.id}.capacity", pool.capacity)
-    return told
+            amounts.setdefault(f"{pool.id}.capacity", pool.capacity)
+    return amounts
 
 
 def _change_capacity(instance: MatchingInstance, name: str, present: int, delta: int) -> MatchingInstance:

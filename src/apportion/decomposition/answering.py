@@ -189,34 +189,34 @@ def answer(shard: Shard, question: Question) -> Answer:
     """
     size = question.price.size
     zero = [0] * size
-    told = Answer(0, 0.0, 0.0, list(zero), np.zeros(size), 0.0, list(zero), 0.0, list(zero), 1, None)  # type: ignore[arg-type]
+    sums = Answer(0, 0.0, 0.0, list(zero), np.zeros(size), 0.0, list(zero), 0.0, list(zero), 1, None)  # type: ignore[arg-type]
     collector = _Collector(question.keep, size)
     began = time.process_time()
     for first, last in shard.ranges(question.every, question.run):
         part = read(shard, first, last, size)
-        told.jobs += last - first
+        sums.jobs += last - first
         for block in blocks(part, first, question.sign):
-            _add(told, collector, block, question)
-    told.stride, told.kept = collector.stride, collector.kept()
-    told.cpu_s = time.process_time() - began
-    return told
+            _add(sums, collector, block, question)
+    sums.stride, sums.kept = collector.stride, collector.kept()
+    sums.cpu_s = time.process_time() - began
+    return sums
 
 
-def _add(told: Answer, collector: _Collector, block: Block, question: Question) -> None:
+def _add(sums: Answer, collector: _Collector, block: Block, question: Question) -> None:
     xi = spread(block.number, question.price.size)
     scores = block.scores(question.price, xi, question.reference)
     best = scores.argmax(axis=1)
     rows = np.arange(best.size)
     score, value, use = scores[rows, best], block.value[rows, best], block.use[rows, best]
-    told.score += float(score.sum())
-    told.value += float(value.sum())
-    _increase(told.use, use)
-    told.squares += np.square(use.astype(np.float64)).sum(axis=0)
+    sums.score += float(score.sum())
+    sums.value += float(value.sum())
+    _increase(sums.use, use)
+    sums.squares += np.square(use.astype(np.float64)).sum(axis=0)
     if question.limits:
         absent = np.isneginf(block.value)
-        told.least_value += float(np.where(absent, np.inf, block.value).min(axis=1).sum())
+        sums.least_value += float(np.where(absent, np.inf, block.value).min(axis=1).sum())
         large = np.iinfo(np.int64).max
-        _increase(told.least_use, np.where(absent[:, :, None], large, block.use).min(axis=1))
+        _increase(sums.least_use, np.where(absent[:, :, None], large, block.use).min(axis=1))
     if question.boxed:
         # Sure to find all: an option's best score in the box against the worst of the job's best option.
         floor = value - _cost(use, question.high + question.reference * xi)
@@ -235,8 +235,8 @@ def _add(told: Answer, collector: _Collector, block: Block, question: Question) 
     candidate[np.arange(jobs.size), best[jobs]] = True
     still = np.count_nonzero(candidate, axis=1) > 1
     jobs, candidate = jobs[still], candidate[still]
-    told.open_value += float(value[jobs].sum())
-    _increase(told.open_use, use[jobs])
+    sums.open_value += float(value[jobs].sum())
+    _increase(sums.open_use, use[jobs])
     which, column = np.nonzero(candidate)
     collector.add(
         Open(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 
-from apportion.decomposition.drive import Drive
+from apportion.decomposition.price_search import PriceSearch
 from apportion.decomposition.result import Pass, ShardedSolution
 from apportion.decomposition.sharding import ShardedKnapsack
 from apportion.errors import InvalidOption
@@ -92,6 +92,6 @@ def solve_sharded(
     keep = keep if keep is not None else max(1 << (15 if several else 18), round(problem.num_jobs ** (2 / 3)))
     if min(sample, keep, passes) < 1 or growth < 2 or not gap >= 0.0:
         raise InvalidOption("need sample, keep and passes of at least 1, growth of at least 2, gap >= 0")
-    return Drive(problem, executor, gap, folder, keep, core, core_time_limit, seed, on_pass).run(
+    return PriceSearch(problem, executor, gap, folder, keep, core, core_time_limit, seed, on_pass).run(
         sample, growth, passes
     )

@@ -136,8 +136,8 @@ def check_shard(
     """
     check = _Check(shard, multipliers, sign, exact_jobs)
     if positions.shape != (shard.num_jobs,) or positions.dtype.kind != "i":
-        told = f"must be whole numbers [{shard.num_jobs}], is {positions.dtype} {list(positions.shape)}"
-        check.violations.append(told)
+        message = f"must be whole numbers [{shard.num_jobs}], is {positions.dtype} {list(positions.shape)}"
+        check.violations.append(message)
         return check.finished(None, file, sha256)
     for first, last in shard.ranges():
         part = read(shard, first, last, multipliers[0].size)
@@ -163,8 +163,8 @@ class _Check:
         taken = here >= 0
         wrong = (here >= np.diff(part.offsets)) | (here < -1) | (part.required & ~taken)
         for job in np.flatnonzero(wrong)[: 20 - len(self.violations)].tolist():
-            told = "left out" if here[job] == -1 else f"given option {here[job]}, which it has not"
-            self.violations.append(f"job {first + job} is {told}")
+            state = "left out" if here[job] == -1 else f"given option {here[job]}, which it has not"
+            self.violations.append(f"job {first + job} is {state}")
         rows = (part.offsets[:-1] + here)[taken & ~wrong]
         self._values.append(chosen_value(part, rows))
         for k, amount in enumerate(part.uses[rows].sum(axis=0, dtype=np.int64).tolist()):

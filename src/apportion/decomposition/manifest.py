@@ -106,7 +106,7 @@ def check_sharded(
         for part in manifest.parts
     )
     parts = [row.require() for row in in_order(executor, check_file, asked)]
-    violations = [Violation("plan", part.file or "", told) for part in parts for told in part.violations]
+    violations = [Violation("plan", part.file or "", text) for part in parts for text in part.violations]
     if violations:
         return Report(None, tuple(violations[:20]))
     used = {name: sum(part.used[k] for part in parts) for k, name in enumerate(names)}
@@ -115,12 +115,12 @@ def check_sharded(
             violations.append(Violation("capacity", name, f"uses {used[name]} of {capacity}"))
     objective = summed_value(parts)
     if abs(objective - manifest.objective) > sum(part.value[1] for part in parts):
-        told = f"the plan is worth {objective!r}, not {manifest.objective!r}"
-        violations.append(Violation("objective", _NAME, told))
+        message = f"the plan is worth {objective!r}, not {manifest.objective!r}"
+        violations.append(Violation("objective", _NAME, message))
     bound = outward_bound(problem, prices, [part.bounds[0] for part in parts])
     if abs(bound - manifest.bound) > 1e-9 * max(abs(bound), 1e-9):
-        told = f"the multipliers prove {bound!r}, not {manifest.bound!r}"
-        violations.append(Violation("verified_bound", _NAME, told))
+        message = f"the multipliers prove {bound!r}, not {manifest.bound!r}"
+        violations.append(Violation("verified_bound", _NAME, message))
     return Report(objective, tuple(violations))
 
 
@@ -137,7 +137,7 @@ def check_file(
     name = Path(file).name
     if hashlib.sha256(data).hexdigest() != sha256:
         nothing = (0,) * prices.size
-        told = ("the file is not the one that was written",)
-        return Finished(shard.first, shard.last, nothing, (0.0, 0.0), (), told, None, name, sha256, 0.0)
+        broken = ("the file is not the one that was written",)
+        return Finished(shard.first, shard.last, nothing, (0.0, 0.0), (), broken, None, name, sha256, 0.0)
     positions = np.load(BytesIO(data), allow_pickle=False)
     return check_shard(shard, positions, (prices,), sign, name, sha256, exact_jobs)

@@ -149,8 +149,8 @@ def fit(
     count = layers.layers if layers is not None else max(round(deepest / 0.9), deepest + 1)
     if deepest > count:
         row = int(np.argmax(measured.depth)) + 1
-        told = f"{deepest} exceeds the {count} layers of the layer file"
-        raise InvalidInstance(Problem(f"measurement {row}, frozen_layer", told))
+        message = f"{deepest} exceeds the {count} layers of the layer file"
+        raise InvalidInstance(Problem(f"measurement {row}, frozen_layer", message))
     by_layers = 1.0 - measured.depth / count
     shares = {} if layers is None else {name: layers.at(name, measured.depth) for name in layers.shares}
     rho_name = "param_frac_unfrozen" if "param_frac_unfrozen" in shares else "layers"
@@ -189,8 +189,8 @@ def _fit_rows(rows: Steps, law: SynchronisationLaw, hold_out: str | None) -> Thr
     except InvalidOption as error:
         if hold_out is None and law in LAWS:
             raise InvalidInstance(Problem("$", str(error))) from None
-        told = "" if hold_out is None else f"without the rows of {hold_out!r}: "
-        raise InvalidOption(f"{told}{error}") from None
+        where = "" if hold_out is None else f"without the rows of {hold_out!r}: "
+        raise InvalidOption(f"{where}{error}") from None
 
 
 def _judged(found: ThroughputFit, rows: Steps, hold_out: str | None) -> Goodness:

@@ -137,8 +137,8 @@ def _rows(
         problems.append(Problem(f"{path}.menu{place.rstrip('`')}", message[0].lower() + message[1:]))
         return []
     if menu.penalty and len(menu.penalty) != len(menu.depths):
-        told = f"must give one value for each of the {len(menu.depths)} depths"
-        problems.append(Problem(f"{path}.menu.penalty", told))
+        message = f"must give one value for each of the {len(menu.depths)} depths"
+        problems.append(Problem(f"{path}.menu.penalty", message))
         return []
     found = []
     for index, fit in enumerate(menu.fits):
@@ -155,12 +155,14 @@ def _rows(
 def _places(
     where: str, menu: FittedMenu, fit: FittedPlaces, layers: Any, node: Any, files: _Files
 ) -> list[dict[str, Any]]:
-    model, told = files.model(f"{where}.model", fit.model)
-    if told["layers"] != layers:
-        told_layers = f"was fitted to {told['layers']} layers, the job has {layers}"
-        raise InvalidInstance(Problem(f"{where}.model", told_layers))
-    if menu.depths and menu.depths[-1] > told["layers"]:
-        raise InvalidInstance(Problem(where, f"depth {menu.depths[-1]} exceeds the {told['layers']} layers"))
+    model, document = files.model(f"{where}.model", fit.model)
+    if document["layers"] != layers:
+        message = f"was fitted to {document['layers']} layers, the job has {layers}"
+        raise InvalidInstance(Problem(f"{where}.model", message))
+    if menu.depths and menu.depths[-1] > document["layers"]:
+        raise InvalidInstance(
+            Problem(where, f"depth {menu.depths[-1]} exceeds the {document['layers']} layers")
+        )
     size = fit.gpus_per_node or node
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         hint = f"is missing, here or in the instance's gpus_per_node for {fit.gpu_type!r}"
@@ -171,7 +173,8 @@ def _places(
     shares = None if fit.layers is None else files.layers(f"{where}.layers", fit.layers)
     depth = np.array(menu.depths, dtype=np.int64)
     work, parameters = (
-        _share(where, told[name], depth, told["layers"], shares) for name in ("work_share", "parameter_share")
+        _share(where, document[name], depth, document["layers"], shares)
+        for name in ("work_share", "parameter_share")
     )
     return menu_rows(
         model,
@@ -239,17 +242,17 @@ class _Files:
 def _model(where: str, name: str, text: str) -> tuple[LayerThroughput, dict[str, Any]]:
     wrong = f"{name!r} is no model file of apportion fit"
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInstance(Problem(where, f"{wrong}: {error}")) from None
     if (
-        not isinstance(told, dict)
-        or told.get("kind") != "layer_throughput"
-        or told.get("schema_version") != "1"
+        not isinstance(document, dict)
+        or document.get("kind") != "layer_throughput"
+        or document.get("schema_version") != "1"
     ):
         raise InvalidInstance(Problem(where, f'{wrong}: its kind must be "layer_throughput", version "1"'))
-    layers, given = told.get("layers"), told.get("parameters")
-    shares = (told.get("work_share"), told.get("parameter_share"))
+    layers, given = document.get("layers"), document.get("parameters")
+    shares = (document.get("work_share"), document.get("parameter_share"))
     if type(layers) is not int or layers < 1 or not all(isinstance(share, str) for share in shares):
         raise InvalidInstance(Problem(where, f"{wrong}: layers, work_share or parameter_share is wrong"))
     try:
@@ -261,4 +264,4 @@ def _model(where: str, name: str, text: str) -> tuple[LayerThroughput, dict[str,
             raise ValueError("parameters must be finite and not negative")
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise InvalidInstance(Problem(where, f"{wrong}: parameters: {error}")) from None
-    return model, told
+    return model, document

@@ -70,8 +70,8 @@ def numbers_of(signatures: Sequence[ModelSignature]) -> NDArray[np.float64]:
         Of GMACs, activations, parameters, GMACs per activation, GMACs per parameter, batch, GPUs.
     """
     rows = [(s.gmacs, s.mactivations, s.mparams, s.batch, s.gpus) for s in signatures]
-    told = np.array(rows, dtype=np.float64).reshape(len(rows), len(_ATTRIBUTES))
-    log = np.log(told + _SMALLEST)
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(_ATTRIBUTES))
+    log = np.log(table + _SMALLEST)
     work, moved, size, batch, gpus = log.T
     return np.column_stack((work, moved, size, work - moved, work - size, batch, gpus))
 

@@ -48,8 +48,10 @@ class ReferenceSpeeds:
         self._fitted: dict[int | None, list[tuple[NDArray[np.int64], SimilarityPredictor]]] = {}
         shape = (len(self.signatures), len(self.architectures))
         if self.speeds.shape != shape or 0 in shape:
-            told = f"must be one row per model and one column per architecture, {shape}, at least one of each"
-            raise InvalidInstance(Problem("speeds", f"{told}; not {self.speeds.shape}"))
+            message = (
+                f"must be one row per model and one column per architecture, {shape}, at least one of each"
+            )
+            raise InvalidInstance(Problem("speeds", f"{message}; not {self.speeds.shape}"))
         if len(set(self.architectures)) < len(self.architectures):
             raise InvalidInstance(Problem("architectures", "must be distinct"))
         wrong = np.argwhere(np.isinf(self.speeds) | (self.speeds <= 0))
@@ -85,8 +87,8 @@ class ReferenceSpeeds:
             return speed, spread
         at = None if base is None else self.architectures.index(base)
         for columns, fitted in self._for(at):
-            for row, told in enumerate(fitted.predict(signatures)):
-                speed[row, columns], spread[row, columns] = told.speed, told.spread
+            for row, prediction in enumerate(fitted.predict(signatures)):
+                speed[row, columns], spread[row, columns] = prediction.speed, prediction.spread
         if at is not None:
             speed[:, at], spread[:, at] = 1.0, 0.0
         return speed, spread

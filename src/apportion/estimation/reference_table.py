@@ -111,17 +111,17 @@ def read_reference(text: str, base_column: str, target_column: str) -> Reference
             continue
         ratio = target / base
         if not 1.0 / _WIDEST <= ratio <= _WIDEST:
-            told = (
+            message = (
                 f"is {target:g} where {base_column} is {base:g}: no two GPUs differ by a factor beyond 1e12"
             )
-            problems.append(Problem(f"line {line}, {target_column}", told))
+            problems.append(Problem(f"line {line}, {target_column}", message))
             continue
         measured[name] = signature, ratio
     if problems:
         raise InvalidInstance(problems)
     if len(measured) < 2:
-        told = f"needs at least two models with both speeds, has {len(measured)}"
-        raise InvalidInstance(Problem(f"{base_column}, {target_column}", told))
+        message = f"needs at least two models with both speeds, has {len(measured)}"
+        raise InvalidInstance(Problem(f"{base_column}, {target_column}", message))
     signatures, ratios = zip(*measured.values(), strict=True)
     rest = tuple(signature for name, signature in lacking.items() if name not in measured)
     return ReferenceTable(signatures, np.array(ratios), rest, skipped)
@@ -177,8 +177,8 @@ def held_out(
     for group in groups:
         rest = np.setdiff1d(np.arange(table.ratio.size), group)
         fitted = predictor().fit([table.signatures[i] for i in rest], table.ratio[rest][:, None])
-        told: Sequence[Prediction] = fitted.predict([table.signatures[i] for i in group], noise=False)
-        predicted[group] = [prediction.speed[0] for prediction in told]
+        predictions: Sequence[Prediction] = fitted.predict([table.signatures[i] for i in group], noise=False)
+        predicted[group] = [prediction.speed[0] for prediction in predictions]
         guess[group] = np.median(table.ratio[rest])
     return HeldOut(predicted, _mape(predicted, table.ratio), _mape(guess, table.ratio), table.ratio.size)
 
@@ -204,6 +204,6 @@ def _number(row: dict[str, str], column: str, line: int, problems: list[Problem]
         value = math.nan
     if math.isfinite(value) and value >= 0:
         return value
-    told = f"must be a number of at least 0, not {text[:_SHOWN]!r}"
-    problems.append(Problem(f"line {line}, {column}", told))
+    message = f"must be a number of at least 0, not {text[:_SHOWN]!r}"
+    problems.append(Problem(f"line {line}, {column}", message))
     return None

@@ -144,11 +144,11 @@ class SimilarityPredictor:
         distance = self._dissimilarity(numbers, family)
         trend = _design(numbers) @ self.coefficients_
         strange = ~np.isin(family, self.family_)
-        told = []
+        predictions = []
         for row, base, foreign in zip(distance, trend, strange.tolist(), strict=True):
             nearest, mean, variance = self._neighbourhood(row, foreign)
             usual = self._usual_error(foreign) if noise else 0.0
-            told.append(
+            predictions.append(
                 Prediction(
                     np.exp(base + mean),
                     np.sqrt(variance + usual**2),
@@ -156,7 +156,7 @@ class SimilarityPredictor:
                     row[nearest],
                 )
             )
-        return told
+        return predictions
 
     def _neighbourhood(
         self, distance: NDArray[np.float64], foreign: bool
@@ -191,8 +191,8 @@ class SimilarityPredictor:
         some = np.isfinite(distance).any(axis=1)
         if some.sum() < 2:  # nobody to learn from: a stranger may be anywhere
             return np.asarray(self.rest_.std(axis=0), dtype=np.float64)
-        told = np.array([self._neighbourhood(row, foreign)[1] for row in distance[some]])
-        off = np.abs(told - self.rest_[asked[some]])
+        predicted = np.array([self._neighbourhood(row, foreign)[1] for row in distance[some]])
+        off = np.abs(predicted - self.rest_[asked[some]])
         return np.asarray(_NORMAL * np.median(off, axis=0), dtype=np.float64)
 
     def _dissimilarity(self, numbers: NDArray[np.float64], family: NDArray[np.str_]) -> NDArray[np.float64]:

@@ -144,8 +144,10 @@ def remote_dask(address: str, timeout_s: float = 10.0) -> Iterator[DaskExecutor]
     try:
         client: Any = Client(f"tcp://{address}", timeout=timeout_s)  # type: ignore[no-untyped-call, unused-ignore]
     except (OSError, ValueError) as error:
-        told = f"no dask scheduler answers at {address}: start one with 'dask scheduler', or use 'dask' alone"
-        raise BackendUnavailable(told) from error
+        message = (
+            f"no dask scheduler answers at {address}: start one with 'dask scheduler', or use 'dask' alone"
+        )
+        raise BackendUnavailable(message) from error
     with client:
         _demand_workers(client, address, timeout_s)
         yield from _executor(client)
@@ -165,16 +167,16 @@ def _demand_workers(client: Any, address: str, timeout_s: float) -> None:
     try:
         client.wait_for_workers(1, timeout=timeout_s)
     except TimeoutError as error:
-        told = f"the dask scheduler at {address} has no workers: start some with 'dask worker {address}'"
-        raise BackendUnavailable(told) from error
+        message = f"the dask scheduler at {address} has no workers: start some with 'dask worker {address}'"
+        raise BackendUnavailable(message) from error
     for worker, version in _versions(client).items():
         if version != __version__:
-            told = (
+            message = (
                 f"dask worker {worker} has apportion {version}, this process has {__version__}"
                 if isinstance(version, str)
                 else f"dask worker {worker} cannot import apportion"
             )
-            raise BackendUnavailable(f"{told}: install apportion=={__version__} where the workers run")
+            raise BackendUnavailable(f"{message}: install apportion=={__version__} where the workers run")
 
 
 def _versions(client: Any) -> dict[str, Any]:

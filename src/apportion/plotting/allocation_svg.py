@@ -105,9 +105,9 @@ def _shares(
         return shares, []
     kept, gained, lost = (sum(part) for part in zip(*rest, strict=True))
     grow, shrink = sum(g > x for _, g, x in rest), sum(g < x for _, g, x in rest)
-    told = f"{len(rest):,} other jobs"
-    detail = f"{told}: {grow:,} grow, {shrink:,} shrink, {len(rest) - grow - shrink:,} stay as large"
-    return shares, [_Share(told, OTHERS, kept, gained, lost, detail)]
+    label = f"{len(rest):,} other jobs"
+    detail = f"{label}: {grow:,} grow, {shrink:,} shrink, {len(rest) - grow - shrink:,} stay as large"
+    return shares, [_Share(label, OTHERS, kept, gained, lost, detail)]
 
 
 def _named(what: str, nodes: Sequence[str]) -> list[str]:

@@ -67,9 +67,9 @@ def fit_svg(
     legend = [(color(0), f"fitted: {int((~held_out).sum())} rows")]
     if held_out.any():
         legend.append((color(6), f"held out: {int(held_out.sum())} rows"))
-    for line, (fill, told) in enumerate(legend):
+    for line, (fill, label) in enumerate(legend):
         svg.rect(_LEFT + _SIDE + 16, _TOP + 22 * line, 12, 12, fill)
-        svg.text(_LEFT + _SIDE + 34, _TOP + 22 * line + 11, told, size=12)
+        svg.text(_LEFT + _SIDE + 34, _TOP + 22 * line + 11, label, size=12)
     description = f"{measured.size} measured steps and what the fitted model says of each. {subtitle}"
     return svg.finish(_TOP + _SIDE + 60, "Predicted against measured step time", description)
 

@@ -35,7 +35,7 @@ def menu_panel(
     y: float,
     instance: FreezingInstance,
     job: FreezingJob,
-    told: Mapping[str, Any] | None,
+    configuration: Mapping[str, Any] | None,
     fill: str,
     price: float | None,
 ) -> None:
@@ -47,17 +47,17 @@ def menu_panel(
         Where to draw.
     instance, job
         The job and its instance.
-    told
+    configuration
         Its configuration, ``None`` where it waits.
     fill
         Its colour.
     price
         The multiplier of that type's GPUs, ``None`` for no curve.
     """
-    gpu_type = _shown_type(job, told)
+    gpu_type = _shown_type(job, configuration)
     fact = f"waits; its menu on {gpu_type}" if gpu_type else "waits"
-    if told is not None:
-        fact = f"{told['gpus']} x {gpu_type}, {told['depth']} of {job.layers} layers frozen"
+    if configuration is not None:
+        fact = f"{configuration['gpus']} x {gpu_type}, {configuration['depth']} of {job.layers} layers frozen"
     svg.rect(x, y + 4, 10, 10, fill)
     svg.text(x + 16, y + 14, clipped(job.id, 280, 13), size=13, bold=True)
     svg.text(x + 16, y + 30, clipped(fact, 280, 11), size=11, fill=FAINT)
@@ -82,17 +82,17 @@ def menu_panel(
         for depth, progress in zip(row.depths, seen[row.gpus].tolist(), strict=True):
             lines.setdefault(depth, []).append(at(row.gpus, progress))
     for depth, points in lines.items():
-        chosen = told is not None and told["depth"] == depth
+        chosen = configuration is not None and configuration["depth"] == depth
         opacity = 0.4 + 0.6 * depth / job.layers
         svg.line(points, fill, 2.4 if chosen else 1.2, opacity)
         for px, py in points:
             svg.polygon([(px - 2, py), (px, py - 2), (px + 2, py), (px, py + 2)], fill, opacity)
-    _name_depths(svg, lines, told, top, bottom)
+    _name_depths(svg, lines, configuration, top, bottom)
     if price is not None:
-        _curve(svg, instance, job, told, price, widest, most, at)
-    if told is not None:
-        row = next(row for row in rows if row.gpus == told["gpus"])
-        px, py = at(row.gpus, float(seen[row.gpus][row.depths.index(told["depth"])]))
+        _curve(svg, instance, job, configuration, price, widest, most, at)
+    if configuration is not None:
+        row = next(row for row in rows if row.gpus == configuration["gpus"])
+        px, py = at(row.gpus, float(seen[row.gpus][row.depths.index(configuration["depth"])]))
         svg.rect(px - 5, py - 5, 10, 10, fill, stroke=INK)
 
 
@@ -111,7 +111,7 @@ def progress_seen(instance: FreezingInstance, job: FreezingJob, row: FreezingRow
 def indifferent_progress(
     instance: FreezingInstance,
     job: FreezingJob,
-    told: Mapping[str, Any] | None,
+    configuration: Mapping[str, Any] | None,
     price: float,
     gpus: NDArray[np.float64],
 ) -> NDArray[np.float64]:
@@ -124,9 +124,13 @@ def indifferent_progress(
         (value for row in job.menu for value in row.effective_progress if value > 0), default=1.0
     )
     value, used = instance.queue_penalty, 0
-    if told is not None:
-        row = next(row for row in job.menu if (row.gpu_type, row.gpus) == (told["gpu_type"], told["gpus"]))
-        progress = float(progress_seen(instance, job, row)[row.depths.index(told["depth"])])
+    if configuration is not None:
+        row = next(
+            row
+            for row in job.menu
+            if (row.gpu_type, row.gpus) == (configuration["gpu_type"], configuration["gpus"])
+        )
+        progress = float(progress_seen(instance, job, row)[row.depths.index(configuration["depth"])])
         if progress <= 0 or job.weight <= 0:
             return np.full(gpus.shape, np.nan)
         value, used = job.weight * math.pow(progress / reference, instance.power), row.gpus
@@ -139,9 +143,9 @@ def indifferent_progress(
     return np.asarray(reference * ratio, dtype=np.float64)
 
 
-def _shown_type(job: FreezingJob, told: Mapping[str, Any] | None) -> str:
-    if told is not None:
-        return str(told["gpu_type"])
+def _shown_type(job: FreezingJob, configuration: Mapping[str, Any] | None) -> str:
+    if configuration is not None:
+        return str(configuration["gpu_type"])
     return job.menu[0].gpu_type if job.menu else ""
 
 
@@ -159,12 +163,12 @@ def _ticks(svg: Svg, bottom: float, places: list[tuple[int, float]]) -> None:
 def _name_depths(
     svg: Svg,
     lines: Mapping[int, list[tuple[float, float]]],
-    told: Mapping[str, Any] | None,
+    configuration: Mapping[str, Any] | None,
     top: float,
     bottom: float,
 ) -> None:
     """Name the chosen, the shallowest and the deepest line beside its end, none over another."""
-    wanted = [] if told is None else [told["depth"]]
+    wanted = [] if configuration is None else [configuration["depth"]]
     taken: list[float] = []
     for depth in dict.fromkeys([*wanted, min(lines), max(lines), *sorted(lines)]):
         if depth not in lines:
@@ -180,14 +184,14 @@ def _curve(
     svg: Svg,
     instance: FreezingInstance,
     job: FreezingJob,
-    told: Mapping[str, Any] | None,
+    configuration: Mapping[str, Any] | None,
     price: float,
     widest: int,
     most: float,
     at: Any,
 ) -> None:
     gpus = np.linspace(0.0, widest, _SAMPLES)
-    progress = indifferent_progress(instance, job, told, price, gpus)
+    progress = indifferent_progress(instance, job, configuration, price, gpus)
     inside = np.flatnonzero(np.isfinite(progress) & (progress <= most))
     if inside.size > 1:  # monotone in g: what lies inside is one stretch
         svg.line([at(float(gpus[i]), float(progress[i])) for i in inside], INK, 1.2, 0.9, dashed=True)

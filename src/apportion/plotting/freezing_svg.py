@@ -46,7 +46,7 @@ def freezing_svg(
     kept = {job.id for job in shown}
     jobs = [job for job in instance.jobs if job.id in kept]
     fills = {job.id: color(place) for place, job in enumerate(jobs)}
-    frozen = sum(told["depth"] > 0 for told in chosen.values())
+    frozen = sum(configuration["depth"] > 0 for configuration in chosen.values())
     facts = f"{len(chosen)} of {len(instance.jobs)} jobs run, {frozen} of them with frozen layers"
     title = instance.name or "Layer freezing"
     svg = Svg(_WIDTH)
@@ -54,13 +54,13 @@ def freezing_svg(
     svg.text(_MARGIN, 64, facts, size=13, fill=FAINT)
     top = _legend(svg, _bars(svg, 92, instance, chosen, fills), instance, prices)
     for index, job in enumerate(jobs):
-        told = chosen.get(job.id)
-        gpu_type = told["gpu_type"] if told else job.menu[0].gpu_type if job.menu else ""
+        configuration = chosen.get(job.id)
+        gpu_type = configuration["gpu_type"] if configuration else job.menu[0].gpu_type if job.menu else ""
         x, y = (
             _MARGIN + index % _COLUMNS * (PANEL_WIDTH + 26),
             top + index // _COLUMNS * PANEL_HEIGHT,
         )
-        menu_panel(svg, x, y, instance, job, told, fills[job.id], prices.get(gpu_type))
+        menu_panel(svg, x, y, instance, job, configuration, fills[job.id], prices.get(gpu_type))
     bottom = top + -(-len(jobs) // _COLUMNS) * PANEL_HEIGHT
     if len(jobs) < len(instance.jobs):
         more = f"and {len(instance.jobs) - len(jobs)} more jobs with fewer GPUs"
@@ -77,12 +77,15 @@ def _bars(
         svg.rect(_BAR_X, top, _BAR_WIDTH, 20, IDLE)
         x = _BAR_X
         for job in instance.jobs:
-            told = chosen.get(job.id)
-            if told is None or told["gpu_type"] != name:
+            configuration = chosen.get(job.id)
+            if configuration is None or configuration["gpu_type"] != name:
                 continue
-            width = _BAR_WIDTH * told["gpus"] / total
-            svg.open_group(f"{job.id}: {told['gpus']} GPUs, {told['depth']} of {job.layers} layers frozen")
-            svg.rect(x, top, max(width - 1, 0.5), 20, fills.get(job.id, FAINT), hatched=told["depth"] > 0)
+            width = _BAR_WIDTH * configuration["gpus"] / total
+            frozen = f"{configuration['depth']} of {job.layers} layers frozen"
+            svg.open_group(f"{job.id}: {configuration['gpus']} GPUs, {frozen}")
+            svg.rect(
+                x, top, max(width - 1, 0.5), 20, fills.get(job.id, FAINT), hatched=configuration["depth"] > 0
+            )
             svg.close_group()
             x += width
         top += _BAR_STEP
@@ -94,8 +97,8 @@ def _legend(svg: Svg, top: float, instance: FreezingInstance, prices: Mapping[st
     """Say what a panel shows; return where the panels begin."""
     svg.line([(_MARGIN, top - 4), (_MARGIN + 26, top - 4)], FAINT, 2.0, 1.0)
     lost = " less what a restart costs" if any(job.current for job in instance.jobs) else ""
-    told = f"effective progress{lost} over GPUs; a line per depth, the stronger the deeper"
-    svg.text(_MARGIN + 34, top, told, size=11, fill=FAINT)
+    label = f"effective progress{lost} over GPUs; a line per depth, the stronger the deeper"
+    svg.text(_MARGIN + 34, top, label, size=11, fill=FAINT)
     svg.rect(_MARGIN + 616, top - 9, 10, 10, IDLE, stroke=INK)
     svg.text(_MARGIN + 632, top, "the choice", size=11, fill=FAINT)
     if not prices:
@@ -104,8 +107,8 @@ def _legend(svg: Svg, top: float, instance: FreezingInstance, prices: Mapping[st
     named = [f"{price:.4g} per {name} GPU" for name, price in prices.items()][:_TOLD_TYPES]
     more = ", ..." if len(prices) > _TOLD_TYPES else ""
     svg.line([(_MARGIN, top - 4), (_MARGIN + 26, top - 4)], INK, 1.2, 0.9, dashed=True)
-    told = f"worth as much as the choice at the certificate's price: {', '.join(named)}{more}"
+    label = f"worth as much as the choice at the certificate's price: {', '.join(named)}{more}"
     if instance.penalty_cap_millionths is not None:
-        told += ", at its frozen penalty"
-    svg.text(_MARGIN + 34, top, clipped(told, 900, 11), size=11, fill=FAINT)
+        label += ", at its frozen penalty"
+    svg.text(_MARGIN + 34, top, clipped(label, 900, 11), size=11, fill=FAINT)
     return top + 16

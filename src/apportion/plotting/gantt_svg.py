@@ -69,10 +69,10 @@ def gantt_svg(
     reach = max([*ends.values(), bound if lines and bound is not None else 0.0, 1e-12])
     scale = (_WIDTH - _MARGIN - _LEFT - _RIGHT) / reach
     svg = Svg(_WIDTH)
-    told = "none" if report.objective is None else f"{report.objective:,.6g}" + (" s" if timed else "")
+    value = "none" if report.objective is None else f"{report.objective:,.6g}" + (" s" if timed else "")
     side = "at most" if instance.objective == "value" else "at least"
     limit = "" if bound is None else f", {side} {bound:,.6g}{' s' if timed else ''}"
-    title = f"{instance.name or 'matching'}: {instance.objective} {told}{limit}"
+    title = f"{instance.name or 'matching'}: {instance.objective} {value}{limit}"
     svg.text(_MARGIN, 32, clipped(title, _WIDTH - 2 * _MARGIN, 16), size=16, bold=True)
     top = 72.0
     y, pool = top, -1
@@ -100,7 +100,7 @@ def gantt_svg(
         svg.text(_MARGIN, 54, what, size=12, fill=FAINT)
     if len(rows) > len(shown):
         svg.text(_LEFT, y + 34, f"and {len(rows) - len(shown):,} more machines", size=12, fill=FAINT)
-    description = f"{len(instance.jobs)} jobs on {len(rows)} machines; {instance.objective} {told}{limit}"
+    description = f"{len(instance.jobs)} jobs on {len(rows)} machines; {instance.objective} {value}{limit}"
     return svg.finish(y + (50 if len(rows) > len(shown) else 34), title, description)
 
 
@@ -122,8 +122,8 @@ def _axis(svg: Svg, reach: float, scale: float, top: float, bottom: float, unit:
     for number in range(int(reach / step + 1e-9) + 1):
         at = number * step
         svg.rect(_LEFT + at * scale - 0.5, bottom - 2, 1, 6, FAINT)
-        told = f"{at:,.4g}" + (f" {unit}" if unit and number == 0 else "")
-        svg.text(_LEFT + at * scale, bottom + 16, told, size=11, anchor="middle", fill=FAINT)
+        label = f"{at:,.4g}" + (f" {unit}" if unit and number == 0 else "")
+        svg.text(_LEFT + at * scale, bottom + 16, label, size=11, anchor="middle", fill=FAINT)
 
 
 def _draw(svg: Svg, bar: _Bar, y: float, scale: float, unit: str) -> None:

@@ -116,8 +116,8 @@ def _pools(
         svg.text(_BAR_X - 12, y + 15, clipped(name, _BAR_X - 12 - _MARGIN, 13), anchor="end")
         svg.rect(_BAR_X, y, _BAR_WIDTH, _BAR_HEIGHT, IDLE)
         _stack(svg, y, name, _BAR_WIDTH / max(capacity, used[name], 1), chosen, fills)
-        told = f"{used[name]:,} of {capacity:,} ({share[name]:.0%})"
-        svg.text(_BAR_X + _BAR_WIDTH + 12, y + 15, told)
+        label = f"{used[name]:,} of {capacity:,} ({share[name]:.0%})"
+        svg.text(_BAR_X + _BAR_WIDTH + 12, y + 15, label)
         svg.close_group()
         y += _POOL_HEIGHT
     if len(share) > _POOLS:
@@ -172,8 +172,10 @@ def _rows(
         svg.text(_MARGIN + 22, y + 15, clipped(job.id, 240, 13))
         now = "left out" if option is None else option.id
         moved = job.current is not None and job.current != (None if option is None else option.id)
-        told = f"{job.current} → {now}" if moved else now
-        svg.text(300, y + 15, clipped(told, 180, 13), bold=moved, fill=FAINT if option is None else "#1f2328")
+        label = f"{job.current} → {now}" if moved else now
+        svg.text(
+            300, y + 15, clipped(label, 180, 13), bold=moved, fill=FAINT if option is None else "#1f2328"
+        )
         if option is not None:
             svg.text(560, y + 15, f"{option.value:.6g}", anchor="end")
             uses = ", ".join(f"{use:,} {name}" for name, use in option.uses.items() if use)

@@ -98,8 +98,8 @@ class Svg:
 
     def polygon(self, points: Sequence[tuple[float, float]], fill: str, opacity: float) -> None:
         """Paint a filled shape."""
-        told = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
-        self._parts.append(f'<polygon points="{told}" fill="{fill}" fill-opacity="{_n(opacity)}"/>')
+        corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+        self._parts.append(f'<polygon points="{corners}" fill="{fill}" fill-opacity="{_n(opacity)}"/>')
 
     def line(
         self,
@@ -111,10 +111,10 @@ class Svg:
         dashed: bool = False,
     ) -> None:
         """Paint a line through points."""
-        told = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+        corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         self._parts.append(
-            f'<polyline points="{told}" fill="none" stroke="{stroke}" stroke-width="{_n(width)}"'
+            f'<polyline points="{corners}" fill="none" stroke="{stroke}" stroke-width="{_n(width)}"'
             f' stroke-opacity="{_n(opacity)}" stroke-linejoin="round"{dashes}/>'
         )
 

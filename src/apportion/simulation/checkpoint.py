@@ -33,14 +33,14 @@ def save_checkpoint(replay: Replay, path: str | Path, policy: str, log_bytes: in
     arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
     rest = {key: value for key, value in state.items() if key not in arrays}
     remembers = getattr(replay.policy, "state", None)
-    told = {
+    kept = {
         "replay": rest,
         "policy": None if remembers is None else remembers(),
         "of": _identity(replay, policy),
         "log_bytes": log_bytes,
     }
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, told=np.array(json.dumps(told)), **arrays)
+    np.savez(buffer, allow_pickle=False, told=np.array(json.dumps(kept)), **arrays)
     write_whole(path, buffer.getvalue())
 
 
@@ -56,9 +56,13 @@ def load_checkpoint(replay: Replay, path: str | Path, policy: str) -> int | None
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-        told: dict[str, Any] = json.loads(str(arrays.pop("told")))
-        same = told["of"] == _identity(replay, policy)
-        state, remembered, log_bytes = told["replay"], told["policy"], told["log_bytes"]
+        kept: dict[str, Any] = json.loads(str(arrays.pop("told")))
+        same = kept["of"] == _identity(replay, policy)
+        state, remembered, log_bytes = (
+            kept["replay"],
+            kept["policy"],
+            kept["log_bytes"],
+        )
     except Exception as error:  # zipfile, zlib, json and numpy raise a dozen kinds on damaged files
         reason = str(error) or type(error).__name__
         raise InvalidInstance(Problem(str(path), f"is no checkpoint: {reason}")) from error

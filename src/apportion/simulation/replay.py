@@ -339,9 +339,14 @@ class Replay:
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to go on later, as arrays and numbers."""
-        told = {**{name: getattr(self, name) for name in _STATE}, **self._on.state()}
+        fields = {**{name: getattr(self, name) for name in _STATE}, **self._on.state()}
         departed = np.concatenate(self._departed) if self._departed else np.zeros(0)
-        return {**told, "departed": departed, "totals": self.totals.as_dict(), "series": self.series.state()}
+        return {
+            **fields,
+            "departed": departed,
+            "totals": self.totals.as_dict(),
+            "series": self.series.state(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state of a replay of the same changes, jobs and trainers."""

@@ -104,9 +104,9 @@ def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]], title: st
             f'title="{escape(part)} {value:.2f} %"></i>'
             for part, value, colour in parts
         )
-        told = ", ".join(f"{escape(part)} {value:.1f} %" for part, value, _ in parts)
+        text = ", ".join(f"{escape(part)} {value:.1f} %" for part, value, _ in parts)
         drawn.append(
-            f'<div class="row"><b>{escape(name)}</b><div class="bar">{pieces}</div><span>{told}</span></div>'
+            f'<div class="row"><b>{escape(name)}</b><div class="bar">{pieces}</div><span>{text}</span></div>'
         )
     kinds = {part: colour for _, parts in rows for part, _, colour in parts}
     legend = "".join(

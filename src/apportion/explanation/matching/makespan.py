@@ -54,8 +54,8 @@ def explain_makespan(
         raise InvalidOption("the solution is not one of this instance")
     notes: list[str] = []
     if solution.termination is not Termination.OPTIMAL:
-        told = f"the plan is not proven optimal ({solution.termination.value}): worths are given as bounds"
-        notes.append(told)
+        message = f"the plan is not proven optimal ({solution.termination.value}): worths are given as bounds"
+        notes.append(message)
     asked = [jobs[job]] if job is not None else list(instance.jobs[:_MOST_JOBS])
     if job is None and len(asked) < len(jobs):
         notes.append(f"{len(jobs) - len(asked)} of {len(jobs)} jobs are not listed; ask for one by its name")
@@ -76,8 +76,8 @@ def explain_makespan(
     order = sorted(range(len(busy)), key=lambda number: -busy[number][1])
     solved = set(order[:_MOST_POOLS])
     if len(solved) < len(busy):
-        told = f"for the {_MOST_POOLS} busiest of {len(busy)} pools"
-        notes.append(f"what one machine more or fewer means is solved {told}")
+        message = f"for the {_MOST_POOLS} busiest of {len(busy)} pools"
+        notes.append(f"what one machine more or fewer means is solved {message}")
     pools = tuple(
         _pool(instance, solution, number, busy[number], resolver if number in solved else None, left, notes)
         for left, number in zip(range(len(busy), 0, -1), range(len(busy)), strict=True)
@@ -175,8 +175,10 @@ def _infeasible(subject: Subject, solution: Solution, resolver: Resolver) -> Exp
     instance: MatchingInstance = subject.instance
     lost = [job.id for job in instance.jobs if not job.on]
     if not lost:
-        told = f"no plan was found and none is ruled out; the solve ended with {solution.termination.value}"
-        return explanation_of(subject, solution, None, [told])
+        message = (
+            f"no plan was found and none is ruled out; the solve ended with {solution.termination.value}"
+        )
+        return explanation_of(subject, solution, None, [message])
     conflicts = tuple(
         Conflict((name,), (), {}, {}, True, True, (), "it can run on no machine")
         for name in lost[:_MOST_JOBS]

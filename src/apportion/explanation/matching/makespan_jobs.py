@@ -91,17 +91,17 @@ def _remarks(view: MakespanView, job: MatchingJob, where: Placed, other: str | N
     machines = ", ".join(machine_name(where.pool, k, count) for k in where.machines[:8])
     machines += f" and {len(where.machines) - 8} more" if len(where.machines) > 8 else ""
     last = ", when everything ends" if where.end >= view.makespan * (1 - _LATE) else ""
-    told = [f"on {machines} from {seconds(where.begin)} to {seconds(where.end)}{last}"]
+    remarks = [f"on {machines} from {seconds(where.begin)} to {seconds(where.end)}{last}"]
     times = {pool: float(entry.time_s or 0.0) for pool, entry in job.on.items()}
     quickest = min(times, key=lambda pool: (times[pool], pool))
     own = times[where.pool]
     if len(times) == 1:
-        told.append("no other pool can run it")
+        remarks.append("no other pool can run it")
     elif own <= times[quickest]:
-        told.append("nothing is quicker for it")
+        remarks.append("nothing is quicker for it")
     elif times[quickest] > 0:
         ratio = own / times[quickest]
-        told.append(
+        remarks.append(
             f"{quickest} is its quickest: {seconds(times[quickest])}, here it takes {ratio:.3g} times as long"
         )
     for pool in dict.fromkeys((quickest, other)):
@@ -115,8 +115,8 @@ def _remarks(view: MakespanView, job: MatchingJob, where: Placed, other: str | N
             tail = f"it would end at {seconds(end)}, {seconds(late)} after everything else"
         else:
             tail = f"it would end at {seconds(end)}, no later than everything does"
-        told.append(f"on {pool} as planned {busy} free from {seconds(begin)} on: behind that {tail}")
-    return told
+        remarks.append(f"on {pool} as planned {busy} free from {seconds(begin)} on: behind that {tail}")
+    return remarks
 
 
 def shared_worth(job: MatchingJob, shares: Mapping[str, float]) -> JobWorth:

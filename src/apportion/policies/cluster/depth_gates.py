@@ -44,8 +44,8 @@ class DepthGates:
     def limits(self, view: ClusterView) -> NDArray[np.int64]:
         """Return int64 [jobs]: the deepest depth each may have now, 0 for a job that is not to be frozen."""
         limit = np.full(view.num_jobs, min(int(self.deepest * LEVELS + _ROUNDING), LEVELS - 1))
-        for position, told in enumerate(view.beliefs):
-            belief = profiled(told)
+        for position, believed in enumerate(view.beliefs):
+            belief = profiled(believed)
             if belief.freezing is None or belief.phase < self.warm_up:
                 limit[position] = 0
         if self.budget is None:

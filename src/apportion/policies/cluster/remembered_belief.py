@@ -36,8 +36,8 @@ class RememberedBelief(JobBelief):
         cls, belief: JobBelief, known: dict[Any, Any], errors: NDArray[np.float64] | None
     ) -> RememberedBelief:
         """Return a belief with a memory."""
-        told = {one.name: getattr(belief, one.name) for one in fields(belief)}
-        return cls(**told, known=known, errors=errors)
+        values = {one.name: getattr(belief, one.name) for one in fields(belief)}
+        return cls(**values, known=known, errors=errors)
 
     def rate(self, placement: Sequence[int], gpu_type: str) -> float:
         """Return the progress per second as believed, NaN where the job cannot run."""

@@ -119,94 +119,139 @@ def run_cluster(
     """
     if not 0 < round_s < 1e9:
         raise InvalidOption(f"round_s must be positive seconds, not {round_s}")
-    co_location: CoLocation | None
-    if callable(interference):
-        co_location = interference
-    elif 0 <= interference < 1:
-        co_location = DistributedNeighbours(interference) if interference else None
-    else:
-        raise InvalidOption(f"interference must be from 0 to below 1, not {interference}")
     delays = np.broadcast_to(np.asarray(restart_s, dtype=np.float64), submitted_s.shape).copy()
-    states = JobStates(nature, nodes, submitted_s, delays, rebuild_s, co_location)
-    arrivals = np.argsort(submitted_s, kind="stable")
-    arrived, rounds, events, idle_rounds, now = 0, 0, 0, 0, 0.0
-    active = np.empty(0, dtype=np.int64)
-    while active.size or arrived < arrivals.size:
-        if not active.size:
-            # nothing can happen before the next submission; stay on the grid of rounds
-            ahead = float(submitted_s[arrivals[arrived]]) - now
-            now += max(0.0, np.ceil(ahead / round_s) - 1) * round_s
-        if limit_s is not None and now >= limit_s:
+    states = JobStates(nature, nodes, submitted_s, delays, rebuild_s, _co_location(interference))
+    course = _Course(nodes, states, submitted_s, requested_gpus, beliefs, round_s)
+    while course.goes_on:
+        course.skip_to_the_next_submission()
+        if limit_s is not None and course.now >= limit_s:
             break
-        states.advance(active, now, round_s)
-        now += round_s
-        finished = ~np.isnan(states.completed_s[active])
-        active = active[~finished]
-        upto = int(np.searchsorted(submitted_s[arrivals], now, side="right"))
-        if upto > arrived:
-            active = np.sort(np.concatenate((active, arrivals[arrived:upto])))
-        events += int(finished.sum()) + upto - arrived
-        arrived = upto
-        if not active.size:
+        finished = course.advance()
+        if not course.active.size:
             continue
-        machines, evicted = nodes, 0
-        if present is not None:
-            there = present(now)
-            machines = Nodes(np.where(there, nodes.gpus, 0), nodes.kind, nodes.types)
-            evicted = states.evict(active, there)
-            events += evicted
-        view = _view(active, now, round_s, machines, requested_gpus, submitted_s, states, beliefs)
+        machines, evicted = course.machines(present)
+        view = course.view(machines)
         plan = policy(view)
         raise_if_interrupted()
         check_cluster_plan(view, plan)
-        changed = _apply(states, view, plan)
-        if changed or evicted or finished.any():
-            states.share_nodes(active)
-        rounds += 1
-        events += changed
-        idle_rounds = 0 if any(plan.nodes) or arrived < arrivals.size else idle_rounds + 1
-        if idle_rounds > _PATIENCE_ROUNDS:
-            raise Stalled(f"{active.size} jobs wait and none has run for {idle_rounds} rounds")
+        course.apply(view, plan, finished or evicted)
         if observe is not None:
             observe(view, plan)
-    return ClusterRun(
-        submitted_s=submitted_s,
-        completed_s=states.completed_s,
-        restarts=states.restarts,
-        attained_s=states.attained_s,
-        attained_gpu_s=states.attained_gpu_s,
-        frozen_s=states.frozen_s,
-        rounds=rounds,
-        events=events,
-    )
+    return course.so_far()
 
 
-def _view(
-    active: NDArray[np.int64],
-    now: float,
-    round_s: float,
-    nodes: Nodes,
-    requested: NDArray[np.int64],
-    submitted_s: NDArray[np.float64],
-    states: JobStates,
-    beliefs: Beliefs,
-) -> ClusterView:
-    return ClusterView(
-        time_s=now,
-        round_s=round_s,
-        nodes=nodes,
-        jobs=active,
-        submitted_s=submitted_s[active],
-        requested_gpus=requested[active],
-        held=[states.held[job] for job in active.tolist()],
-        depth=states.depth[active],
-        attained_s=states.attained_s[active],
-        attained_gpu_s=states.attained_gpu_s[active],
-        restarts=states.restarts[active],
-        frozen_s=states.frozen_s[active],
-        restart_s=states.restart_s[active],
-        beliefs=_Lazily(active, states, beliefs),
-    )
+def _co_location(interference: float | CoLocation) -> CoLocation | None:
+    """Return what jobs lose by whom they run beside, ``None`` if nothing."""
+    if callable(interference):
+        return interference
+    if not 0 <= interference < 1:
+        raise InvalidOption(f"interference must be from 0 to below 1, not {interference}")
+    return DistributedNeighbours(interference) if interference else None
+
+
+class _Course:
+    """A simulation under way: the time, who waits or runs, and what has been counted."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        states: JobStates,
+        submitted_s: NDArray[np.float64],
+        requested_gpus: NDArray[np.int64],
+        beliefs: Beliefs,
+        round_s: float,
+    ) -> None:
+        self._nodes, self._states, self._beliefs = nodes, states, beliefs
+        self._submitted_s, self._requested_gpus, self._round_s = submitted_s, requested_gpus, round_s
+        self._arrivals = np.argsort(submitted_s, kind="stable")
+        self._arrived = self._rounds = self._events = self._idle_rounds = 0
+        self.now = 0.0
+        self.active = np.empty(0, dtype=np.int64)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a job is not complete, or not submitted yet."""
+        return bool(self.active.size) or self._arrived < self._arrivals.size
+
+    def skip_to_the_next_submission(self) -> None:
+        """Go to the round before it where no job is there; the grid of rounds stays."""
+        if not self.active.size:
+            ahead = float(self._submitted_s[self._arrivals[self._arrived]]) - self.now
+            self.now += max(0.0, np.ceil(ahead / self._round_s) - 1) * self._round_s
+
+    def advance(self) -> bool:
+        """Let all jobs run for a round and new ones arrive; return whether a job was completed."""
+        self._states.advance(self.active, self.now, self._round_s)
+        self.now += self._round_s
+        finished = ~np.isnan(self._states.completed_s[self.active])
+        self.active = self.active[~finished]
+        upto = int(np.searchsorted(self._submitted_s[self._arrivals], self.now, side="right"))
+        if upto > self._arrived:
+            self.active = np.sort(np.concatenate((self.active, self._arrivals[self._arrived : upto])))
+        self._events += int(finished.sum()) + upto - self._arrived
+        self._arrived = upto
+        return bool(finished.any())
+
+    def machines(self, present: Present | None) -> tuple[Nodes, bool]:
+        """Return the machines that are there, and whether a job was pre-empted because one is not."""
+        if present is None:
+            return self._nodes, False
+        there = present(self.now)
+        evicted = self._states.evict(self.active, there)
+        self._events += evicted
+        gpus = np.where(there, self._nodes.gpus, 0)
+        return Nodes(gpus, self._nodes.kind, self._nodes.types), evicted > 0
+
+    def view(self, machines: Nodes) -> ClusterView:
+        """Return what the policy sees."""
+        active, states = self.active, self._states
+        return ClusterView(
+            time_s=self.now,
+            round_s=self._round_s,
+            nodes=machines,
+            jobs=active,
+            submitted_s=self._submitted_s[active],
+            requested_gpus=self._requested_gpus[active],
+            held=[states.held[job] for job in active.tolist()],
+            depth=states.depth[active],
+            attained_s=states.attained_s[active],
+            attained_gpu_s=states.attained_gpu_s[active],
+            restarts=states.restarts[active],
+            frozen_s=states.frozen_s[active],
+            restart_s=states.restart_s[active],
+            beliefs=_Lazily(active, states, self._beliefs),
+        )
+
+    def apply(self, view: ClusterView, plan: ClusterPlan, disturbed: bool) -> None:
+        """Reallocate whoever changes; `disturbed` says that jobs ended or were pre-empted in this round."""
+        changed = 0
+        depth = np.zeros(view.num_jobs, dtype=np.int64) if plan.depth is None else plan.depth
+        refrozen = depth != view.depth
+        for position, (held, gets) in enumerate(zip(view.held, plan.nodes, strict=True)):
+            if (gets is not held and gets != held) or refrozen[position]:
+                self._states.reallocate(int(view.jobs[position]), tuple(gets), int(depth[position]))
+                changed += 1
+        if changed or disturbed:
+            self._states.share_nodes(self.active)
+        self._rounds += 1
+        self._events += changed
+        waits = not any(plan.nodes) and self._arrived == self._arrivals.size
+        self._idle_rounds = self._idle_rounds + 1 if waits else 0
+        if self._idle_rounds > _PATIENCE_ROUNDS:
+            raise Stalled(f"{self.active.size} jobs wait and none has run for {self._idle_rounds} rounds")
+
+    def so_far(self) -> ClusterRun:
+        """Return what has happened."""
+        return ClusterRun(
+            submitted_s=self._submitted_s,
+            completed_s=self._states.completed_s,
+            restarts=self._states.restarts,
+            attained_s=self._states.attained_s,
+            attained_gpu_s=self._states.attained_gpu_s,
+            frozen_s=self._states.frozen_s,
+            rounds=self._rounds,
+            events=self._events,
+        )
 
 
 class _Lazily(Sequence[Belief]):
@@ -223,15 +268,3 @@ class _Lazily(Sequence[Belief]):
         if position not in self._made:
             self._made[position] = self._beliefs(int(self._active[position]), self._states)
         return self._made[position]
-
-
-def _apply(states: JobStates, view: ClusterView, plan: ClusterPlan) -> int:
-    """Reallocate whoever changes and return how many did."""
-    changed = 0
-    depth = np.zeros(view.num_jobs, dtype=np.int64) if plan.depth is None else plan.depth
-    refrozen = depth != view.depth
-    for position, (held, gets) in enumerate(zip(view.held, plan.nodes, strict=True)):
-        if (gets is not held and gets != held) or refrozen[position]:
-            states.reallocate(int(view.jobs[position]), tuple(gets), int(depth[position]))
-            changed += 1
-    return changed

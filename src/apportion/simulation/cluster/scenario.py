@@ -147,7 +147,7 @@ class Scenario:
         def belief(job: int, states: JobStates) -> JobBelief:
             application = self.applications[job]
             profile = profiles.get(application.name)
-            told = JobBelief(
+            belief = JobBelief(
                 application=application,
                 batch=self.jobs[job].batch,
                 epoch=int(states.epoch[job]),
@@ -155,8 +155,8 @@ class Scenario:
                 goodput=self.tables[application.name] if adaptive else None,
                 freezing=None if profile is None else BelievedFreezing(profile, theta),
             )
-            known = memories.setdefault((application.name, None if adaptive else told.batch), {})
-            return RememberedBelief.of(told, known, None if errors is None else errors[job])
+            known = memories.setdefault((application.name, None if adaptive else belief.batch), {})
+            return RememberedBelief.of(belief, known, None if errors is None else errors[job])
 
         return belief
 

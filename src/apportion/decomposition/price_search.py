@@ -23,14 +23,14 @@ from apportion.executors import in_order
 from apportion.gap import relative_gap
 from apportion.outcome import Termination
 
-__all__ = ["Drive"]
+__all__ = ["PriceSearch"]
 
 _SPREAD = 1e-6
 """How far single jobs' prices are spread, relative to the price."""
 
 
-class Drive:
-    """The state of one call."""
+class PriceSearch:
+    """A search for the price of every capacity and the best plan that the answers allow; see `driver`."""
 
     def __init__(
         self,
