@@ -181,15 +181,18 @@ class MenuSearch:
         if self.fitted >= settings.fitted + settings.later:
             self._limit = 1 << 62
             return
-        self._limit = int(self._limit * (settings.later_growth if many else settings.growth))
+        growth, depths = (
+            (settings.later_growth, settings.later_depths) if many else (settings.growth, settings.depths)
+        )
+        self._limit = max(self._limit + 1, int(self._limit * growth))
+        self.fitted += len(depths)
         first = int(np.argmax(np.diff(tree.offsets) > 1))
         deepest = int(tree.control[0])
         vectors = []
-        for share in settings.later_depths if many else settings.depths:
+        for share in depths:
             depth = first + int((deepest - first) * share)
             if depth > first:
                 vectors.append(self._fit(self._options[tree.cursor[:depth] - 1]))
-                self.fitted += 1
         if not vectors:
             return
         more = whole_multipliers(self._menus, np.array(vectors), self._power)
