@@ -79,6 +79,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             (OURS, "apportion:highs", "apportion:cp-sat", "apportion:scip", "scipy-matching"),
             limit_s=10.0,
         ),
+        "exact_search": Preset(
+            "The exact search on small menus and on OR-Library's 5.100, beside HiGHS and CP-SAT.",
+            ("half-menus", "orlib-knapsack/5.100-*"),
+            (OURS, "apportion:highs", "apportion:cp-sat"),
+            limit_s=10.0,
+        ),
         "multiknapsack_orlib": Preset(
             "Knapsacks with several capacities, beside HiGHS and CP-SAT at equal seconds.",
             ("several-capacities", "chu-beasley", "mmkp-files", "orlib-knapsack"),

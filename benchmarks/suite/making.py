@@ -64,6 +64,18 @@ def _uniform_menus(seed: int, jobs: int, options: int = 8) -> Any:
     return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, [least + (most - least) // 4])
 
 
+def _half_menus(seed: int, jobs: int, options: int, capacities: int) -> Any:
+    """Make optional menus of correlated values, with capacities at half the mean use."""
+    from apportion.models import MultipleChoiceKnapsack
+
+    rng = np.random.default_rng(seed)
+    uses = rng.integers(1, 101, (jobs * options, capacities))
+    values = np.round(10.0 * uses.mean(axis=1) + rng.integers(1, 500, jobs * options))
+    rooms = (uses.reshape(jobs, options, capacities).mean(axis=1).sum(axis=0) / 2).astype(np.int64)
+    offsets = np.arange(jobs + 1) * options
+    return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, rooms, required=False)
+
+
 def _sia(seed: int, scale: int) -> Any:
     """Make one Sia-style round; the options of the large ones are left without names."""
     from apportion.instances.multiple_choice_knapsack.generator import (
@@ -209,6 +221,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "event": _event,
         "menus": _menus,
         "uniform_menus": _uniform_menus,
+        "half_menus": _half_menus,
         "sia": _sia,
         "knapsack": _knapsack,
         "freezing": _freezing,

@@ -154,6 +154,17 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_limit_s=1.0,
     ),
     GeneratedSet(
+        name="half-menus",
+        family="mmkp",
+        maker="half_menus",
+        grid=tuple(
+            {"jobs": jobs, "options": options, "capacities": capacities}
+            for jobs, options, capacities in ((10, 5, 3), (30, 1, 5), (100, 1, 2), (30, 4, 5), (50, 10, 3))
+        ),
+        size="jobs",
+        quick_ours=1,
+    ),
+    GeneratedSet(
         name="sia-rounds",
         family="sia",
         maker="sia",

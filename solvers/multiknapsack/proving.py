@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from apportion.outcome import SearchTree
 from apportion.solvers.compiled import load
-from apportion.solvers.search.menu_search import MenuSearch, Status
+from apportion.solvers.search.menu_search import MenuSearch, Settings, Status
 from apportion.solvers.search.rows import WholeMenus
 from apportion.solvers.search.whole import Unit, unit_of
 
@@ -53,10 +53,18 @@ class Proving:
         Charged for every node.
     seed
         For the multiplier vectors that are drawn.
+    settings
+        Which ingredients the search has; all by default.
     """
 
     def __init__(
-        self, menus: Menus, weights: NDArray[np.float64], best: Best, budget: Budget, seed: int
+        self,
+        menus: Menus,
+        weights: NDArray[np.float64],
+        best: Best,
+        budget: Budget,
+        seed: int,
+        settings: Settings | None = None,
     ) -> None:
         self._menus, self._weights, self._best, self._budget = menus, weights, best, budget
         self._unit: Unit = unit_of(menus.values, menus.num_jobs, best.step)
@@ -70,7 +78,7 @@ class Proving:
         self._price = _SECONDS_PER_NODE[load("search.depth_first_c") is not None]
         self.seconds = 0.0
         floor = None if best.rows is None else self._floor(best.rows)
-        self._search = MenuSearch(whole, weights / float(self._unit.size), floor, self._fit, seed)
+        self._search = MenuSearch(whole, weights / float(self._unit.size), floor, self._fit, seed, settings)
 
     @property
     def nodes(self) -> int:
