@@ -114,6 +114,11 @@ class AssignmentFormulation(Protocol):
         """A bound on how much rounding in the compiled values can move a sum of chosen ones."""
         ...
 
+    @property
+    def relaxes(self) -> bool:
+        """Whether a feasible point may have no plan, so that the model is a relaxation only."""
+        ...
+
     def plan(self, point: NDArray[Any]) -> Plan | NDArray[Any]:
         """Return the plan of a point; of a bare assignment, which has no names, the point itself."""
         ...

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import apportion
 from apportion import MultipleChoiceKnapsack, stored
@@ -148,3 +151,168 @@ def test_values_that_nobody_chooses_loosen_no_tie(huge: float) -> None:
         required=False,
     )
     assert apportion.solve(too_large, deterministic=True).objective == 3.0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-8, 1e-12, 1e-28])
+def test_a_core_of_small_values_is_not_proven_by_highs(scale: float) -> None:
+    """With values times 1e-6 HiGHS stopped at its absolute tolerance, and a worse plan was called optimal."""
+    random = np.random.default_rng(3)
+    uses = random.integers(0, 50, (80, 5))
+    values = random.random(80) + uses.sum(axis=1) / 125
+    capacities = (uses.reshape(20, 4, 5).mean(axis=1).sum(axis=0) * 0.8).astype(int)
+
+    def model(factor: float) -> MultipleChoiceKnapsack:
+        return MultipleChoiceKnapsack.from_arrays(
+            values=values * factor,
+            uses=uses,
+            offsets=np.arange(21) * 4,
+            capacities=capacities,
+            required=True,
+        )
+
+    one = apportion.solve(model(1.0), time_limit=20.0)
+    small = apportion.solve(model(scale), time_limit=20.0)
+    assert one.termination is small.termination is Termination.OPTIMAL
+    assert small.objective == pytest.approx(model(scale).objective(one.plan), rel=1e-9, abs=0.0)
+
+
+_LARGE = 2**60
+
+
+@pytest.mark.parametrize(
+    ("uses", "capacities", "required", "expected"),
+    [
+        ([[_LARGE + 1, 0], [_LARGE + 1, 1]], [2 * _LARGE + 1, 1], False, 1),
+        (
+            [[9579522117415010, 16176611104934222], [46195837131434285, 50163944675132277]],
+            [9579522117415010 + 46195837131434285, 2**61],
+            True,
+            2,
+        ),
+        ([[2**53 + 1, 0], [1, 1]], [2**53 + 1, 5], True, None),
+        ([[2**53 + 1, 0], [1, 1]], [2**53 + 2, 5], True, 2),
+    ],
+)
+def test_uses_beyond_float64_are_counted_in_integers(
+    uses: list[list[int]], capacities: list[int], required: bool, expected: int | None
+) -> None:
+    """Several capacities: sums of uses of 2**53 and more were rounded, then called infeasible or optimal."""
+    model = MultipleChoiceKnapsack.from_arrays(
+        values=[1.0, 1.0], uses=uses, offsets=[0, 1, 2], capacities=capacities, required=required
+    )
+    assert optimum(model) == expected
+    solution = apportion.solve(model)
+    if expected is None:
+        assert solution.termination is Termination.INFEASIBLE
+    else:
+        assert (solution.termination, solution.objective) == (Termination.OPTIMAL, expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_wide_menus_equal_enumeration(data: st.DataObject) -> None:
+    jobs, caps = data.draw(st.integers(1, 4)), data.draw(st.integers(2, 3))
+    sizes = data.draw(st.lists(st.integers(1, 3), min_size=jobs, max_size=jobs))
+    near = st.sampled_from([0, 1, 2**53, 2**53 + 1, 2**58 - 1, 2**58, 2**58 + 1])
+    total = sum(sizes)
+    uses = data.draw(st.lists(st.lists(near, min_size=caps, max_size=caps), min_size=total, max_size=total))
+    model = MultipleChoiceKnapsack.from_arrays(
+        values=data.draw(
+            st.lists(st.sampled_from([-3.0, 0.0, 1e-9, 1.5, 7.0]), min_size=total, max_size=total)
+        ),
+        uses=np.array(uses, dtype=np.int64).reshape(total, caps),
+        offsets=np.concatenate(([0], np.cumsum(sizes))),
+        capacities=data.draw(
+            st.lists(st.sampled_from([0, 2**53, 2**58, 2**59 - 1, 2**59 + 1]), min_size=caps, max_size=caps)
+        ),
+        required=data.draw(st.booleans()),
+        sense=data.draw(st.sampled_from(["maximize", "minimize"])),
+    )
+    expected = optimum(model)
+    solution = apportion.solve(model)
+    if expected is None:
+        assert solution.termination is Termination.INFEASIBLE
+        return
+    assert solution.termination is Termination.OPTIMAL
+    assert solution.objective == pytest.approx(float(expected), rel=1e-12, abs=0.0)
+
+
+def test_tiny_values_are_no_excuse_for_a_claim() -> None:
+    """The gap's formula has a floor of 1e-9, under which any plan of values below 1e-18 was optimal."""
+    model = MultipleChoiceKnapsack.from_arrays(
+        values=[2e-18, 1e-18, 2e-18, 1e-18],
+        uses=[[1, 2], [1, 1], [2, 1], [1, 1]],
+        offsets=[0, 2, 4],
+        capacities=[3, 3],
+    )
+    solution = apportion.solve(model)
+    assert (solution.termination, solution.objective) == (Termination.OPTIMAL, 4e-18)
+
+
+def placements(pool: dict[str, Any], jobs: list[dict[str, Any]]) -> Fraction | None:
+    """Return the best value of jobs on one pool, by enumeration of the machines each holds."""
+    machines = range(pool["count"])
+    ways = []
+    for job in jobs:
+        entry = job["on"]["p"]
+        ways.append([*([] if job.get("required", True) else [()]), *combinations(machines, entry["gpus"])])
+    best: Fraction | None = None
+    for held in product(*ways):
+        used = [
+            sum(job["on"]["p"]["uses"] for job, own in zip(jobs, held, strict=True) if m in own)
+            for m in machines
+        ]
+        if all(u <= pool["capacity"] for u in used):
+            value = sum(Fraction(job["on"]["p"]["value"]) for job, own in zip(jobs, held, strict=True) if own)
+            best = value if best is None else max(best, value)
+    return best
+
+
+def test_gangs_beside_other_uses_are_placed_on_machines() -> None:
+    """Such a pool was kept in sum: the choice did not fit on its machines, and there was no plan."""
+    pool = {"id": "p", "count": 3, "capacity": 4}
+    two_gangs = [
+        {"id": "j0", "on": {"p": {"value": 3.0, "uses": 4, "gpus": 2}}, "required": False},
+        {"id": "j1", "on": {"p": {"value": 3.0, "uses": 1, "gpus": 2}}},
+    ]
+    misfit = [
+        {"id": "j0", "on": {"p": {"value": 1.0, "uses": 1, "gpus": 2}}},
+        {"id": "j1", "on": {"p": {"value": 9.0, "uses": 5}}, "required": False},
+    ]
+    for jobs, expected in ((two_gangs, 3.0), (misfit, 1.0)):
+        for backend in ("auto", "highs", "cp-sat", "scip"):
+            solution = apportion.solve(matching("value", [pool], jobs), backend)
+            assert (solution.termination, solution.objective) == (Termination.OPTIMAL, expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_gangs_with_capacities_equal_enumeration(data: st.DataObject) -> None:
+    pool = {
+        "id": "p",
+        "count": data.draw(st.integers(2, 3)),
+        "capacity": data.draw(st.integers(0, 5)),
+    }
+    jobs = [
+        {
+            "id": f"j{k}",
+            "on": {
+                "p": {
+                    "value": data.draw(st.sampled_from([-2.0, 0.5, 1.0, 3.25])),
+                    "uses": data.draw(st.integers(0, 6)),
+                    "gpus": data.draw(st.integers(1, pool["count"])),
+                }
+            },
+            "required": data.draw(st.booleans()),
+        }
+        for k in range(data.draw(st.integers(1, 4)))
+    ]
+    expected = placements(pool, jobs)
+    solution = apportion.solve(matching("value", [pool], jobs))
+    if expected is None:
+        assert solution.termination is Termination.INFEASIBLE
+        return
+    assert solution.termination is Termination.OPTIMAL
+    assert solution.objective == pytest.approx(float(expected), rel=1e-12, abs=0.0)
+    verified = solution.certificate.verified_bound
+    assert verified is None or Fraction(verified) >= expected

@@ -124,6 +124,21 @@ class MatchingByMachine:
             for row, (job, unit) in enumerate(zip(owner, self._unit_of_row, strict=True))
         }
 
+    @property
+    def relaxes(self) -> bool:
+        """Whether a pool is kept in sum though its jobs differ: a choice may then not fit on its machines."""
+        if self.instance.objective == "makespan":
+            return False  # times are packed one after another; whatever is chosen can be
+        uses: dict[str, set[int]] = {}
+        for job in self.instance.jobs:
+            for name, entry in job.on.items():
+                uses.setdefault(name, set()).add(entry.uses)
+        summed = {unit.pool.id: unit.pool for unit in self._unit_of_row if unit.index is None}
+        return any(
+            pool.capacity is not None and (len(uses[name] - {0}) > 1 or max(uses[name]) > pool.capacity)
+            for name, pool in summed.items()
+        )
+
     def plan(self, point: NDArray[Any]) -> Plan:
         """Return the plan of a choice, pools packed; of a divisible instance, the shares of time."""
         if self.instance.divisible:

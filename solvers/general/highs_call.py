@@ -94,7 +94,7 @@ def call(
     model
         The model; without integer columns its duals are returned as well.
     settings
-        HiGHS's own options by name; ``mip_abs_gap`` in the model's unit.
+        HiGHS's own options by name.
     start
         A judged start.
     listen
@@ -115,8 +115,6 @@ def call(
     with native_output_to_stderr():
         highs = highspy.Highs()
         for name, value in {"output_flag": False, **settings}.items():
-            if name == "mip_abs_gap":
-                value = value * scaling.objective
             if _set(highs, name, value) == highspy.HighsStatus.kError:
                 return Answer(Termination.ERROR, f"HiGHS refused the option {name} = {value!r}")
         if _passed(highs, model, scaling) == highspy.HighsStatus.kError:
@@ -255,17 +253,18 @@ def _outward(model: LinearModel, scaling: Scaling, native: float) -> float | Non
     """Return HiGHS's bound in the model's unit, loosened by what its cutoff may have thrown away.
 
     A point better than its incumbent by less than `CUTOFF` is pruned, so ``bound = incumbent`` shows the
-    optimum to within `CUTOFF` only. An objective of whole costs over integer columns moves by whole steps,
-    far more than that.
+    optimum to within `CUTOFF` only. An objective that moves by steps far larger than that lies on the last
+    step within the loosened bound.
     """
     if not np.isfinite(native):
         return None
-    bound = native / scaling.objective
-    stepped = bool((model.integer | (model.cost == 0)).all() and (model.cost == np.rint(model.cost)).all())
-    if stepped and abs(native) < 2.0**40:
-        return bound
+    sign = 1.0 if model.sense == "maximize" else -1.0
     slack = CUTOFF / scaling.objective
-    return bound + slack if model.sense == "maximize" else bound - slack
+    bound = native / scaling.objective + sign * slack
+    steps = sign * (bound - model.offset) / scaling.step if scaling.step > 16.0 * slack else np.inf
+    if abs(steps) < 2.0**40:
+        return sign * float(np.floor(steps + 2.0**-10)) * scaling.step + model.offset
+    return bound
 
 
 def _terminations() -> dict[Any, Termination]:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from apportion.models.linear import LinearModel
 
-__all__ = ["Scaling", "power_of_two_scale", "scaling_of"]
+__all__ = ["Scaling", "grid", "power_of_two_scale", "scaling_of"]
 
 _TARGET = 16
 """Binary exponent of the largest number after scaling: 1e-6 then is 1.5e-11 of it."""
 _LARGEST = 2.0**20
 """Whole numbers up to here stay as they are: solvers use it that they are whole."""
+_WHOLE_ROW = 2.0**40
+"""Rows of whole numbers up to here stay as they are: one unit too much then is far beyond any tolerance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,11 +35,14 @@ class Scaling:
         float64 [columns]: what one unit of the scaled column is in the model's own; 1 for integer columns.
     rows
         float64 [rows]: factors of the rows.
+    step
+        The objective less its offset is a multiple of this, in the model's own unit; 0 where none is known.
     """
 
     objective: float
     columns: NDArray[np.float64]
     rows: NDArray[np.float64]
+    step: float
 
     def cost(self, model: LinearModel) -> NDArray[np.float64]:
         """Return the scaled costs."""
@@ -63,7 +68,7 @@ def scaling_of(model: LinearModel) -> Scaling:
     largest = np.where(any_integer, largest, of_all)
     odd = np.zeros(model.num_rows, dtype=np.bool_)
     odd[row[size != np.rint(size)]] = True
-    rows = np.where(odd | (largest > _LARGEST), _towards(largest), 1.0)
+    rows = np.where(odd | (largest > _WHOLE_ROW), _towards(largest), 1.0)
     columns = np.ones(model.num_columns)
     moved = ~model.integer
     if moved.any() and (rows != 1.0).any():
@@ -72,13 +77,23 @@ def scaling_of(model: LinearModel) -> Scaling:
         np.maximum.at(home, model.indices, (largest * rows)[row])
         wanted = np.exp2(np.rint(np.log2(np.where(found, home, 1.0) / np.where(found, top, 1.0))))
         columns = np.where(moved & found, wanted, 1.0)
-    return Scaling(power_of_two_scale(model.cost * columns), columns, rows)
+    stepped = _stepped(model)
+    scale = power_of_two_scale(model.cost * columns, stepped)
+    return Scaling(scale, columns, rows, grid(model.cost) if stepped else 0.0)
 
 
-def power_of_two_scale(cost: NDArray[np.float64]) -> float:
-    """Return a power of two that brings the largest cost to about 2**16; 1 where all are moderate, whole."""
+def _stepped(model: LinearModel) -> bool:
+    """Return whether only integer columns cost anything: whole costs then make whole steps."""
+    return bool((model.integer | (model.cost == 0)).all())
+
+
+def power_of_two_scale(cost: NDArray[np.float64], stepped: bool = True) -> float:
+    """Return a power of two that brings the largest cost to about 2**16.
+
+    1 where all are moderate and whole and, by `stepped`, no continuous column costs anything.
+    """
     largest = float(np.abs(cost).max()) if cost.size else 0.0
-    if largest == 0.0 or (largest <= _LARGEST and bool((cost == np.rint(cost)).all())):
+    if largest == 0.0 or (stepped and largest <= _LARGEST and bool((cost == np.rint(cost)).all())):
         return 1.0
     return float(2.0 ** (_TARGET - np.frexp(largest)[1]))
 
@@ -94,3 +109,21 @@ def _largest(
     top = np.zeros(length)
     np.maximum.at(top, at, size)
     return top, top > 0
+
+
+def grid(values: NDArray[np.float64]) -> float:
+    """Return a step such that all sums of the values are multiples of it, 0 if none is evident.
+
+    Values with at most three decimals count; whoever can beat an incumbent then does so by one step at least.
+    A decimal as float64 is off by ``2**-53`` of itself, its product by as much again: what differs more is no
+    such decimal. The differences of all options together stay far below a step.
+    """
+    for decimals in range(4):
+        scaled = values * 10.0**decimals
+        whole = np.round(scaled)
+        if np.abs(whole).max(initial=0.0) * values.size > 2.0**43:
+            return 0.0
+        if (np.abs(scaled - whole) <= 2.0**-51 * np.abs(whole)).all():
+            step = int(np.gcd.reduce(whole.astype(np.int64))) if whole.size else 0
+            return step / 10.0**decimals
+    return 0.0

@@ -217,7 +217,9 @@ class Run:
             best = (
                 objective if self._proven is None else self._sign * max(self._sign * objective, self._proven)
             )
-            seen = self._slack > _EQUAL * self._size(self.incumbent)
+            seen = self._slack > _EQUAL * abs(objective) and not closes(
+                self._menus, self.base, self.incumbent, self._slack, 0.0
+            )
             bound = best + self._sign * self._slack if seen else best
         elif self._loss < np.inf:
             bound = objective + self._sign * (self._loss - self._floor + self._margin())

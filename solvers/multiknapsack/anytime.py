@@ -115,6 +115,11 @@ class Search:
         if provable(menus):
             self._proving = Proving(menus, weights, best, budget, options.seed)
 
+    @property
+    def live(self) -> Menus:
+        """The options that reduced costs have not fixed away."""
+        return self._live
+
     def run(self) -> Ending:
         """Search until something ends it."""
         while True:

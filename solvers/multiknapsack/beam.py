@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from .meet import list_tails, match
 from .menus import Menus
+from .reduction import noise
 from .tilt import Tilt
 
 __all__ = ["Pass", "search"]
@@ -71,7 +72,8 @@ def search(
         Asked once per layer; true ends the pass with nothing.
     """
     num_caps = menus.capacities.size
-    allowed = np.inf if floor is None else tilt.bound - floor + 1e-9 * max(1.0, abs(tilt.bound))
+    slack = 1e-9 * abs(tilt.bound) + noise(menus, tilt.weights)
+    allowed = np.inf if floor is None else tilt.bound - floor + slack
     live = tilt.loss <= allowed
     counts = np.add.reduceat(live, menus.offsets[:-1], dtype=np.int64)
     if (counts == 0).any():
@@ -155,7 +157,7 @@ def search(
         choice[order[layer]] = picked[best]
         best = int(parents[best])
     value = float(menus.values[choice].sum())
-    if floor is not None and value < floor - 1e-9 * max(1.0, abs(floor)):
+    if floor is not None and value < floor - slack:
         return Pass(None, complete, expanded)
     return Pass(choice, complete, expanded)
 

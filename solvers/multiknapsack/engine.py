@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
+from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, SearchTree, Termination
+from apportion.solvers.general.scaling import grid, power_of_two_scale
 
 from .anytime import Ending, Search
 from .budget import Budget
 from .dual import model_bound, solve_large
 from .incumbent import Best
 from .menus import Menus, build
-from .reduction import grid, without_dominated
+from .reduction import noise, without_dominated
 from .repair import cheapest, filled, repaired
+from .wide import is_wide, listed
 
 __all__ = ["solve"]
 
@@ -43,6 +48,39 @@ def solve(
         where it is ``branch_and_bound`` the bound is a claim of the exhaustive part of the search,
         ``solver`` one of HiGHS.
     """
+    scale = power_of_two_scale(model.values)
+    if scale != 1.0:
+        return _unscaled(
+            _solved(replace(model, values=model.values * scale), _telling(options, scale), start), scale
+        )
+    return _solved(model, options, start)
+
+
+def _telling(options: SolveOptions, scale: float) -> SolveOptions:
+    """Return options whose callback hears objectives in the model's own unit."""
+    tell = options.on_incumbent
+    if tell is None:
+        return options
+
+    def told(found: Incumbent) -> None:
+        bound = None if found.bound is None else found.bound / scale
+        tell(Incumbent(found.objective / scale, bound, found.seconds))
+
+    return replace(options, on_incumbent=told)
+
+
+def _unscaled(outcome: Outcome, scale: float) -> Outcome:
+    tree = outcome.tree
+    return replace(
+        outcome,
+        tree=None if tree is None else replace(tree, unit=tree.unit / Fraction(scale)),
+        objective=None if outcome.objective is None else outcome.objective / scale,
+        bound=None if outcome.bound is None else outcome.bound / scale,
+        multipliers=None if outcome.multipliers is None else outcome.multipliers / scale,
+    )
+
+
+def _solved(model: MultipleChoiceKnapsack, options: SolveOptions, start: NDArray[np.int64] | None) -> Outcome:
     budget = Budget(options)
     run = _Run(model, options, budget)
     try:
@@ -85,6 +123,8 @@ class _Run:
             )
         if best.rows is None and not model.required.any():
             best.offer(np.full(model.num_jobs, -1, dtype=np.int64))
+        if is_wide(model):
+            return self._listed()
         menus = build(model)
         if menus is None:
             return Ending("proven", infeasible=True)
@@ -123,17 +163,48 @@ class _Run:
         if self._budget.spent():
             return Ending("work" if self._budget.out_of_work else "limit")
         tight = without_dominated(menus)
-        ending = Search(
+        search = Search(
             tight, dual.multipliers, dual.bound, best, self._options, self._budget, self._counters
-        ).run()
+        )
+        ending = search.run()
         self._mark("search")
         if ending.proving is not None:
             self._tree = ending.proving.tree(model.num_capacities)
         if ending.reason == "proven" and not ending.infeasible and not best.proven:
-            best.bound, self._source = best.objective, "branch_and_bound"
+            # the exact search counts in whole numbers, the beams in sums of float64
+            self._searched(0.0 if ending.proving is not None else noise(search.live, dual.multipliers))
         elif best.proven:
             self._settle_on_grid()
         return ending
+
+    def _searched(self, rounding: float) -> None:
+        """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
+
+        Where values lie on a grid the rounding is far below its step. Options that reduced costs fixed away
+        need not be counted: what that lets pass has its own margin (`within_reach`).
+        """
+        best = self._best
+        if best.objective is None or best.floor is None or best.value is None:
+            return
+        sign = 1.0 if self._model.sense == "maximize" else -1.0
+        slack = 0.0 if best.step > 4.0 * rounding else rounding
+        if slack <= 1e-10 * abs(best.value):
+            slack = 0.0
+        stated = best.objective + sign * slack
+        if best.bound is None or sign * (stated - best.bound) < 0:
+            best.bound, self._source = stated, "branch_and_bound"
+
+    def _listed(self) -> Ending:
+        """Decide in 64-bit integers what float64 does not count."""
+        best, model = self._best, self._model
+        found = listed(model, self._budget.late)
+        if found.rows is not None:
+            best.offer(found.rows)
+        self._set_bound(np.zeros(model.num_capacities))
+        if found.complete:
+            self._searched(0.0)
+            return Ending("proven", infeasible=found.rows is None)
+        return Ending("limit" if self._budget.late() else "exhausted")
 
     def _settle_on_grid(self) -> None:
         """State the bound of the values' common step: no objective lies between it and the incumbent."""

@@ -10,7 +10,10 @@ from apportion.options import Incumbent, SolveOptions
 
 from .budget import Budget
 
-__all__ = ["Best"]
+__all__ = ["EQUAL", "Best"]
+
+EQUAL = 5e-10
+"""Relative difference of values that counts as none: half of what is called optimal."""
 
 
 class Best:
@@ -44,11 +47,11 @@ class Best:
 
     @property
     def floor(self) -> float | None:
-        """The least value of interest, maximising: one step above the incumbent."""
+        """The least value of interest, maximising: one step above the incumbent, or `EQUAL` of it."""
         value = self.value
         if value is None:
             return None
-        return value + (self.step if self.step > 0 else 1e-9 * max(1.0, abs(value)))
+        return value + (self.step if self.step > 0 else EQUAL * abs(value))
 
     @property
     def ceiling(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What can be left out before searching: dominated and hopeless options; and the grid of values."""
+"""What can be left out before searching: dominated and hopeless options."""
 
 from __future__ import annotations
 
@@ -7,35 +7,33 @@ from numpy.typing import NDArray
 
 from .menus import Menus
 
-__all__ = ["grid", "within_reach", "without_dominated"]
+__all__ = ["noise", "within_reach", "without_dominated"]
 
 _LARGEST_PAIRWISE = 40_000_000
 """Comparisons of options within menus that dominance removal may cost at most."""
 
 
-def grid(values: NDArray[np.float64]) -> float:
-    """Return a step such that all sums of the values are multiples of it, 0 if none is evident.
-
-    Values with at most three decimals count; whoever can beat an incumbent then does so by one step at least.
-    """
-    for decimals in range(4):
-        scaled = values * 10.0**decimals
-        whole = np.round(scaled)
-        if np.abs(whole).max(initial=0.0) > 2.0**40:
-            return 0.0
-        if (np.abs(scaled - whole) <= 1e-9 * np.maximum(1.0, np.abs(whole))).all():
-            step = int(np.gcd.reduce(whole.astype(np.int64))) if whole.size else 0
-            return step / 10.0**decimals
-    return 0.0
-
-
 def within_reach(menus: Menus, weights: NDArray[np.float64], bound: float, floor: float) -> Menus:
     """Drop the options no choice worth at least `floor` can contain (reduced-cost fixing).
 
-    A choice with option i is worth at most ``L(lambda) - loss_i``.
+    A choice with option i is worth at most ``L(lambda) - loss_i``. L and the losses are sums of products in
+    float64: `noise` bounds what they are off by.
     """
-    slack = bound - floor + 1e-9 * max(1.0, abs(bound))
+    slack = bound - floor + 1e-9 * abs(bound) + noise(menus, weights)
     return menus.keep(menus.loss(weights) <= max(slack, 0.0))
+
+
+def noise(menus: Menus, weights: NDArray[np.float64]) -> float:
+    """Return what the rounding of L at some multipliers, of values and of losses over the menus stays below.
+
+    A score is a sum of ``K + 1`` terms and off by at most ``(K + 2) eps / 2`` of their magnitudes, a loss by
+    twice that; over the jobs they add up, and the sum over jobs adds ``log2(n)`` roundings (numpy adds in
+    pairs). The magnitudes are those of each menu's largest option.
+    """
+    size = np.abs(menus.values) + weights @ menus.uses
+    total = float(menus.largest(size).sum()) + float(weights @ menus.capacities)
+    roundings = 2.0 * (menus.num_capacities + 2) + float(np.log2(menus.num_jobs + 1)) + 4.0
+    return roundings * 2.0**-52 * total
 
 
 def without_dominated(menus: Menus) -> Menus:

@@ -132,6 +132,9 @@ def solve(
     chosen, reason = _choose(backend, entry)
     ordered = call.kind.in_id_order(instance) if deterministic else instance
     structure = structured(ordered, entry)
+    if formulation is None and (backend == "auto" or chosen.accepts == "linear") and structure.relaxes:
+        entry = registry.formulation(call.kind.name, entry.where_relaxed)
+        chosen, reason = _choose(backend, entry)
     call.log.lap("compile")
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with held() as hold:  # what was found is kept, whenever Ctrl-C comes

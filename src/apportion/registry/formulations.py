@@ -34,6 +34,8 @@ class FormulationEntry:
         One line for people.
     on_nodes
         Whether a choice must also be placed onto nodes: it then builds a `PlacedFormulation`.
+    where_relaxed
+        The formulation that takes its place for an instance of which its model is a relaxation only.
     """
 
     name: str
@@ -42,6 +44,7 @@ class FormulationEntry:
     arguments: tuple[tuple[str, Any], ...] = ()
     description: str = ""
     on_nodes: bool = False
+    where_relaxed: str | None = None
 
     def compile(self, instance: Any) -> Formulation:
         """Return the formulation of an instance, one of the protocol that `produces` says."""
@@ -95,7 +98,14 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                     "assignment",
                     "apportion.formulations.matching.by_machine:MatchingByMachine",
                     description="one machine per job: R||Cmax, generalised assignment, shares of time",
-                )
+                    where_relaxed="by_unit",
+                ),
+                "by_unit": FormulationEntry(
+                    "by_unit",
+                    "linear",
+                    "apportion.formulations.matching.by_unit:MatchingByUnit",
+                    description="every machine of a pool: gangs beside jobs of other uses, cost or value",
+                ),
             }
         ),
         "freezing": MappingProxyType(

@@ -41,6 +41,11 @@ class AssignmentStructure:
         """Names of the pools that multipliers price."""
         return self.model.capacity_names
 
+    @property
+    def relaxes(self) -> bool:
+        """Whether a choice need not fit on the machines of a pool."""
+        return self.formulation.relaxes
+
     def check(self, point: Point) -> Report:
         """Check a choice of entries, or shares."""
         return self.model.check(point)

@@ -26,13 +26,16 @@ class BareAssignment:
         The model.
     value_error
         0: values are taken as they are.
+    relaxes
+        False: a point is its own plan.
     """
 
-    __slots__ = ("model", "value_error")
+    __slots__ = ("model", "relaxes", "value_error")
 
     def __init__(self, model: Assignment) -> None:
         self.model = model
         self.value_error = 0.0
+        self.relaxes = False
 
     def plan(self, point: Point) -> Point:
         """Return the point itself."""

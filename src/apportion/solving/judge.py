@@ -12,6 +12,8 @@ __all__ = ["Verdict", "judge"]
 
 _PROOF = 1e-9
 """Relative gap that counts as zero: what double arithmetic leaves between equal numbers."""
+_SUMS = 2.0**-50
+"""Part of the magnitudes added up by which two float64 sums of them may differ."""
 _MIP_TOLERANCE = 1e-6
 """Relative gap at which general solvers say optimal."""
 _LIMITS = frozenset(
@@ -91,7 +93,7 @@ def judge(
         if shortfall > _PROOF * abs(objective) + rounding:
             notes.append(f"claimed bound {bound:.12g} is refuted by the plan's objective {objective:.12g}")
             bound, source = None, None
-        elif shortfall > 0 or abs(shortfall) <= rounding:
+        elif shortfall > 0 or abs(shortfall) <= 1e-12 * abs(objective):
             bound = objective
     if verified_bound is not None and (bound is None or sign * (verified_bound - bound) < 0):
         bound, source = verified_bound, "multipliers"
@@ -101,11 +103,13 @@ def judge(
         return Verdict(claimed, bound, source, tuple(notes))
     if bound is not None:
         gap = relative_gap(objective, bound)
-        if gap <= _PROOF:
+        # without the formula's floor of 1e-9, under which any plan of small values would be optimal
+        apart = abs(bound - objective)
+        if apart <= _PROOF * abs(objective) + _SUMS * magnitude:
             return Verdict(Termination.OPTIMAL, bound, source, tuple(notes))
         if gap <= asked_gap:
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
-        if claimed is Termination.OPTIMAL and gap <= _MIP_TOLERANCE:
+        if claimed is Termination.OPTIMAL and apart <= _MIP_TOLERANCE * abs(objective):
             notes.append(f"claimed optimal; shown is a gap of {gap:.2g}")
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
     if claimed in _LIMITS:

@@ -47,6 +47,11 @@ class KnapsackStructure:
         """Names of the capacities."""
         return self.model.capacity_names
 
+    @property
+    def relaxes(self) -> bool:
+        """Return False: choices that must lie on nodes are placed while they are made."""
+        return False
+
     def check(self, point: Point) -> Report:
         """Check a choice."""
         return self.model.check(point)

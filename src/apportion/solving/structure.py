@@ -50,6 +50,11 @@ class Structure(Protocol):
         """Names of the capacities that multipliers price."""
         ...
 
+    @property
+    def relaxes(self) -> bool:
+        """Whether the model is a relaxation that another formulation of the instance takes the place of."""
+        ...
+
     def check(self, point: Point) -> Report:
         """Check a point against the model alone, whatever it is."""
         ...

@@ -12,9 +12,10 @@ from tests.strategies import knapsacks
 
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
+from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import beam, dual, repair
 from apportion.solvers.multiknapsack.menus import build
-from apportion.solvers.multiknapsack.reduction import grid, within_reach, without_dominated
+from apportion.solvers.multiknapsack.reduction import within_reach, without_dominated
 from apportion.solvers.multiknapsack.tilt import freezing, tilted
 
 
