@@ -147,9 +147,29 @@ def solve(
                 stopped = Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
                 tried = Attempt(stopped, structure, known, None)
             solution = conclude(call, chosen, reason, tried, engines)
+        if chosen.general and not hold.struck:
+            solution = _tested(solution, call)
         if proof and not hold.struck:
             solution = _proved(solution, call)
         return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
+
+
+def _tested(solution: Solution, call: Call) -> Solution:
+    """Run our own search behind a general solver's claim; without a clock there is no share of it to give."""
+    left = call.remaining().time_limit
+    if left is None:
+        return solution
+    from apportion.solving.second_opinion import second_opinion
+
+    def ask(seconds: float) -> Solution:
+        seed = call.options.seed
+        return solve(call.instance, "exact", seconds, seed=seed, warm_start=solution.plan)
+
+    try:
+        with released():
+            return second_opinion(solution, left, ask, maximizes=call.maximizes)
+    except KeyboardInterrupt:
+        return replace(solution, termination=Termination.INTERRUPTED)
 
 
 def _proved(solution: Solution, call: Call) -> Solution:

@@ -90,6 +90,8 @@ class Solution:
         What was refused on the way, in words.
     proof
         What shows the claim to anybody, if it was asked for and the checker accepted it.
+    confirmed
+        Whether one of our own searches has come to the same claim as the general solver that answered.
     """
 
     instance: Any
@@ -105,6 +107,7 @@ class Solution:
     packages: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     proof: Proof | None = None
+    confirmed: bool = False
 
     def __repr__(self) -> str:
         plan = "no plan" if self.plan is None else f"objective {figure(self.objective)}"
@@ -160,7 +163,7 @@ class Solution:
             return "by_multipliers"
         if self.proof is not None:
             return "by_proof"
-        return "by_search" if self.backend in _OURS else "by_solver"
+        return "by_search" if self.confirmed or self.backend in _OURS else "by_solver"
 
     @property
     def solution(self) -> str:

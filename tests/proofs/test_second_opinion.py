@@ -1,0 +1,84 @@
+"""A general solver's claim is tested by our own search: confirmed, contradicted, or left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion
+from apportion.models import MultipleChoiceKnapsack
+from apportion.models.linear import LinearModel
+from apportion.outcome import Outcome, Termination
+from apportion.registry import Backend
+
+
+def menus() -> MultipleChoiceKnapsack:
+    rng = np.random.default_rng(3)
+    uses = rng.integers(1, 40, (24, 2))
+    values = uses.sum(axis=1) + rng.integers(-5, 6, 24).astype(float)
+    return MultipleChoiceKnapsack.from_arrays(
+        values, uses, np.arange(0, 25, 4), uses.sum(axis=0) // 7, required=False
+    )
+
+
+def lying(answer: Callable[[Any], Outcome]) -> Backend:
+    return Backend("liar", "linear", lambda model, options, start: answer(model), general=True)
+
+
+def test_an_optimum_that_ours_confirms_is_by_search_and_provable() -> None:
+    model = menus()
+    best = apportion.solve(model).objective
+    solution = apportion.solve(model, "highs")
+    assert solution.termination.value == "optimal" and solution.objective == best
+    assert solution.evidence == "by_search" and solution.times["second_opinion"] > 0
+    assert apportion.solve(model, "highs", proof=True).evidence == "by_proof"
+
+
+def test_a_plan_called_optimal_that_ours_beats_is_an_error_naming_both() -> None:
+    rng = np.random.default_rng(1)
+    uses = rng.integers(10, 60, (12, 1))
+    values = uses[:, 0] + rng.integers(-5, 6, 12).astype(float)
+    room = uses.sum(axis=0) // 2
+    model = MultipleChoiceKnapsack.from_arrays(values, uses, np.arange(13), room, required=False)
+    first = Backend("liar", "linear", calls_its_start_optimal, general=True)
+    solution = apportion.solve(model, first)
+    assert solution.termination is Termination.ERROR and solution.evidence is None
+    assert solution.objective == apportion.solve(model).objective  # the better plan is kept
+    assert solution.certificate.source == "multipliers"
+    (note,) = [note for note in solution.notes if "one of the two is wrong" in note]
+    assert "liar says optimal" in note and "exact says optimal" in note
+
+
+def calls_its_start_optimal(model: LinearModel, options: object, start: Any) -> Outcome:
+    """Claim that the greedy plan, which is not the best one, is optimal."""
+    value = model.objective(start)
+    return Outcome(
+        termination=Termination.OPTIMAL,
+        raw_status="optimal",
+        point=start,
+        objective=value,
+        bound=value,
+        bound_source="solver",
+    )
+
+
+def test_infeasible_of_what_has_a_plan_is_an_error_that_keeps_the_plan() -> None:
+    model = menus()
+    solution = apportion.solve(
+        model, lying(lambda _: Outcome(termination=Termination.INFEASIBLE, raw_status="infeasible"))
+    )
+    assert solution.termination is not Termination.INFEASIBLE
+    assert solution.plan is not None and solution.evidence is None
+
+
+@pytest.mark.parametrize("backend", ["highs", "cp-sat"])
+def test_infeasible_that_ours_confirms_is_by_search(backend: str) -> None:
+    model = MultipleChoiceKnapsack.from_arrays(
+        [1.0, 1.0, 1.0, 1.0], [[3, 0], [0, 3], [3, 0], [0, 3]], [0, 2, 4], [2, 3]
+    )
+    solution = apportion.solve(model, backend)
+    assert solution.termination is Termination.INFEASIBLE and solution.evidence == "by_search"
+    assert apportion.solve(model, backend, proof=True).evidence == "by_proof"
