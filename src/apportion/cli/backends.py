@@ -28,4 +28,6 @@ def command(as_json: bool) -> None:
         why = "" if row["available"] else f" ({row['why']})"
         accepts = f"accepts {row['accepts']:<8}"
         say(f"{row['name']:<{wide}}  {state}  {accepts}  {packages}; {row['description']}{why}")
+        for defect in row["defects"]:
+            say(f"{'':<{wide}}  known defect: {defect}")
     say(compiled_parts())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apportion.registry.backends import BACKENDS, version_of
+from apportion.registry.defects import known_defects
 
 __all__ = ["backends", "compiled_parts"]
 
@@ -16,7 +17,8 @@ def backends() -> list[dict[str, Any]]:
     -------
     list of dict
         ``name``, ``available``, ``why`` (``None`` if available), ``accepts`` (``"knapsack"`` or
-        ``"linear"``), ``packages`` (version by name, ``None`` where missing) and ``description``.
+        ``"linear"``), ``packages`` (version by name, ``None`` where missing), ``description``
+        and ``defects`` (known ones of the installed versions).
     """
     rows = [
         _row(entry.name, entry.accepts, entry.versions(), entry.description) for entry in BACKENDS.values()
@@ -47,4 +49,7 @@ def _row(name: str, accepts: str, packages: dict[str, str | None], description: 
         "accepts": accepts,
         "packages": packages,
         "description": description,
+        "defects": [
+            told for package, found in packages.items() for told in known_defects(name, package, found)
+        ],
     }
