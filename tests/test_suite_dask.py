@@ -23,7 +23,7 @@ def test_a_worker_killed_mid_run_loses_no_row_and_repeats_no_finished_one(tmp_pa
     out = tmp_path / "rows.jsonl"
     told: list[str] = []
     with opened("dask:2", 2) as executor:
-        worker = executor.submit(os.getpid).result(timeout=60)
+        worker = executor.submit(os.getpid).result(timeout=300)
 
         def note(row: dict[str, Any], done: int, total: int) -> None:
             told.append(row["key"])

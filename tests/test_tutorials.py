@@ -63,7 +63,7 @@ def test_the_tutorial_does_what_it_says(name: str, root: Path, folder: Path) -> 
         elif language == "console":
             for command, shown in commands(block):
                 run = subprocess.run(
-                    ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120
+                    ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=600
                 )
                 assert same(run.stdout, shown), f"$ {command}\n{run.stdout}{run.stderr}\ninstead of\n{shown}"
                 ran += 1

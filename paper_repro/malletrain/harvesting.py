@@ -87,10 +87,10 @@ class Harvest:
         Raises
         ------
         SlurmFailed
-            If it does not come up in 20 s, or cannot be drained.
+            If it does not come up in 120 s, or cannot be drained.
         """
         told = "the controller is up"
-        self.slurm.wait_until(lambda: len(self.events("began")) > self._begun_before, told, 20.0)
+        self.slurm.wait_until(lambda: len(self.events("began")) > self._begun_before, told, 120.0)
         self.command("drain")
 
     def command(self, name: str, *arguments: str) -> str:
@@ -137,7 +137,7 @@ class Harvest:
         return [event for event in self.journal() if event.get("event") == kind]
 
     def until(
-        self, holds: Callable[[dict[str, dict[str, Any]]], bool], what: str, timeout_s: float = 60.0
+        self, holds: Callable[[dict[str, dict[str, Any]]], bool], what: str, timeout_s: float = 240.0
     ) -> dict[str, dict[str, Any]]:
         """Wait until the queue's records are as wished, and return them.
 
@@ -157,7 +157,7 @@ class Harvest:
                 raise SlurmFailed(f"not so after {timeout_s:g} s: {what}\n{brief}\n{journal}")
             time.sleep(0.2)
 
-    def until_over(self, timeout_s: float = 90.0) -> dict[str, dict[str, Any]]:
+    def until_over(self, timeout_s: float = 240.0) -> dict[str, dict[str, Any]]:
         """Wait until every job has ended, and return their records."""
         over = ("done", "failed", "cancelled")
         return self.until(

@@ -59,6 +59,6 @@ def process(
         input=stdin,
         capture_output=True,
         env=environment,
-        timeout=60,
+        timeout=300,
         check=False,
     )

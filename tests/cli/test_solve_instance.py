@@ -17,6 +17,7 @@ from apportion.errors import BackendUnavailable
 from apportion.instances.gap_filling.generator import generate
 from apportion.outcome import Outcome, Termination
 from tests.cli.calling import SOLVE, call, process
+from tests.patience import patience
 
 FIELDS = tuple(
     """
@@ -288,7 +289,7 @@ def test_a_whole_process_answers_30_jobs_on_500_nodes_in_0_6_s(tmp_path: Path, r
         began = time.perf_counter()
         assert process(root, SOLVE, path, "--json").returncode == 0
         spent.append(time.perf_counter() - began)
-    assert min(spent) < 0.6
+    assert min(spent) < patience(0.6)
 
 
 def test_a_closed_pipe_is_no_error(small: Path, root: Path) -> None:
@@ -300,7 +301,7 @@ def test_a_closed_pipe_is_no_error(small: Path, root: Path) -> None:
             stdout=writing,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(root / "src")},
-            timeout=60,
+            timeout=300,
             check=False,
         )
     finally:
@@ -379,7 +380,7 @@ def test_ctrl_c_ends_a_running_solve_with_130_and_its_incumbent(tmp_path: Path, 
     )
     time.sleep(2.0)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, b"")
     told = json.loads(out)
     assert (told["termination"], told["check"]["feasible"]) == ("interrupted", True)

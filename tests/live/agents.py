@@ -12,6 +12,7 @@ from pathlib import Path
 
 from apportion.live.channel.messages import Acknowledge, AgentMessage, Exited, Progress, Run, Stop
 from apportion.live.channel.reports import ReportServer
+from tests.patience import patience
 
 JOB_TOKEN = "x" * 32
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -78,7 +79,7 @@ class Site:
                 self.server.send(pilot, Acknowledge(message.job, message.generation))
 
     def until(self, holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + patience(timeout_s)
         while not holds():
             assert time.monotonic() < end, f"waited in vain; heard: {self.heard[-20:]}"
             self.pump()

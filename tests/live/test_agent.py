@@ -33,6 +33,7 @@ from apportion.live.channel.messages import (
 from apportion.live.channel.reports import ReportServer
 from apportion.live.checkpoint_fence import claim
 from tests.live.agents import Site, python, start_agent
+from tests.patience import patience
 
 REPORT = """
 import json, os, socket, sys, time
@@ -146,7 +147,7 @@ def test_a_trainer_deaf_to_sigterm_is_killed_after_its_grace(site: Site) -> None
     site.stop(["a-1"], grace_s=0.3)
     [ended] = site.exits(["a-1"])
     assert ended.code == -signal.SIGKILL and ended.asked
-    assert 0.3 <= time.monotonic() - begun < 3.0
+    assert 0.3 <= time.monotonic() - begun < patience(3.0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
@@ -182,8 +183,8 @@ def test_sigterm_frees_the_node_within_a_fraction_of_a_second(site: Site) -> Non
     _wait_for(site.folder / "up")
     begun = time.monotonic()
     site.processes["a-1"].terminate()
-    assert site.processes["a-1"].wait(5.0) == 0
-    assert time.monotonic() - begun < 1.5  # 0.3 s on an idle machine
+    assert site.processes["a-1"].wait(patience(5.0)) == 0
+    assert time.monotonic() - begun < patience(1.5)  # 0.3 s on an idle machine
     assert site.exits(["a-1"])[0].code == -signal.SIGKILL
     assert site.of(Leaving, "a-1")
 
@@ -196,7 +197,7 @@ def test_told_to_leave_it_stops_what_runs_and_ends(site: Site) -> None:
     time.sleep(0.3)
     site.server.send("a-1", Leave(5.0))
     assert site.exits(["a-1"])[0].code in (STOPPED, -signal.SIGTERM)
-    assert site.processes["a-1"].wait(5.0) == 0
+    assert site.processes["a-1"].wait(patience(5.0)) == 0
 
 
 def test_an_end_is_said_until_it_is_acknowledged_also_to_the_next_controller(tmp_path: Path) -> None:
@@ -399,7 +400,7 @@ def test_a_flood_of_reports_reaches_the_controller_as_a_trickle(site: Site) -> N
     begun = time.monotonic()
     site.stop(["a-1"], job="flood", grace_s=2.0)
     site.exits(["a-1"])
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < patience(2.0)
 
 
 def test_strangers_on_the_nodes_port_do_not_keep_the_trainer_out(site: Site) -> None:

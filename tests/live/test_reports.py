@@ -25,6 +25,7 @@ from apportion.live.channel.messages import (
 )
 from apportion.live.channel.reports import ReportServer
 from apportion.live.channel.sealing import LineSealer, agent_proof, controller_proof, session_key
+from tests.patience import patience
 
 TOKEN = "secret-of-pilot-1-abcdefgh"
 NONCE = "n" * 32
@@ -73,7 +74,7 @@ class Agent:
         return heard
 
     def is_closed(self, within_s: float = 5.0) -> bool:
-        end = time.monotonic() + within_s
+        end = time.monotonic() + patience(within_s)
         self.socket.settimeout(0.1)
         while time.monotonic() < end:
             try:
@@ -104,7 +105,7 @@ def _progress(samples: int, job: str = "j1") -> Progress:
 
 def _collect(server: ReportServer, count: int, timeout_s: float = 5.0) -> list[tuple[str, AgentMessage]]:
     found: list[tuple[str, AgentMessage]] = []
-    end = time.monotonic() + timeout_s
+    end = time.monotonic() + patience(timeout_s)
     while len(found) < count and time.monotonic() < end:
         found += server.receive(0.1)
     return found
@@ -180,7 +181,7 @@ def test_strangers_that_dawdle_keep_nobody_out(server: ReportServer) -> None:
         stack.callback(agent.close)
         agent.say(_progress(1))
         assert any(message == _progress(1) for _, message in _collect(server, 2))
-        assert time.monotonic() - begun < 2.0
+        assert time.monotonic() - begun < patience(2.0)
         assert slow.is_closed(within_s=8.0)
 
 
@@ -191,11 +192,11 @@ def test_an_agent_that_floods_is_cut_off_and_others_are_served(server: ReportSer
             flooder.say(_progress(number))
     begun = time.monotonic()
     calm.say(_progress(7, "calm"))
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + patience(5.0)
     found: list[tuple[str, AgentMessage]] = []
     while ("a-2", _progress(7, "calm")) not in found and time.monotonic() < end:
         found += server.receive(0.1)
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < patience(2.0)
     assert len(found) < 10  # of one rank only the newest report waits
     assert "a-1" not in server.agents() and "a-2" in server.agents()
     flooder.close(), calm.close()
@@ -251,7 +252,7 @@ def test_an_agent_that_reads_nothing_is_cut_off_and_sending_never_waits(server: 
     while server.send("a-1", big):
         queued += 1
         assert queued < 1000
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < patience(5.0)
     agent.close()
 
 

@@ -21,6 +21,9 @@ from apportion.live.trainers.checkpoints import restore
 from apportion.live.trainers.numpy_mlp import State
 from tests.live_slurm.watching import Witness
 
+_COMMAND_S = 0.4
+"""Seconds that a command takes on an idle machine."""
+
 
 def assert_trained(job: dict[str, Any]) -> None:
     """The job is done, and its checkpoint holds the samples that its record says, each trained on once."""
@@ -33,10 +36,17 @@ def assert_trained(job: dict[str, Any]) -> None:
 
 def assert_nothing_is_left(harvest: Harvest) -> None:
     """No pilot, no agent, every node idle, and the controller has ended well."""
-    assert harvest.process is not None and harvest.process.wait(20.0) == 0
+    assert harvest.process is not None and harvest.process.wait(120.0) == 0
     harvest.slurm.wait_until_idle()
     assert harvest.pilots() == []
-    harvest.slurm.wait_until(lambda: not harvest.agents(), "agents are gone", 10.0)
+    harvest.slurm.wait_until(lambda: not harvest.agents(), "agents are gone", 60.0)
+
+
+def slowness(harvest: Harvest) -> float:
+    """Return how much longer a command takes here and now than on an idle machine, at least 1."""
+    begun = time.monotonic()
+    harvest.jobs()
+    return max(1.0, (time.monotonic() - begun) / _COMMAND_S)
 
 
 def main_job(slurm: OneMachineSlurm, nodes: int = 1, command: str = "true") -> float:
@@ -50,15 +60,18 @@ def test_jobs_are_trained_while_the_main_queue_takes_nodes_back(
     harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Path
 ) -> None:
     harvest.start()
-    first = harvest.submit(9_000, numpy_trainer())
+    slower = slowness(harvest)
+    # the trainer keeps to its curve by the clock: on a busy machine it would be over before it is looked at
+    goal = round(9_000 * slower)
+    first = harvest.submit(goal, numpy_trainer())
     second = harvest.submit(3_001, numpy_trainer("1:300,2:400,4:500,8:520"), most=4)
     with Witness(tmp_path) as witness:
         harvest.until(lambda jobs: jobs[first]["samples"] > 1000, "the first job trains")
         taken = main_job(slurm, 6, "sleep 1")
-        assert taken - 1.0 < 3.0  # 0.1 to 0.3 s on an idle machine
+        assert taken - 1.0 < 3.0 * slower  # 0.1 to 0.3 s on an idle machine
         with pytest.raises(SlurmFailed, match="in use by a controller"):
             harvest.command("harvest", "--partition", "harvest", "--json")  # a second one by mistake
-        jobs = harvest.until_over()
+        jobs = harvest.until_over(90.0 * slower)
     assert_trained(jobs[first])
     assert_trained(jobs[second])
     assert jobs[first]["restarts"] > 1 and jobs[first]["curve"]

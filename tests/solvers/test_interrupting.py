@@ -15,6 +15,7 @@ SCRIPT = """
 import os, signal, sys, threading, time
 sys.path[:0] = [{root!r}, {root!r} + "/src"]
 from apportion.options import SolveOptions
+from tests.patience import patience
 from tests.solvers.conformance import BACKENDS, hard_knapsack, small
 backend = next(b for b in BACKENDS if b.name == {backend!r})
 backend.solve(small(), SolveOptions(), None)
@@ -22,7 +23,7 @@ threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 began = time.perf_counter()
 model = hard_knapsack(columns=120, rows=10)
 outcome = backend.solve(model, SolveOptions(time_limit=30.0), None)
-assert time.perf_counter() - began < 10.0, outcome
+assert time.perf_counter() - began < patience(10.0), outcome
 assert outcome.termination == "interrupted", outcome
 assert outcome.objective is not None and model.check(outcome.point).feasible, outcome
 try:
@@ -40,7 +41,7 @@ def test_ctrl_c_returns_the_incumbent_and_still_works_afterwards(root: Path, bac
         [sys.executable, "-c", SCRIPT.format(root=str(root), backend=backend)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (run.returncode, run.stdout) == (0, "heard\n"), run.stderr
@@ -81,6 +82,6 @@ def test_a_signal_received_by_the_native_thread_stops_it(root: Path) -> None:
         root=str(root)
     )
     run = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=300, check=False
     )
     assert (run.returncode, run.stdout) == (0, "('stopped', True)\n"), run.stderr

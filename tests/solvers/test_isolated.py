@@ -23,6 +23,7 @@ from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.isolation import isolated
 from apportion.solvers.isolation.isolated import Child
+from tests.patience import patience
 from tests.solvers.conformance import BACKENDS, Backend, hard_knapsack, small
 
 LATE = 0.25
@@ -55,7 +56,7 @@ def timed(child: Child, function: str, model: LinearModel, limit: float, **more:
     outcome = child.solve(
         function, model, SolveOptions(time_limit=limit), np.zeros(model.num_columns), **more
     )
-    assert time.perf_counter() - began <= limit + LATE
+    assert time.perf_counter() - began <= patience(limit + LATE)
     return outcome
 
 
@@ -107,7 +108,7 @@ def test_killed_at_a_random_moment(backend: Backend, child: Child, hard: LinearM
         began = time.perf_counter()
         outcome = child.solve(entry(backend), hard, SolveOptions(time_limit=8.0), np.zeros(hard.num_columns))
         killer.join()
-        assert time.perf_counter() - began < delay + 1.0
+        assert time.perf_counter() - began < patience(delay + 1.0)
         assert_incumbent(hard, outcome)
         assert outcome.termination is Termination.ERROR
         assert "SIGKILL" in outcome.raw_status
@@ -131,7 +132,7 @@ def test_a_stopped_child_does_not_delay_the_answer(child: Child, columns: int) -
     model = hard_knapsack(columns=columns)
     began = time.perf_counter()
     outcome = child.solve(HIGHS, model, SolveOptions(time_limit=0.3), np.zeros(columns))
-    assert time.perf_counter() - began < 0.3 + LATE
+    assert time.perf_counter() - began < patience(0.3 + LATE)
     assert outcome.termination is Termination.TIME_LIMIT
     assert outcome.objective == 0.0
     assert child.solve(HIGHS, small(), SolveOptions(time_limit=20.0), None).termination is Termination.OPTIMAL
@@ -226,7 +227,7 @@ def test_ctrl_c_returns_the_incumbent(child: Child, hard: LinearModel, limit: fl
     try:
         began = time.perf_counter()
         outcome = child.solve(HIGHS, hard, SolveOptions(time_limit=limit), np.zeros(hard.num_columns))
-        assert time.perf_counter() - began < 0.6 + LATE
+        assert time.perf_counter() - began < patience(0.6 + LATE)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)
@@ -257,7 +258,7 @@ def test_what_the_callback_raises_propagates(child: Child, hard: LinearModel, er
     with pytest.raises(type(error)) as caught:
         child.solve(HIGHS, hard, SolveOptions(time_limit=20.0, on_incumbent=stop), None)
     assert caught.value is error
-    assert time.perf_counter() - began < 10.0
+    assert time.perf_counter() - began < patience(10.0)
     assert child.pid is None, "the abandoned solve is ended"
 
 
@@ -267,9 +268,9 @@ def test_two_threads_on_one_child_keep_their_own_limits(child: Child, hard: Line
         long = pool.submit(timed, child, HIGHS, hard, 1.5)
         time.sleep(0.2)
         short = pool.submit(timed, child, HIGHS, hard, 0.1)
-        assert_incumbent(hard, short.result())
-        assert short.result().raw_status == "the child process was busy"
-        assert_incumbent(hard, long.result())
+        assert_incumbent(hard, short.result(timeout=300.0))
+        assert short.result(timeout=300.0).raw_status == "the child process was busy"
+        assert_incumbent(hard, long.result(timeout=300.0))
 
 
 def test_threads_get_children_of_their_own() -> None:

@@ -19,6 +19,7 @@ from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.solvers.makespan import portfolio, turns
 from apportion.solvers.makespan.shares import Shares
+from tests.patience import patience
 
 
 def makespans(times: np.ndarray[Any, Any]) -> float:
@@ -113,7 +114,7 @@ def test_an_engine_that_never_returns_costs_only_the_time_limit(monkeypatch: pyt
     monkeypatch.setattr(turns, "ENGINES", engines)
     began = time.perf_counter()
     solution = apportion.solve(generate_unrelated(2, 200, 20, 10, 100), time_limit=3.0)
-    assert time.perf_counter() - began < 3.6
+    assert time.perf_counter() - began < patience(3.6)
     assert solution.plan is not None
     assert solution.bound is not None
 
