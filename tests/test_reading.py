@@ -344,3 +344,14 @@ def test_a_link_is_followed_and_kept(tmp_path: Path) -> None:
     write_whole(tmp_path / "link.json", b"new")
     assert (tmp_path / "link.json").is_symlink()
     assert (tmp_path / "real.json").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["freezing_small", "matching_gangs", "gap_filling_small", "sia_round"])
+def test_one_mistake_is_one_problem(root: Path, name: str) -> None:
+    """One mistake anywhere added a false `must be a FreezingConfiguration` for every job."""
+    told = json.loads((root / "examples" / f"{name}.json").read_text())
+    told["jobs"][1]["banana"] = 1
+    assert len(problems(told)) == 1
+    told = json.loads((root / "examples" / f"{name}.json").read_text())
+    told["jobs"][0]["id"] = 7
+    assert len(problems(told)) == 1

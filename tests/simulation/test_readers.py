@@ -292,3 +292,22 @@ def test_generated_jobs_are_the_published_mix() -> None:
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInstance, match="no such file"):
         read_trace(tmp_path / "nothing.npz")
+
+
+def test_rows_that_are_skipped_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Pending jobs and unknown ends went in silence."""
+    log = tmp_path / "jobs.txt"
+    log.write_text(
+        "JobID|Start|End|NNodes\n1|100|200|2\n2|Unknown|Unknown|1\n3|150|Unknown|1\n1.batch|100|200|2\n4|100|200|0\n"
+    )
+    assert read_sacct(log).nodes.tolist() == [2]
+    assert caplog.messages == [
+        f"{log}: 4 of 5 rows skipped: "
+        "1 not started (pending), 1 without a known end, 1 job steps, 1 of no node"
+    ]
+    caplog.clear()
+    swf = tmp_path / "log.swf"
+    line = "{} 0 {} {} 4 -1 -1 4 -1 -1 1 1 1 1 1 -1 -1 -1\n"
+    swf.write_text(line.format(1, 5, 60) + line.format(2, -1, 60) + line.format(3, 5, 0))
+    assert read_swf(swf).nodes.tolist() == [4]
+    assert caplog.messages == [f"{swf}: 2 of 3 rows skipped: 1 that never ran, 1 with an unknown wait"]

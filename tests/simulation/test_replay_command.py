@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from apportion.cli.main import main
 from apportion.cli.replay import command as replay_command
 from apportion.cli.report import command as report_command
 from apportion.errors import InvalidInstance
@@ -22,6 +23,7 @@ from apportion.simulation.checkpoint import load_checkpoint, save_checkpoint
 from apportion.simulation.node_changes import node_changes
 from apportion.simulation.replay import Replay
 from apportion.simulation.run_record import read_record
+from tests.cli.calling import call
 from tests.simulation.cases import random_jobs, random_trace
 
 GENERATED = ["--trace", "generated", "--jobs", "generated", "--machine-nodes", "300", "--days", "1.5"]
@@ -168,3 +170,19 @@ def test_the_page_fits_the_window_of_a_real_browser(tmp_path: Path, width: int) 
     told = json.loads(found[1])
     assert told["wide"] == 0 and told["small"] == 0
     assert len(told["charts"]) >= 4 and all(w > 250 and h > 150 for w, h in told["charts"])
+
+
+def test_all_jobs_may_have_one_curve(tmp_path: Path) -> None:
+    """The published table of hyper-parameter optimisation names no model: it was fifty identical errors."""
+    table = tmp_path / "hpo.csv"
+    rows = [f"HPO{k:03},18,12,1,64,1.3e8,{60 * k}" for k in range(60)]
+    table.write_text("\n".join([",Tcup,Tcdw,Jmin,Jmax,Pmax,tsub_s", *rows]) + "\n")
+    words = ["replay", "--trace", "generated", "--machine-nodes", "32", "--days", "0.2", "--jobs", table]
+    refused = call(main, *words, "--json")
+    assert refused.code == 3 and len(refused.err.splitlines()) == 1
+    assert "60 of 60 jobs have no name of a curve" in refused.err and "--curve NAME" in refused.err
+    done = call(main, *words, "--curve", "shufflenet", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["jobs"] == 60
+    mistaken = call(main, *words, "--curve", "shuflenet")
+    assert mistaken.code == 2 and "did you mean 'ShuffleNet'?" in mistaken.err

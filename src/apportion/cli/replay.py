@@ -44,6 +44,9 @@ _CHECKPOINT_S = 30.0
     metavar="FILE",
     help="JSON of throughput curves; the published ones by default.",
 )
+@click.option(
+    "--curve", metavar="NAME", help="All jobs have this curve; by default the one after the first - of an id."
+)
 @click.option("--nodes", type=click.IntRange(min=1), metavar="FIRST_N", help="Only the trace's first nodes.")
 @click.option(
     "--trainers", type=click.IntRange(min=1), default=10, show_default=True, help="Most jobs at a time."
@@ -139,7 +142,7 @@ def _inputs(given: dict[str, Any]) -> Any:
     else:
         table = read_job_table(jobs_path)
     curves = read_curves(given["curves_path"]) if given["curves_path"] else PUBLISHED_CURVES
-    jobs = workload(table, curves, given["endless"])
+    jobs = workload(table, curves, given["endless"], given["curve"])
     start_s, end_s = given["start_s"], given["end_s"]
     if start_s is None:
         first = float(jobs.submitted_s[0])

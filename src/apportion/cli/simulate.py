@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -76,7 +77,8 @@ def command(**given: Any) -> None:
     from apportion.simulation.cluster.run import run_cluster
 
     named = CLUSTER_POLICIES[given["policy_name"]]
-    nodes, nature, submitted_s, gpus, beliefs = _inputs(given, named)
+    nodes, nature, submitted_s, gpus, beliefs, unfreezable = _inputs(given, named)
+    _tell_unfreezable(given["policy_name"], unfreezable)
     begun = time.perf_counter()
     run = run_cluster(
         named.make(given["seed"]),
@@ -95,13 +97,14 @@ def command(**given: Any) -> None:
         versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
         versions["python"] = platform.python_version()
         told = msgspec.to_builtins(summary)
-        emit(msgspec.json.encode({**told, "seed": given["seed"], "versions": versions}))
+        told |= {"cannot_freeze": unfreezable, "seed": given["seed"], "versions": versions}
+        emit(msgspec.json.encode(told))
         return
     say("\n".join(f"{name:22} {_shown(value)}" for name, value in msgspec.to_builtins(summary).items()))
 
 
 def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
-    """Return machines, truth, submissions, requested GPUs and beliefs."""
+    """Return machines, truth, submissions, requested GPUs, beliefs, and jobs by what cannot be frozen."""
     from apportion.estimation.training import HOMOGENEOUS, read_applications
     from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
 
@@ -115,7 +118,9 @@ def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
         log = read_durations(given["workload"])
         if int(log.gpus.max()) > nodes.total_gpus:
             raise InvalidOption(f"a job asks for {log.gpus.max()} GPUs, the cluster has {nodes.total_gpus}")
-        return nodes, FixedDurations(log), log.submitted_s, log.gpus, durations_known(log, nodes.types)
+        unfreezable = {"jobs of known durations": int(log.gpus.size)} if named.freezes else {}
+        known = durations_known(log, nodes.types)
+        return nodes, FixedDurations(log), log.submitted_s, log.gpus, known, unfreezable
     from apportion.simulation.cluster.workload import read_workload
 
     profiles = read_applications(given["profiles"])
@@ -123,7 +128,14 @@ def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
     believed = given["theta"] if given["believed_theta"] is None else given["believed_theta"]
     nature = scenario.nature(named.adaptive, named.freezes, given["theta"])
     beliefs = scenario.oracle(named.adaptive, named.freezes, believed)
-    return nodes, nature, scenario.submitted_s, scenario.requested_gpus, beliefs
+    unfreezable = scenario.unfreezable() if named.freezes else {}
+    return nodes, nature, scenario.submitted_s, scenario.requested_gpus, beliefs, unfreezable
+
+
+def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:
+    if jobs:
+        told = ", ".join(f"{name} ({count} jobs)" for name, count in jobs.items())
+        click.echo(f"simulate: {policy} runs unfrozen, for want of a freezing profile: {told}", err=True)
 
 
 def _shown(value: Any) -> str:

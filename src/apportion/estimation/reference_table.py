@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from apportion.errors import InvalidInstance, Problem
 from apportion.estimation.model_signature import ModelSignature, family_of
 from apportion.estimation.similarity import Prediction, SimilarityPredictor
+from apportion.skipped import tell_skipped
 
 __all__ = ["HeldOut", "ReferenceTable", "held_out", "read_reference"]
 
@@ -124,6 +125,7 @@ def read_reference(text: str, base_column: str, target_column: str) -> Reference
         raise InvalidInstance(Problem(f"{base_column}, {target_column}", message))
     signatures, ratios = zip(*measured.values(), strict=True)
     rest = tuple(signature for name, signature in lacking.items() if name not in measured)
+    tell_skipped("the reference", len(rows), {"without a model, or of one that stands before": skipped})
     return ReferenceTable(signatures, np.array(ratios), rest, skipped)
 
 

@@ -7,7 +7,8 @@ run over as much of the instance as can be built.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
@@ -117,6 +118,7 @@ class _Builder:
 
     def build(self, expected: Any, value: Any) -> Any:
         """Return a Struct, a tuple or dict of them, or the value itself; absent ones are ``None``."""
+        expected = _member(expected, value)
         if isinstance(expected, type) and issubclass(expected, msgspec.Struct) and isinstance(value, dict):
             if expected not in self._fields:
                 self._fields[expected] = msgspec.structs.fields(expected)
@@ -134,6 +136,20 @@ class _Builder:
             member = get_args(expected)[1]
             return {name: self.build(member, item) for name, item in value.items()}
         return value
+
+
+def _member(expected: Any, value: Any) -> Any:
+    """Return the member of a union that objects, or arrays, are built from; other types as they are."""
+    if get_origin(expected) is Annotated:
+        expected = get_args(expected)[0]
+    if get_origin(expected) not in (Union, UnionType):
+        return expected
+    for member in get_args(expected):
+        origin = get_origin(member)
+        is_object = origin is dict or (isinstance(member, type) and issubclass(member, msgspec.Struct))
+        if (is_object and isinstance(value, dict)) or (origin is tuple and isinstance(value, list)):
+            return member
+    return expected
 
 
 def _last_word(raw: bytes) -> list[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.fields import LARGEST_COUNT
 from apportion.simulation.swf import JobLog
+from apportion.skipped import tell_skipped
 
 __all__ = ["read_sacct"]
 
@@ -23,8 +25,9 @@ def read_sacct(path: str | Path) -> JobLog:
     """Read the output of ``sacct -P -X --format=JobID,Start,End,NNodes,...`` (fields by ``|``, a header).
 
     Times are taken as they stand (``2026-01-31T12:00:00``, no zone) or as seconds since 1970. Steps
-    (``123.batch``), jobs that have not started or ended, and jobs of no node are left out. Seconds count
-    from the first start. Slurm does not say how many nodes the machine has.
+    (``123.batch``), jobs that have not started or ended, and jobs of no node are skipped, and a warning
+    is logged that says how many. Seconds count from the first start. Slurm does not say how many nodes the
+    machine has.
 
     Raises
     ------
@@ -46,12 +49,15 @@ def read_sacct(path: str | Path) -> JobLog:
     at = {name: header.index(name) for name in ("Start", "End", nodes)}
     step = header.index("JobID") if "JobID" in header else None
     problems: list[Problem] = []
+    skipped: Counter[str] = Counter()
     found: list[tuple[float, float, int]] = []
     for line, row in rows[1:]:
         if len(row) != len(header):
             problems.append(Problem(f"line {line}", f"has {len(row)} fields, the header has {len(header)}"))
             continue
-        if (step is not None and "." in row[step]) or row[at["Start"]] in _NEVER or row[at["End"]] in _NEVER:
+        reason = _unusable(row, step, at["Start"], at["End"])
+        if reason is not None:
+            skipped[reason] += 1
             continue
         try:
             start, end, count = _seconds(row[at["Start"]]), _seconds(row[at["End"]]), int(row[at[nodes]])
@@ -60,15 +66,29 @@ def read_sacct(path: str | Path) -> JobLog:
         except ValueError as error:
             problems.append(Problem(f"line {line}", str(error)))
             continue
-        if count > 0 and end > start:
+        if count < 1:
+            skipped["of no node"] += 1
+        elif end <= start:
+            skipped["that ended when they started"] += 1
+        else:
             found.append((start, end, count))
     if problems:
         raise InvalidInstance(problems[:50])
+    tell_skipped(path, len(rows) - 1, skipped)
     if not found:
         raise InvalidInstance(Problem(str(path), "holds no job that started, ended and had a node"))
     start_s, end_s, count_of = (np.array(column) for column in zip(*found, strict=True))
     origin = float(start_s.min())
     return JobLog(start_s - origin, end_s - origin, count_of.astype(np.int64), None, path.stem)
+
+
+def _unusable(row: list[str], step: int | None, start: int, end: int) -> str | None:
+    """Return why a row is no job that ran, ``None`` if it may be one."""
+    if step is not None and "." in row[step]:
+        return "job steps"
+    if row[start] in _NEVER:
+        return "not started (pending)"
+    return "without a known end" if row[end] in _NEVER else None
 
 
 def _seconds(text: str) -> float:

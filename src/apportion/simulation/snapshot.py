@@ -13,13 +13,14 @@ The rules, in full:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
 import msgspec
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.choices import one_of
+from apportion.errors import InvalidInstance, InvalidOption, Problem, listed
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.equal_share import equal_share
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
@@ -141,30 +142,46 @@ def _admitted(jobs: Sequence[SubmittedJob], trainers: int) -> list[SubmittedJob]
     return sorted(jobs, key=lambda job: job.submitted_s)[:trainers]
 
 
-def curve_of_jobs(jobs: Iterable[SubmittedJob], curves: Mapping[str, ScalingCurve]) -> list[ScalingCurve]:
+def curve_of_jobs(
+    jobs: Sequence[SubmittedJob], curves: Mapping[str, ScalingCurve], curve: str | None = None
+) -> list[ScalingCurve]:
     """Return the curve of every job: the one named after the first ``-`` of its id, letter case ignored.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    curves
+        Curves by name.
+    curve
+        The one that all jobs have, whatever their ids say: they train the same network.
 
     Raises
     ------
     InvalidInstance
         If a job names no curve, or two curves differ only by letter case.
+    InvalidOption
+        If there is no curve of the name that all jobs are to have.
     """
     by_name: dict[str, ScalingCurve] = {}
     problems: list[Problem] = []
-    for name, curve in curves.items():
+    for name, known in curves.items():
         if name.casefold() in by_name:
             problems.append(Problem(f"curve {name!r}", "differs from another only by letter case"))
-        by_name[name.casefold()] = curve
-    found: list[ScalingCurve] = []
-    for job in jobs:
-        _, dash, suffix = job.id.partition("-")
-        named = by_name.get(suffix.casefold()) if dash else None
-        if named is not None:
-            found.append(named)
-            continue
-        known = ", ".join(curves) or "none"
-        after = f"the suffix {suffix!r}" if dash else "no suffix after a '-'"
-        problems.append(Problem(f"job {job.id!r}", f"has {after}; expected the name of a curve: {known}"))
+        by_name[name.casefold()] = known
+    if curve is not None:
+        if curve.casefold() not in by_name:
+            one_of("curve", curve, curves)
+        return [by_name[curve.casefold()]] * len(jobs)
+    named = [by_name.get(job.id.partition("-")[2].casefold()) for job in jobs]
+    nameless = [job.id for job, found in zip(jobs, named, strict=True) if found is None]
+    if nameless:
+        told = (
+            f"{len(nameless)} of {len(jobs)} jobs have no name of a curve after the first '-' of their id "
+            f"({listed(nameless)}); the curves are {', '.join(curves) or 'none'}. "
+            "Where all jobs train one network, name its curve (--curve NAME)"
+        )
+        problems.append(Problem("jobs", told))
     if problems:
         raise InvalidInstance(problems)
-    return found
+    return [found for found in named if found is not None]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidInstance, Problem
 from apportion.simulation.packed import content
+from apportion.skipped import tell_skipped
 
 __all__ = ["JobLog", "read_swf"]
 
@@ -46,8 +47,9 @@ class JobLog:
 def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
     """Read an SWF log, plain or gzipped: start = submit + wait, end = start + run.
 
-    Jobs that never ran (run <= 0) or whose wait is unknown (-1) are left out; processors are the allocated
-    ones, else the requested. With `cores_per_node` c a job of p processors occupies ceil(p / c) nodes, and
+    Jobs that never ran (run <= 0) or whose wait is unknown (-1) are skipped, and a warning is logged that
+    says how many; processors are the allocated ones, else the requested. With `cores_per_node` c a job of p
+    processors occupies ceil(p / c) nodes, and
     the machine has ``MaxProcs / c`` of them, rounded.
 
     Raises
@@ -84,6 +86,16 @@ def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
     ran = (table[:, _RUN] > 0) & (table[:, _WAIT] >= 0) & (processors > 0)
     if not ran.any():
         raise InvalidInstance(Problem(str(path), "holds no job with a known wait, run time and processors"))
+    never, unknown = table[:, _RUN] <= 0, table[:, _WAIT] < 0
+    tell_skipped(
+        path,
+        len(rows),
+        {
+            "that never ran": int(never.sum()),
+            "with an unknown wait": int((unknown & ~never).sum()),
+            "without processors": int((~ran & ~never & ~unknown).sum()),
+        },
+    )
     table, processors = table[ran], processors[ran]
     start = table[:, _SUBMIT] + table[:, _WAIT]
     origin = float(table[:, _SUBMIT].min())

@@ -86,7 +86,10 @@ class Workload:
 
 
 def workload(
-    jobs: Sequence[SubmittedJob], curves: Mapping[str, ScalingCurve], endless: bool = False
+    jobs: Sequence[SubmittedJob],
+    curves: Mapping[str, ScalingCurve],
+    endless: bool = False,
+    curve: str | None = None,
 ) -> Workload:
     """Return submitted jobs as arrays, ordered by submission (the given order among equals).
 
@@ -98,6 +101,8 @@ def workload(
         Throughput curves by what follows the first ``-`` of a job's id, letter case ignored.
     endless
         Whether the jobs are submitted again and again.
+    curve
+        The name of the curve that all jobs have, whatever their ids say.
 
     Raises
     ------
@@ -107,11 +112,11 @@ def workload(
     if not jobs:
         raise InvalidInstance(Problem("jobs", "there is no job"))
     ordered = sorted(jobs, key=lambda job: job.submitted_s)
-    found = curve_of_jobs(ordered, curves)
+    found = curve_of_jobs(ordered, curves, curve)
     short = [
-        Problem(f"job {job.id!r}", f"its curve ends at {curve.nodes[-1]} nodes, Jmax is {job.max_nodes}")
-        for job, curve in zip(ordered, found, strict=True)
-        if curve.nodes[-1] < job.max_nodes
+        Problem(f"job {job.id!r}", f"its curve ends at {known.nodes[-1]} nodes, Jmax is {job.max_nodes}")
+        for job, known in zip(ordered, found, strict=True)
+        if known.nodes[-1] < job.max_nodes
     ]
     if short:
         raise InvalidInstance(short)

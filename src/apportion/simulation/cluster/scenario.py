@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,6 +109,10 @@ class Scenario:
         else:
             rule = fixed_batches(self.applications, [job.batch for job in self.jobs])
         return MeasuredTraining(self.applications, rule, profiles if freezing else {}, theta)
+
+    def unfreezable(self) -> dict[str, int]:
+        """Return how many jobs each application has that was never measured frozen: they run unfrozen."""
+        return dict(Counter(job.application for job in self.jobs if job.application not in PROFILES))
 
     def oracle(self, adaptive: bool, freezing: bool = False, theta: float = 1.0) -> Beliefs:
         """Return beliefs that are the truth, but for the scale of the penalty, which is `theta`."""
