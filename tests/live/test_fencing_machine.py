@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from apportion.live.memory import MemoryCluster, MemoryTrainer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from apportion.live.cluster import ClusterSeen, PilotState
 from apportion.live.record.jobs import JobState
-from tests.test_live_controller import NODES, Site, concave
+from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
+from tests.live.test_controller import NODES, Site, concave
 
 GOAL = 900
 FAULTS = ("cut_off", "main_takes", "mark_down", "forget", "heal", "main_returns")

@@ -15,8 +15,8 @@ from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.solvers.assignment.repair import repaired
 from apportion.solvers.makespan.gangs import scheduled, small_enough
+from tests.solving.test_matching import oracle
 from tests.strategies import matchings
-from tests.test_matching import oracle
 
 
 @given(matchings(objectives=("makespan",)))

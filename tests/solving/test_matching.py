@@ -22,9 +22,9 @@ from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
+from tests.solving.test_liars import LIES, told
 from tests.strategies import matchings
 from tests.test_api import assert_certified, close
-from tests.test_liars import LIES, told
 
 
 def shortest(entries: list[MatchingEntry], count: int) -> float:

@@ -37,7 +37,7 @@ def cell(solver: SolverSpec, instance: InstanceSpec | None = None, **options: An
 
 
 def peer(name: str, **more: Any) -> SolverSpec:
-    return SolverSpec(name=name, families=("knapsack",), peer=f"tests.suite_peers:{name}", **more)
+    return SolverSpec(name=name, families=("knapsack",), peer=f"tests.benchmarks.suite_peers:{name}", **more)
 
 
 TWO = [cell(SOLVERS[OURS], spec(6)), cell(SOLVERS[OURS], spec(7))]

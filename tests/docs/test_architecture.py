@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def rooms() -> ModuleType:
-    path = Path(__file__).parents[1] / "docs" / "_site" / "rooms.py"
+    path = Path(__file__).parents[2] / "docs" / "_site" / "rooms.py"
     spec = importlib.util.spec_from_file_location("rooms_of_the_docs", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -23,7 +23,7 @@ def rooms() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def test_the_picture_is_the_one_of_the_code(rooms: ModuleType) -> None:

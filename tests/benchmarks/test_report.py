@@ -17,7 +17,7 @@ from benchmarks.reporting.page import page
 from benchmarks.reporting.report import TITLE, report
 from click.testing import CliRunner
 
-from tests.test_suite_compare import row
+from tests.benchmarks.test_compare import row
 
 
 def rows() -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from benchmarks.suite.executing import opened
 from benchmarks.suite.rows import read_rows
 from benchmarks.suite.solvers import OURS, SOLVERS
 
-from tests.test_suite_rows import cell, spec
+from tests.benchmarks.test_rows import cell, spec
 
 
 def test_a_worker_killed_mid_run_loses_no_row_and_repeats_no_finished_one(tmp_path: Path) -> None:

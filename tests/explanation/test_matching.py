@@ -18,8 +18,8 @@ from apportion.errors import InvalidInstance, InvalidOption
 from apportion.explanation import explain, what_if
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine, edits
 from apportion.instances.matching.schedule import schedule
+from tests.solving.test_matching import oracle
 from tests.strategies import matchings
-from tests.test_matching import oracle
 
 
 def timed(*times: dict[str, float], counts: dict[str, int], gpus: int = 1) -> MatchingInstance:
