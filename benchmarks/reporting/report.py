@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.reporting.blocks import Section, Table
 from benchmarks.reporting.courses import cells_section, gaps_section, growth_section
+from benchmarks.reporting.evidence import evidence_section
 from benchmarks.reporting.records import groups_of
 from benchmarks.reporting.standing import (
     failures_section,
@@ -34,6 +35,7 @@ def report(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Section]]
     sections = [
         standing_section(groups, solvers),
         failures_section(groups),
+        evidence_section(groups),
         means_section(groups, solvers),
         profiles_section(groups, solvers, styles),
         gaps_section(groups, solvers, styles),

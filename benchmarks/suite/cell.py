@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["REPEATED_BELOW_S", "Cell", "InstanceSpec", "SolverSpec"]
+__all__ = ["PROOF_S", "REPEATED_BELOW_S", "Cell", "InstanceSpec", "SolverSpec"]
 
 REPEATED_BELOW_S = 0.5
 """Calls shorter than this are repeated."""
+PROOF_S = 10.0
+"""Seconds for one walk of the proof of an answer, outside of the time that counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,15 @@ from typing import Any
 import apportion
 from apportion.errors import ApportionError, BackendUnavailable
 from apportion.options import Incumbent
+from apportion.solution import Solution
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 from benchmarks.solved import solved
 from benchmarks.suite.cell import REPEATED_BELOW_S, Cell, SolverSpec
 from benchmarks.suite.machine import peak_mib, versions
 from benchmarks.suite.making import NoData, make
+from benchmarks.suite.proving import evidence_of
 from benchmarks.suite.sets import WARM_UP
+from benchmarks.suite.solvers import OURS
 
 __all__ = ["Attempt", "measure"]
 
@@ -36,6 +39,7 @@ class Attempt:
     phases: dict[str, float] = field(default_factory=dict)
     seconds: float | None = None
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    solution: Solution | None = None
 
 
 def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
@@ -87,6 +91,9 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
         **_shape(instance),
     }
     row.update(_verdict(instance, first.plan))
+    if solver.name == OURS and first.solution is not None:
+        stage("proof")
+        row.update(evidence_of(first.solution))
     return row
 
 
@@ -170,6 +177,7 @@ def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: fl
         phases=phases,
         seconds=seconds,
         trace=watch.trace,
+        solution=solution,
     )
 
 

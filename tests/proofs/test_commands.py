@@ -74,3 +74,21 @@ def test_without_being_asked_nothing_is_proved() -> None:
     model = apportion.MultipleChoiceKnapsack.from_arrays([3.0, 4.0, 2.0], [2, 4, 2], [0, 2, 3], [4])
     solution = apportion.solve(model)
     assert solution.proof is None and "proof" not in solution.times
+
+
+def test_the_suite_says_what_share_of_our_claims_checks(root: Path) -> None:
+    from benchmarks.reporting.markdown import markdown
+    from benchmarks.reporting.report import report
+    from benchmarks.suite.proving import evidence_of
+
+    from tests.test_suite_compare import row
+
+    instance = apportion.read(root / "examples" / "matching_unrelated.json")
+    measured = evidence_of(apportion.solve(instance))
+    assert measured["evidence"] == "by_proof" and measured["proof"]["bytes"] < 100_000
+    rows = [
+        row(seconds=0.1, family="sia", key="1") | measured,
+        row(instance="other", seconds=0.1, family="sia", key="2") | {"evidence": "by_search", "proof": None},
+    ]
+    text = markdown("t", *report(rows))
+    assert "| sia | 2 | 50 % | 0 | 1 | 1 |" in text
