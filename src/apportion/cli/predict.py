@@ -24,7 +24,12 @@ __all__ = ["command"]
 @click.option(
     "--model", "name", metavar="NAME", help="Predict one model of the table, measured there or not."
 )
-@click.option("--neighbours", default=3, show_default=True, help="How many known models speak.")
+@click.option(
+    "--neighbours",
+    default=3,
+    show_default=True,
+    help="How many of the nearest known models a prediction averages.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 def command(
     reference: str,

@@ -113,11 +113,11 @@ class Answer:
     Attributes
     ----------
     jobs
-        How many were looked at.
+        How many jobs of the shard the sums are taken over.
     score
         Sum of the best scores: the shard's share of the dual function, the capacities' part aside.
     value, use
-        Of the best options of all jobs.
+        Sums of the values and uses of the options that are best at the price, over these jobs.
     squares
         float [capacities]: sum of the squares of these uses.
     open_value, open_use
@@ -126,7 +126,7 @@ class Answer:
         Sums of the smallest value and of the smallest uses of each job: no choice is below them. 0 unless
         asked for.
     stride
-        One of so many open jobs was kept.
+        Every how many-th open job is returned: 1 if all of them are.
     kept
         The open jobs kept.
     cpu_s

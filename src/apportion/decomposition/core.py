@@ -61,11 +61,11 @@ def candidate(
     price
         float64 [capacities]: the best one for the open jobs, where their plan begins.
     capacities
-        Of the whole instance.
+        How much there is of each capacity in the whole instance.
     gap
         The relative gap wanted of the whole plan; the open jobs take their share of a tenth of it, or half.
     time_limit, seed
-        Of the solver of the open jobs.
+        Seconds and random seed for the solver that shares out what is left among the open jobs.
     """
     from apportion.solvers import exact
 

@@ -68,7 +68,7 @@ def solve_sharded(
     passes
         Passes over all jobs, the last one aside, at least 1.
     seed
-        Of the solver of the open jobs.
+        Random seed of the solver that shares out what is left among the open jobs.
     on_pass
         Called with every `Pass`.
 

@@ -39,7 +39,7 @@ class Finished:
     bounds
         Per vector of multipliers, the shard's share of the bound and its rounding.
     violations
-        What the check found, at most twenty.
+        The rules that the plan breaks in this shard, at most twenty of them.
     positions
         The chosen positions in the menus, -1 for left out; ``None`` if they are in the file.
     file, sha256

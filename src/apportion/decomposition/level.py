@@ -33,9 +33,9 @@ class Level:
     Parameters
     ----------
     answers
-        One per shard.
+        The answers of the workers, one per shard.
     capacities
-        Of the whole instance.
+        How much there is of each capacity in the whole instance.
     num_jobs
         Of the whole instance; the capacities are shared out in proportion to the jobs looked at.
     sign
@@ -44,7 +44,7 @@ class Level:
     Attributes
     ----------
     jobs
-        How many were looked at.
+        How many jobs the answers are about.
     complete
         Whether every open job of the instance is here.
     open

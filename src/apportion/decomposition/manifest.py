@@ -25,7 +25,7 @@ _NAME = "plan.json"
 
 
 class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of a plan."""
+    """One file of a stored plan: the choices of one shard."""
 
     first: int
     last: int
@@ -70,9 +70,9 @@ def check_sharded(
         The shards; they need not be cut as they were when the plan was made, as long as every file's jobs
         are whole shards' or are read by the source of the shard that holds its first job.
     folder
-        What `solve_sharded` wrote.
+        The folder in which `solve_sharded` wrote the plan.
     executor
-        Where to check the parts.
+        Runs the checks of the parts; ``None``: this process does.
     exact_jobs
         Compare the bound's summands of so many jobs of every part with rational arithmetic.
 

@@ -63,7 +63,7 @@ class PriceSearch:
         self._settled_price = False
 
     def run(self, sample: int, growth: int, passes: int) -> ShardedSolution:
-        """Solve, as `solve_sharded` says."""
+        """Search until plan and bound are as close as was asked; see `solve_sharded` for the parameters."""
         try:
             return self._solved(sample, growth, passes)
         except NoOption:

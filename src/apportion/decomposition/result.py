@@ -30,7 +30,7 @@ class Pass:
     open_jobs, kept_jobs
         Jobs whose best option is not the same everywhere in the box, and how many of them came back.
     price
-        Where it was asked.
+        The price per unit of each capacity at which the shards were asked.
     seconds
         Wall-clock, the driver's part included.
     """
@@ -49,7 +49,7 @@ class ShardedSolution:
     Attributes
     ----------
     problem
-        What was solved.
+        The sharded knapsack that was solved.
     termination
         ``optimal`` within 1e-9, ``gap_reached``, ``node_limit`` where the passes were used up, or
         ``infeasible``.
@@ -64,7 +64,7 @@ class ShardedSolution:
     parts
         The plan by shards: in files or in memory.
     folder
-        Where the files are, or ``None``.
+        The folder that holds the files of the plan; ``None`` if the plan is in memory.
     passes
         The questions asked.
     seconds

@@ -130,7 +130,7 @@ class GeneratedMenus:
     Attributes
     ----------
     seed
-        Of the whole instance.
+        Random seed of the whole instance.
     options
         Options per job.
     capacities

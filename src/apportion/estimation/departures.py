@@ -49,7 +49,7 @@ class IdleHazard:
         return rates
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` takes."""
+        """Return the state as JSON-ready numbers, which `restore` takes back."""
         return {"left": self._left.tolist(), "exposed_s": self._exposed_s.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class HitRates:
         return np.where(counts > 0, at, 0.0)
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` takes."""
+        """Return the state as JSON-ready numbers, which `restore` takes back."""
         return {"hits": self._hits.tolist(), "exposed_s": self._exposed_s.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -45,11 +45,12 @@ class FittedModel:
     held_out
         Errors on the rows held out, ``None`` without any.
     work_share
-        What u(k) is: a column of the layer file, or ``"layers"`` for 1 - k / L.
+        What the share of the work u(k) is taken from: a column of the layer file, or ``"layers"`` for
+        1 - k / L.
     parameter_share
-        What rho(k) is: likewise.
+        What the share of the parameters rho(k) is taken from, named in the same way.
     layers
-        L.
+        The number of layers, L.
     unusable
         Columns of the layer file that do not fall from 1 towards 0, not used.
     steps

@@ -90,7 +90,7 @@ class LayerThroughput:
         Parameters
         ----------
         gpus, nodes
-            How many, in all.
+            How many GPUs and nodes the job runs on in all.
         local_batch
             Samples per GPU and accumulation step, m.
         work, parameters

@@ -36,7 +36,7 @@ def menu_rows(
     model
         Fitted step times on this GPU type.
     gpu_type
-        Its name.
+        The name of the GPU type that the model was fitted to.
     gpus
         GPU counts; g of them are ceil(g / gpus_per_node) nodes.
     gpus_per_node

@@ -141,7 +141,7 @@ class ProfilingAdvisor:
             self._curves.pop(job, None)
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` takes."""
+        """Return the state as JSON-ready numbers, which `restore` takes back."""
         numbers = [self._slope, self._slopes, self._level, self._levels, self._step, self._steps]
         points = [[job, list(points.items())] for job, points in self._points.items()]
         return {"numbers": numbers, "points": points, "reprofiled": self.reprofiled}

@@ -94,7 +94,7 @@ class ReferenceSpeeds:
         return speed, spread
 
     def _for(self, base: int | None) -> list[tuple[NDArray[np.int64], SimilarityPredictor]]:
-        """Return predictors and the architectures each one speaks about."""
+        """Return predictors and the architectures that each one predicts."""
         if base not in self._fitted:
             ratio = self.speeds if base is None else self.speeds / self.speeds[:, [base]]
             known = ~np.isnan(ratio)

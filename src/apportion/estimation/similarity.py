@@ -5,7 +5,7 @@ A model's signature has mixed attributes, so its dissimilarity to a known one is
 distance of standardised logarithms for numbers; delta_f = 0 where either lacks the attribute. The prediction
 is the mean of the nearest known models' log relative speeds, weighted by 1 / d^2.
 
-Where there are plenty of known models, the neighbours speak about the rest of a ridge regression on the
+Where there are plenty of known models, the neighbours predict the residual of a ridge regression on the
 numbers instead.
 """
 
@@ -28,7 +28,7 @@ _FAMILY_WEIGHT = 10.0
 _NEAR = 0.01
 """Added to every dissimilarity, so that a twin does not silence all others."""
 _FOREIGN = 3
-"""Times as many neighbours speak where nobody of the family is known: none of them is close."""
+"""Times as many neighbours are averaged where no model of the family is known: none of them is close."""
 _RIDGE = 3.0
 _PER_COEFFICIENT = 10
 """Known models per coefficient of the regression from which on it is used."""
@@ -70,7 +70,8 @@ class SimilarityPredictor:
     Parameters
     ----------
     neighbours
-        How many known models speak; three times as many where nobody of the family is known.
+        How many of the nearest known models a prediction averages; three times as many where no model of
+        the family is known.
     family_weight
         Weight of the family against 1 for every number.
     trend
@@ -96,7 +97,7 @@ class SimilarityPredictor:
         self.trend = trend
 
     def fit(self, signatures: Sequence[ModelSignature], speeds: ArrayLike) -> SimilarityPredictor:
-        """Learn known models.
+        """Take the known models that predictions are averaged from.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class SimilarityPredictor:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         """Return the nearest known models, and mean and variance of what they say; infinite ones keep out.
 
-        All that tie with the last one speak too, so that the order of the table decides nothing.
+        All that tie with the last one count too, so that the order of the table decides nothing.
         """
         count = min(_FOREIGN * self.neighbours if foreign else self.neighbours, distance.size)
         last = np.partition(distance, count - 1)[count - 1]

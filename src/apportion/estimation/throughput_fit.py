@@ -63,7 +63,7 @@ class Steps:
     Attributes
     ----------
     gpus, nodes
-        How many, in all.
+        How many GPUs and nodes the job ran on in all.
     local_batch
         Samples per GPU.
     seconds

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[T]):
-    """What became of one item.
+    """The result of one item, or the error that it raised.
 
     Attributes
     ----------

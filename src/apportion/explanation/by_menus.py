@@ -12,13 +12,13 @@ from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.explanation import conflict, relaxation
 from apportion.explanation.capacities import capacity_worths
 from apportion.explanation.jobs import job_worth
+from apportion.explanation.notes import MOST_JOBS, unlisted, unproven
 from apportion.explanation.parts import JobWorth, Relaxation
 from apportion.explanation.plan_view import PlanView
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
 from apportion.explanation.subject import Subject
 from apportion.formulations.protocol import KnapsackFormulation
-from apportion.outcome import Termination
 from apportion.solution import Solution
 from apportion.solving.certify import usable
 
@@ -26,8 +26,6 @@ __all__ = ["LEFT_OUT", "Remarked", "explain_by_menus"]
 
 LEFT_OUT = "-"
 """What the option of leaving a job out is called when it is asked about."""
-_MOST_JOBS = 1000
-"""Jobs that are listed unless one is asked for."""
 
 Remarked = Callable[[JobWorth, PlanView, int, Resolver | None, float], JobWorth]
 """``remarked(worth, view, job, resolver, share)``: a job's worth with what only its kind knows."""
@@ -71,11 +69,7 @@ def explain_by_menus(
         return _infeasible(subject, names, solution, resolver)
     view = PlanView(subject, menus, solution, rows, _prices(subject, menus, solution))
     asked = None if index is None or option is None else _row(view, index, names[index], option)
-    notes: list[str] = []
-    if solution.termination is not Termination.OPTIMAL:
-        notes.append(
-            f"the plan is not proven optimal ({solution.termination.value}): worths are given as bounds"
-        )
+    notes = unproven(solution)
     jobs = _Jobs(view, names, resolver, remarked)
     if index is None:
         capacities = capacity_worths(view, resolver, notes)
@@ -140,12 +134,9 @@ class _Jobs:
 
     def all(self, exact_jobs: int, notes: list[str]) -> tuple[JobWorth, ...]:
         """Return the worth of every job, exact figures if there are few enough, and note what is left out."""
-        count = min(len(self.names), _MOST_JOBS)
+        count = min(len(self.names), MOST_JOBS)
         exact = len(self.names) <= exact_jobs
-        if count < len(self.names):
-            notes.append(
-                f"{len(self.names) - count} of {len(self.names)} jobs are not listed; ask for one by its name"
-            )
+        notes += unlisted(len(self.names))
         if not exact:
             notes.append(
                 "what a runner-up would need is estimated from the prices; ask for one job to have it exactly"

@@ -27,7 +27,7 @@ class Comparison:
     Attributes
     ----------
     kind, name, sense
-        Of the instance.
+        Kind and name of the instance, and whether it is maximised or minimised.
     edits
         The changes, in words.
     termination_before, termination_after

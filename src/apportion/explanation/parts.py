@@ -56,7 +56,7 @@ class Conflict:
     undecided
         Members kept only because a re-solve ended at its limit.
     reason
-        In words.
+        Why they are in conflict, in words.
     """
 
     jobs: tuple[str, ...]
@@ -88,7 +88,7 @@ class Relaxation:
     verified
         Whether solving the relaxed instance found a checked plan.
     note
-        What is missing where something is.
+        Why the relaxation is not verified; empty if it is.
     """
 
     kind: Literal["add_capacity", "leave_out"]
@@ -102,7 +102,7 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class CapacityWorth:
-    """One capacity at the plan.
+    """What one capacity is worth at the plan.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class JobWorth:
     job
         Its name.
     chosen
-        What it got.
+        The option that the job has in the plan.
     runner_up
         The best other option at the prices; ``None`` if it has no other.
     asked

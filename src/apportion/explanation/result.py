@@ -22,19 +22,19 @@ class Explanation:
     Attributes
     ----------
     kind, name, sense
-        Of the instance.
+        Kind and name of the instance, and whether it is maximised or minimised.
     termination
         Why the solve ended.
     feasible
         ``True`` with a plan, ``False`` if it is shown that there is none, ``None`` if neither is known.
     objective, bound, verified_bound
-        Of the plan.
+        Objective of the plan, the bound that the backend states, and the bound that was recomputed.
     conflicts
-        Where nothing is feasible: the smallest first.
+        If nothing is feasible: jobs and capacities in conflict, the smallest conflict first.
     relaxations
-        The cheapest ways out.
+        If nothing is feasible: the cheapest changes that make the instance feasible.
     capacities, jobs
-        Where there is a plan.
+        If there is a plan: what every capacity and every job is worth.
     notes
         What could not be shown, and why.
     solution

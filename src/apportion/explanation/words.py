@@ -14,7 +14,7 @@ __all__ = ["Words", "added", "amount", "plain", "seconds", "words_of"]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How one explanation speaks.
+    """The words of one explanation: units, verbs and names of options.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Words:
 
     @property
     def gains(self) -> str:
-        """What a better objective does."""
+        """The verb for a better objective: it adds where more is better, else it saves."""
         return "adds" if self.maximizes else "saves"
 
     def unit(self, capacity: str) -> str:

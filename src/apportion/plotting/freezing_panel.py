@@ -44,7 +44,7 @@ def menu_panel(
     Parameters
     ----------
     svg, x, y
-        Where to draw.
+        The drawing, and the upper left corner of the panel in it.
     instance, job
         The job and its instance.
     configuration

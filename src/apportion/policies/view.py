@@ -92,7 +92,7 @@ class GapFillingView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A policy's answer.
+    """What a policy decides for one moment.
 
     Attributes
     ----------

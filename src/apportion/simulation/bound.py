@@ -27,7 +27,7 @@ def makespan_bound(changes: NodeChanges, jobs: Workload, trainers: int, rounds: 
     Parameters
     ----------
     changes
-        Who is idle when.
+        The changes of the idle nodes over time.
     jobs
         A finite workload.
     trainers

@@ -35,7 +35,7 @@ def generated_trace(seed: int, nodes: int = 1024, days: float = 14.0) -> IdleTra
     Parameters
     ----------
     seed
-        Of `numpy.random.default_rng`.
+        Seed of `numpy.random.default_rng`, which draws the trace.
     nodes, days
         Size of the machine and length of the trace.
 
@@ -90,7 +90,7 @@ def generated_jobs(
     Parameters
     ----------
     seed
-        Of the rescale times.
+        Random seed of the rescale times.
     count
         Jobs.
     mix

@@ -75,7 +75,7 @@ def node_changes(
     Parameters
     ----------
     trace
-        Who is idle when.
+        The intervals in which every node is idle.
     num_nodes
         Only the first this many nodes; all by default.
     start_s, end_s

@@ -40,7 +40,7 @@ def idle_trace_of_jobs(log: JobLog, machine_nodes: int | None = None) -> IdleTra
     Parameters
     ----------
     log
-        Who ran when, on how many nodes.
+        Begin, end and node count of every job that ran.
     machine_nodes
         Nodes of the machine; by default the log's, or where it does not say the most ever busy.
 

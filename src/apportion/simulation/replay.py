@@ -45,7 +45,7 @@ class Replay:
     Parameters
     ----------
     changes
-        Who leaves and joins when.
+        The changes of the idle nodes over time.
     jobs
         The workload.
     policy

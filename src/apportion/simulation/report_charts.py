@@ -22,7 +22,7 @@ class Line:
     Attributes
     ----------
     name
-        As the legend says.
+        The name of the curve in the legend.
     x, y
         float64 [points].
     colour

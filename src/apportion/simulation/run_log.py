@@ -23,7 +23,7 @@ class RunLog:
     path
         The file, begun anew unless `resume_at` is given.
     header
-        What was run: the first line.
+        The first line of the log, which says what is run.
     resume_at
         Length in bytes up to which an earlier run's log is kept and continued.
     """

@@ -37,20 +37,20 @@ class JobTimes(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, tag_field="kind", tag="replay"):
-    """A run.
+    """What one replay produced, as reports need it.
 
     Attributes
     ----------
     summary
-        Its figures.
+        The figures of the run.
     bin_h
         Width of a bin of the curves, hours.
     curves
         By name (idle, used, running, rate): the average in every bin.
     jobs
-        Its jobs, ``None`` for an endless workload.
+        The jobs of the run; ``None`` for an endless workload.
     versions, seed
-        Of the packages that ran it, and of generated inputs.
+        Versions of the packages that ran it, and the seed of generated inputs.
     """
 
     summary: Summary

@@ -44,7 +44,7 @@ def snapshot(
     Parameters
     ----------
     trace
-        Who is idle when.
+        The intervals in which every node is idle.
     jobs
         The submitted jobs.
     curves

@@ -11,12 +11,12 @@ __all__ = ["Summary", "summarise"]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay came to.
+    """The figures of one replay.
 
     Attributes
     ----------
     policy, trace, trainers, horizon_s
-        What was replayed.
+        The policy, the trace, the most jobs at a time and the forward-looking time of the replay.
     jobs, jobs_done
         Jobs of the workload (``None``: endless), and those done.
     makespan_h

@@ -145,7 +145,7 @@ class Series:
         return begins, dict(zip(self.names, table, strict=True))
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` takes."""
+        """Return the state as JSON-ready numbers, which `restore` takes back."""
         return {"width_s": self.width_s, "sums": self._sums.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:

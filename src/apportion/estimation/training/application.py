@@ -19,7 +19,7 @@ __all__ = ["Application"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Application:
-    """What was measured of an application.
+    """The measurements of one application: step times, batches and progress.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ class ThetaEstimate:
     prior
         Theta believed before anything was seen.
     prior_sd
-        How far it may be off.
+        Standard deviation of the first estimate.
     noise_sd
         Standard deviation of an observation y.
     memory

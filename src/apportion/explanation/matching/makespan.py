@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from apportion.errors import ApportionError, InvalidInstance, InvalidOption, Problem
 from apportion.explanation.matching.makespan_jobs import MakespanView, shared_worth, timed_worth
-from apportion.explanation.parts import CapacityWorth, Conflict, Difference, Relaxation
+from apportion.explanation.notes import MOST_JOBS, unlisted, unproven
+from apportion.explanation.parts import CapacityWorth, Conflict, Difference, JobWorth, Relaxation
 from apportion.explanation.plan_view import difference
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
@@ -25,7 +26,6 @@ from apportion.solution import Solution
 
 __all__ = ["explain_makespan"]
 
-_MOST_JOBS = 1000
 _MOST_POOLS = 20
 _LATE = 1e-9
 
@@ -52,37 +52,59 @@ def explain_makespan(
         return _infeasible(subject, solution, resolver)
     if not _belongs(instance, solution):
         raise InvalidOption("the solution is not one of this instance")
-    notes: list[str] = []
-    if solution.termination is not Termination.OPTIMAL:
-        message = f"the plan is not proven optimal ({solution.termination.value}): worths are given as bounds"
-        notes.append(message)
-    asked = [jobs[job]] if job is not None else list(instance.jobs[:_MOST_JOBS])
-    if job is None and len(asked) < len(jobs):
-        notes.append(f"{len(jobs) - len(asked)} of {len(jobs)} jobs are not listed; ask for one by its name")
-    exact = job is not None or len(jobs) <= exact_jobs
+    notes = unproven(solution)
+    placed = {} if instance.divisible else schedule(instance, cast(dict[str, Any], solution.plan))
+    worths = _jobs(instance, solution, placed, job, option, resolver, exact_jobs, notes)
+    pools = _pools(instance, solution, placed, resolver, notes)
+    return explanation_of(subject, solution, True, notes, capacities=pools, jobs=worths)
+
+
+def _jobs(
+    instance: MatchingInstance,
+    solution: Solution,
+    placed: Mapping[str, Placed],
+    job: str | None,
+    option: str | None,
+    resolver: Resolver,
+    exact_jobs: int,
+    notes: list[str],
+) -> tuple[JobWorth, ...]:
+    """Return why jobs run where they do: of one job with exact figures, or of all."""
+    if job is None:
+        asked, exact = list(instance.jobs[:MOST_JOBS]), len(instance.jobs) <= exact_jobs
+        notes += unlisted(len(instance.jobs))
+    else:
+        asked, exact = [one for one in instance.jobs if one.id == job], True
     if not exact:
         notes.append("what another machine for a job would mean is solved only for a job that is asked for")
-    plan: Any = solution.plan
-    placed = {} if instance.divisible else schedule(instance, plan)
     if instance.divisible:
-        worths = [shared_worth(one, plan["fractions"][one.id]) for one in asked]
-    else:
-        view = MakespanView(instance, solution, placed)
-        worths = [
-            timed_worth(view, one, option, resolver if exact else None, 0.5 / (len(asked) - number))
-            for number, one in enumerate(asked)
-        ]
+        shares = cast(dict[str, Any], solution.plan)["fractions"]
+        return tuple(shared_worth(one, shares[one.id]) for one in asked)
+    view = MakespanView(instance, solution, placed)
+    return tuple(
+        timed_worth(view, one, option, resolver if exact else None, 0.5 / (len(asked) - number))
+        for number, one in enumerate(asked)
+    )
+
+
+def _pools(
+    instance: MatchingInstance,
+    solution: Solution,
+    placed: Mapping[str, Placed],
+    resolver: Resolver,
+    notes: list[str],
+) -> tuple[CapacityWorth, ...]:
+    """Return what every pool is worth; only of the busiest ones by solving again."""
     busy = _busy(instance, solution, placed)
     order = sorted(range(len(busy)), key=lambda number: -busy[number][1])
     solved = set(order[:_MOST_POOLS])
     if len(solved) < len(busy):
-        message = f"for the {_MOST_POOLS} busiest of {len(busy)} pools"
-        notes.append(f"what one machine more or fewer means is solved {message}")
-    pools = tuple(
+        which = f"for the {_MOST_POOLS} busiest of {len(busy)} pools"
+        notes.append(f"what one machine more or fewer means is solved {which}")
+    return tuple(
         _pool(instance, solution, number, busy[number], resolver if number in solved else None, left, notes)
         for left, number in zip(range(len(busy), 0, -1), range(len(busy)), strict=True)
     )
-    return explanation_of(subject, solution, True, notes, capacities=pools, jobs=tuple(worths))
 
 
 def _belongs(instance: MatchingInstance, solution: Solution) -> bool:
@@ -180,8 +202,7 @@ def _infeasible(subject: Subject, solution: Solution, resolver: Resolver) -> Exp
         )
         return explanation_of(subject, solution, None, [message])
     conflicts = tuple(
-        Conflict((name,), (), {}, {}, True, True, (), "it can run on no machine")
-        for name in lost[:_MOST_JOBS]
+        Conflict((name,), (), {}, {}, True, True, (), "it can run on no machine") for name in lost[:MOST_JOBS]
     )
     answer = resolver.solve(edits.remove_jobs(instance, lost), share=0.5)
     verified = answer is not None and answer.plan is not None

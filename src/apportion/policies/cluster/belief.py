@@ -88,7 +88,7 @@ class JobBelief:
     batch
         Samples of an optimiser step that the user fixed.
     epoch, progress
-        How far it is.
+        The epoch that the job is in, and its progress in all.
     goodput
         Where the job chooses its batch by itself, the table it chooses from; ``None``: the batch is fixed.
     freezing

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class DepthGates:
-    """The gates of every job.
+    """The rules that say how deep each job may be frozen now.
 
     Attributes
     ----------

@@ -37,14 +37,14 @@ _BISECTIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class IceFrog:
-    """The policy.
+    """IceFrog's policy: GPU count and frozen depth of every job by one program.
 
     Attributes
     ----------
     power, queue_penalty, gap
-        As of Sia.
+        The parameters of the same names of `Sia`.
     warm_up, deepest, budget
-        As of `DepthGates`.
+        The parameters of the same names of `DepthGates`.
     rebuild_s
         Believed standstill after a change of depth alone.
     weigh_restarts

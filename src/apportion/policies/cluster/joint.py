@@ -32,7 +32,7 @@ __all__ = ["Joint"]
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """The policy.
+    """The joint policy: architecture, GPU count and frozen depth by one knapsack a round.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Joint:
     gates
         How deep it may be frozen; ``DepthGates(deepest=0.0)`` freezes nothing.
     power, queue_penalty, gap
-        As of Sia; the power is negative.
+        The parameters of the same names of `Sia`; the power is negative.
     rebuild_s
         Believed standstill after a change of depth alone, weighed over the round.
     """

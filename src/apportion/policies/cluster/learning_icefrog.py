@@ -54,7 +54,7 @@ class LearningIceFrog:
     Attributes
     ----------
     policy
-        Who decides, given the corrected beliefs.
+        The policy that decides from the corrected beliefs.
     optimism
         Standard deviations by which the penalty is believed smaller than estimated, so that freezing is tried
         where little is known.

@@ -55,7 +55,7 @@ def longest_first(view: ClusterView, seconds: NDArray[np.float64]) -> NDArray[np
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The policy.
+    """A policy that matches every job to a GPU type by one knapsack over believed speeds.
 
     Attributes
     ----------

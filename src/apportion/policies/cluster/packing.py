@@ -69,14 +69,14 @@ class _Choice:
 
 @dataclass(slots=True)
 class Packing:
-    """The policy.
+    """A policy that matches jobs to GPU types and decides which two of them share GPUs.
 
     Attributes
     ----------
     pairs
         Believed speeds of pairs.
     weights, lasts_s, gap
-        As of `Matching`.
+        The parameters of the same names of `Matching`.
     """
 
     pairs: PairSpeeds

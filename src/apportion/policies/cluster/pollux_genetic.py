@@ -24,7 +24,7 @@ class PolluxGenetic:
     Parameters
     ----------
     seed
-        Of all draws.
+        Random seed of the search.
     population, generations
         Matrices kept, and how often they are bred, every round.
     """

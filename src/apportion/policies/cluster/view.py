@@ -114,7 +114,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterPlan:
-    """A policy's answer.
+    """What a policy decides for one round.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ __all__ = ["ClusterSummary", "summarise_cluster"]
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to.
+    """The figures of one simulation of a cluster.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ class FixedDurations:
         self._duration_s = log.duration_s
 
     def epochs(self, job: int) -> int:
-        """Return 1."""
+        """Return 1: the work of a job is one epoch."""
         return 1
 
     def layers(self, job: int) -> int:

@@ -62,7 +62,7 @@ class MeasuredTraining:
     applications
         The measured profile of every job.
     splits
-        How they split their batch.
+        How the jobs split their batch into local batches and accumulation steps.
     freezing
         What freezing really does, by application; one that is not there does not gain and loses nothing.
     theta

@@ -33,7 +33,7 @@ class Stalled(ApportionError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterRun:
-    """What happened.
+    """The course of every job in one simulation, and what was counted.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ def run_cluster(
     Parameters
     ----------
     policy
-        What to do; sees views only.
+        The policy; it sees views only.
     nodes
         The machines.
     nature
@@ -241,7 +241,7 @@ class _Course:
             raise Stalled(f"{self.active.size} jobs wait and none has run for {self._idle_rounds} rounds")
 
     def so_far(self) -> ClusterRun:
-        """Return what has happened."""
+        """Return the course of every job until now."""
         return ClusterRun(
             submitted_s=self._submitted_s,
             completed_s=self._states.completed_s,

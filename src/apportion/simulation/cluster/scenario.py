@@ -102,7 +102,7 @@ class Scenario:
         theta
             True scale of the frozen penalty.
         profiles
-            What freezing really does, by application.
+            The true effect of freezing, by application.
         """
         if adaptive:
             rule = most_goodput([self.tables[job.application] for job in self.jobs])
@@ -140,7 +140,7 @@ class Scenario:
             Standard deviation of the logarithm of an error in the believed throughput, drawn once for every
             job and GPU count.
         seed
-            Of the errors.
+            Random seed of the errors of the beliefs.
         """
         errors: NDArray[np.float64] | None = None
         if noise:
