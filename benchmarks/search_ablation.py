@@ -33,7 +33,6 @@ SETTINGS = {
     "no drawn vectors": Settings(drawn=0),
     "no fitted vectors": Settings(fitted=0, later=0),
     "no later vectors": Settings(later=0),
-    "no fixing": Settings(fixing=False),
     "no order": Settings(ordering=False),
 }
 

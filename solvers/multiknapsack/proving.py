@@ -20,8 +20,8 @@ __all__ = ["Proving", "provable"]
 
 _SLICE = 2_000
 """Nodes between two looks at the clock: some 50 microseconds compiled, some 10 ms uncompiled."""
-_MOST_OPTIONS = 200_000
-"""Menus of more options are not searched exactly: their rows alone would take hundreds of megabytes."""
+_MOST_OPTIONS = 50_000
+"""Menus of more options are not searched exactly: starting a tree would take tenths of a second."""
 _EXACT_USES = 2.0**53
 """Uses are kept in float64 by the menus, and are whole numbers only below this."""
 _FITTING_ROUNDS = 60

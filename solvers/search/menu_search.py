@@ -1,11 +1,10 @@
-"""Exact search over menus: rows of several multiplier vectors, options fixed, jobs ordered, vectors fitted.
+"""Exact search over menus: rows of several multiplier vectors, jobs ordered, vectors fitted.
 
 The first vector is that of the linear relaxation; others are drawn around it, because a vector that is a
 little off at the root is often the better bound deep in the tree, where little is left of some capacity and
 much of another. Whenever the tree has grown past a limit that rises geometrically, vectors are fitted to the
 place the search has reached (the linear relaxation of what is open there), and the search begins again with
-more rows, fewer options and a higher floor. So the last tree alone is the proof: one order, one set of
-vectors, one floor.
+more rows and a higher floor. So the last tree alone is the proof: one order, one set of vectors, one floor.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ class Settings:
         Vectors fitted to places in the tree: at first, and when the tree has become large.
     depths, later_depths
         At which shares of the open depth they are fitted when their time comes.
-    fixing
-        Whether options that cost more than a row has are left out before the search.
     ordering
         Whether jobs are ordered by how clearly their best option wins, else as they come.
     first_limit, growth, later_growth
@@ -48,7 +45,6 @@ class Settings:
     spread: float = 0.3
     fitted: int = 12
     depths: tuple[float, ...] = (1.0, 0.9)
-    fixing: bool = True
     ordering: bool = True
     first_limit: int = 200_000
     growth: float = 1.3
@@ -122,6 +118,9 @@ class MenuSearch:
         self._multipliers = whole_multipliers(menus, np.concatenate((multipliers[None], around)), self._power)
         if not self._multipliers.size:
             self._multipliers = np.zeros((1, capacities), dtype=np.int64)
+        self._order = np.arange(menus.num_jobs)
+        self._tree: DepthFirst | None = None
+        self._shifts = np.zeros(0, dtype=np.int64)
         self._earlier = 0
         self._limit = settings.first_limit
         self._begin()
@@ -130,11 +129,6 @@ class MenuSearch:
     def nodes(self) -> int:
         """How many nodes all trees had so far."""
         return self._earlier + (self._tree.nodes if self._tree is not None else 0)
-
-    @property
-    def live_options(self) -> int:
-        """How many options the present tree is made of."""
-        return int(self._options.size)
 
     def record(self) -> Record:
         """Return what the present tree is made of; a proof once `run` has said ``EXHAUSTED``."""
@@ -201,34 +195,22 @@ class MenuSearch:
         self._begin()
 
     def _begin(self) -> None:
-        """Fix, order and start a tree; none is needed where a row is negative or a menu empty."""
-        menus, settings = self._menus, self._settings
+        """Order the jobs and start a tree; none is needed where a row is negative from the first."""
+        menus = self._menus
         bound = bounds(menus, self._multipliers, self._power)
         sizes = np.diff(menus.offsets)
         job = np.repeat(np.arange(menus.num_jobs), sizes)
-        kept = np.arange(job.size)
-        self._tree: DepthFirst | None = None
-        self._order, self._options = np.arange(menus.num_jobs), kept
-        if settings.fixing:
-            kept = np.flatnonzero((bound.loss <= bound.slack(self.floor)[:, None]).all(axis=0))
-            sizes = np.bincount(job[kept], minlength=menus.num_jobs)
-            if (sizes == 0).any():
-                return
         first = bound.loss[0]
-        kept = kept[np.lexsort((first[kept], job[kept]))]
-        if settings.ordering:
+        options = np.lexsort((first, job))
+        if self._settings.ordering:
             # How clearly the best option wins: the loss of the second; a job without a choice comes first.
             clear = np.full(menus.num_jobs, np.iinfo(np.int64).max)
             open_jobs = sizes > 1
-            clear[open_jobs] = first[kept[(np.cumsum(sizes) - sizes)[open_jobs] + 1]]
+            clear[open_jobs] = first[options[menus.offsets[:-1][open_jobs] + 1]]
             self._order = np.argsort(-clear, kind="stable")
             rank = np.empty_like(self._order)
             rank[self._order] = np.arange(self._order.size)
-            kept = kept[np.argsort(rank[job[kept]], kind="stable")]
-            sizes = sizes[self._order]
-        self._options = kept
-        live = menus.take(kept, sizes)
-        bound = bounds(live, self._multipliers, self._power)
-        begun = bound.begin(live, self.floor)
-        if begun is not None:
-            self._tree, self._shifts = begun
+            options = options[np.argsort(rank[job[options]], kind="stable")]
+        self._options = options
+        begun = bound.take(options).begin(menus.take(options, sizes[self._order]), self.floor)
+        self._tree, self._shifts = (None, self._shifts) if begun is None else begun

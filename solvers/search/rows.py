@@ -90,6 +90,10 @@ class Bounds:
     top: NDArray[np.int64]
     loss: NDArray[np.int64]
 
+    def take(self, options: NDArray[np.int64]) -> Bounds:
+        """Return the same bounds with the options in another order."""
+        return Bounds(self.multipliers, self.power, self.top, self.loss[:, options])
+
     def slack(self, floor: int) -> NDArray[np.int64]:
         """Return int64 [vectors]: the most that a choice worth more than `floor` may lose; negative: none."""
         return self.top - self.power * (floor + 1)

@@ -110,7 +110,6 @@ def test_many_small_menus_against_enumeration() -> None:
     "settings",
     [
         Settings(drawn=0, fitted=0),
-        Settings(fixing=False),
         Settings(ordering=False),
         Settings(first_limit=3, growth=1.1, fitted=50),
         Settings(first_limit=1, growth=2.0, depths=(1.0, 0.5, 0.3)),
