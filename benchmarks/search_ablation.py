@@ -17,12 +17,13 @@ import numpy as np
 
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
+from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import dual, repair
 from apportion.solvers.multiknapsack.budget import Budget
 from apportion.solvers.multiknapsack.incumbent import Best
 from apportion.solvers.multiknapsack.menus import build
 from apportion.solvers.multiknapsack.proving import Proving
-from apportion.solvers.multiknapsack.reduction import grid, without_dominated
+from apportion.solvers.multiknapsack.reduction import without_dominated
 from apportion.solvers.search.menu_search import Settings
 from benchmarks.suite.making import make
 from benchmarks.timing import provenance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise, product
 
 import numpy as np
@@ -116,3 +117,17 @@ def test_wrong_arrays_are_refused_not_read() -> None:
 def test_every_compiled_part_is_named_and_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
     assert [load(name) for name in NAMES] == [None] * len(NAMES)
+
+
+def test_a_stored_search_goes_on_where_it_was(road: str) -> None:
+    for seed in range(40):
+        search = some_search(seed)
+        status = search.run(5)
+        again = pickle.loads(pickle.dumps(search))
+        for _ in range(30):
+            if status is Status.EXHAUSTED:
+                break
+            status = search.run(7)
+            assert again.run(7) is status, (road, seed)
+            np.testing.assert_array_equal(search.control, again.control)
+            np.testing.assert_array_equal(search.cursor, again.cursor)
