@@ -21,6 +21,8 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
     """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
     checked = _better_checked(call, tried)
     multipliers, verified = _verified(call, tried, backend.own_prices)
+    if tried.outcome.termination is Termination.ERROR and not call.log.notes:
+        call.log.note(f"backend {backend.name}: {tried.outcome.raw_status}")
     termination, claimed = tried.outcome.termination, tried.outcome.bound
     if tried.restricted:
         claimed = None
