@@ -13,13 +13,12 @@ from apportion.models.assignment import Assignment
 from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement, Status, available
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
+from apportion.solvers.search.slices import Slices
 
 __all__ = ["Searched", "TreeSearch", "fits"]
 
 _PAIRS = 1_000_000
 """Jobs times machines up to which the tree is held."""
-_SLICE = 3_000_000
-"""Work of one slice: a few milliseconds."""
 _PRECISION = 10
 """Prices are finer than values by at most this many bits."""
 _AGAIN = 100
@@ -42,6 +41,8 @@ class Searched:
         Whether nothing better is left: with no choice, that there is no plan.
     nodes
         Nodes looked at.
+    interrupted
+        Whether Ctrl-C ended it.
     prices
         int64 [jobs]: the prices of the last root, in units of ``unit``.
     unit
@@ -52,6 +53,7 @@ class Searched:
     bound: float | None
     closed: bool
     nodes: int
+    interrupted: bool
     prices: NDArray[np.int64]
     unit: Fraction
 
@@ -135,36 +137,33 @@ class TreeSearch:
         told
             Called with every better choice and the bound.
         """
-        self.choice, self._told, self._over, self._nodes = start, told, over, nodes
-        self._spent = 0
-        rising = Rising(
-            self._decide, 0, None if start is None else self._value(start), self.step, self.step, self._stop
-        )
-        self._rising = rising
+        self.choice, self._told = None, told
+        self._slices = Slices(over, nodes)
         self._gap = Fraction(gap)
-        self._reach()
-        if start is None and not self._find_any():
-            none = not self._stop()
-            return Searched(None, None, none, self._spent, self.prices, self._unit())
+        if start is None:
+            status, start = self._any()
+            if start is None:
+                return self._ended(None, status is Status.EXHAUSTED)
+        rising = Rising(self._decide, 0, self._value(start), self.step, self.step, self._slices.over)
+        self._rising = rising
+        self._take(start)
         rising.run()
-        return Searched(self.choice, self._bound(), rising.closed, self._spent, self.prices, self._unit())
+        return self._ended(self._bound(), rising.closed)
 
-    def _unit(self) -> Fraction:
-        return self.lattice.unit / self.scale
-
-    def _stop(self) -> bool:
-        return self._over() or (self._nodes is not None and self._spent >= self._nodes)
+    def _ended(self, bound: float | None, closed: bool) -> Searched:
+        unit = self.lattice.unit / self.scale
+        slices = self._slices
+        return Searched(self.choice, bound, closed, slices.nodes, slices.interrupted, self.prices, unit)
 
     def _reach(self) -> None:
         """Set how much better a plan must be to be looked for."""
-        if self.choice is None:
-            return
+        assert self.choice is not None
         worth = abs(Fraction(self.model.objective(self.choice)))
         share = max(self._gap, Fraction(0) if self.lattice.natural else _CLOSE)
         steps = int(worth * share / self.lattice.unit) // self.step
         self._rising.slack = self.step * (1 + steps)
 
-    def _find_any(self) -> bool:
+    def _any(self) -> tuple[Status, NDArray[np.int64] | None]:
         """Look for any plan at all: no costs, any placement is within the target 0."""
         nothing = Placement(
             np.zeros_like(self.placement.cost),
@@ -178,14 +177,10 @@ class TreeSearch:
         most = float(least[np.isfinite(least)].max(initial=0.0))
         prices = np.full(least.size, unit) if most <= 0 else np.rint(unit * least / most)
         tree = AssignmentTree(nothing, 0, unit, np.where(np.isfinite(prices), prices, unit).astype(np.int64))
-        status = self._searched(tree, 2**62)
-        if status is not Status.FOUND:
-            return False
-        self._take(tree.found)
-        self._rising.improve(self._value_of(tree.found))
-        return True
+        status = self._slices.run(tree, 2**62)
+        return status, self._choice_of(tree.found) if status is Status.FOUND else None
 
-    def _decide(self, target: int, root_only: bool) -> Answer:
+    def _decide(self, target: int, nodes: int) -> Answer:
         first = self._rising.nodes == 0
         tree = AssignmentTree(
             self.placement,
@@ -194,28 +189,16 @@ class TreeSearch:
             self.prices,
             *(() if first else (_AGAIN,)),
         )
-        status = self._searched(tree, 1 if root_only else 2**62)
+        status = self._slices.run(tree, nodes)
         self.prices = tree.prices
         value = None
         if status is Status.FOUND:
             value = self._value_of(tree.found)
-            self._take(tree.found)
+            self._take(self._choice_of(tree.found))
         bound = None
         if tree.nodes == 1 and status is Status.OUT_OF_NODES:
             bound = -(-tree.bound // self.scale)
         return Answer(status is Status.EXHAUSTED, value, bound, tree.nodes)
-
-    def _searched(self, tree: AssignmentTree, most: int) -> Status:
-        """Run a tree in slices."""
-        before = self._spent
-        while True:
-            nodes = most if self._nodes is None else min(most, max(self._nodes - before, 1))
-            status = tree.run(_SLICE, nodes)
-            self._spent = before + tree.nodes
-            if status is not Status.OUT_OF_WORK:
-                return status
-            if self._over():
-                return status
 
     def _value_of(self, found: NDArray[np.int32]) -> int:
         return int(self.placement.cost[found, np.arange(found.size)].sum()) // self.scale
@@ -223,9 +206,11 @@ class TreeSearch:
     def _value(self, choice: NDArray[np.int64]) -> int:
         return self._value_of(np.argmax(self.rows == choice, axis=0).astype(np.int32))
 
-    def _take(self, found: NDArray[np.int32]) -> None:
-        """Keep a found plan if it is better and the model agrees."""
-        choice: NDArray[np.int64] = self.rows[found, np.arange(found.size)]
+    def _choice_of(self, found: NDArray[np.int32]) -> NDArray[np.int64]:
+        return np.asarray(self.rows[found, np.arange(found.size)], dtype=np.int64)
+
+    def _take(self, choice: NDArray[np.int64]) -> None:
+        """Keep a plan if it is better and the model agrees."""
         if not self.model.check(choice).feasible:
             raise AssertionError("the search placed jobs beyond a capacity")
         sign = 1.0 if self.model.goal == "value" else -1.0
@@ -240,7 +225,7 @@ class TreeSearch:
     def _bound(self) -> float | None:
         """Return the bound in the model's sense, rounded outward, or the objective it equals."""
         rising, lattice, model = self._rising, self.lattice, self.model
-        low = rising.low if rising.high is None else min(rising.low, rising.high)
+        low = min(rising.low, rising.high)
         least = (low + int(self.base.sum())) * lattice.unit - model.num_jobs * lattice.error
         least = max(least, self._cheapest)
         if self.choice is not None:

@@ -104,6 +104,7 @@ def _by_tree(
     if found.bound is not None:
         bound = min(bound, found.bound) if model.goal == "value" else max(bound, found.bound)
     ended = Termination.TIME_LIMIT if clock.over else Termination.NODE_LIMIT
+    ended = Termination.INTERRUPTED if found.interrupted else ended
     ended = Termination.OPTIMAL if found.closed else ended
     return _told(model, found.choice, bound, prices, ended, "searched", found.nodes)
 

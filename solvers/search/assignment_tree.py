@@ -65,6 +65,20 @@ class Placement:
     capacity: NDArray[np.int64]
     open: NDArray[np.uint8]
 
+    def kinds(self) -> NDArray[np.int32]:
+        """Return int32 [machines]: the first machine that is alike in all."""
+        machines = self.cost.shape[0]
+        told = np.concatenate(
+            (
+                np.where(self.open == 1, self.cost, -1),
+                *np.where(self.open == 1, self.use, -1),
+                self.capacity.T,
+            ),
+            axis=1,
+        )
+        _, first, kind = np.unique(told, axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[kind.reshape(machines)], dtype=np.int32)
+
     def grain(self) -> NDArray[np.int64]:
         """Return int64 [machines]: the steps of the first capacities, divisors of uses if tables allow."""
         machines, jobs = self.cost.shape
@@ -134,6 +148,7 @@ class AssignmentTree:
             np.ascontiguousarray(capacity),
             np.ascontiguousarray(placement.open, dtype=np.uint8),
             np.ascontiguousarray(prices, dtype=np.int64),
+            placement.kinds(),
         )
         self._jobs, self._pairs = jobs, (machines, jobs)
 

@@ -28,7 +28,7 @@ typedef struct {
     int64_t *prices; /* [jobs + 2, jobs]: the best prices of each depth; the last row is the present one */
     int64_t *bases, *marks;
     double *table, *left, *without, *with, *best, *direction;
-    int32_t *degree, *at, *cover, *holder, *found, *item, *order, *branched, *count, *cursor, *trail;
+    int32_t *degree, *at, *cover, *holder, *found, *item, *order, *branched, *count, *cursor, *trail, *kind, *held;
     uint8_t *open;
     int64_t n, m, r, width;
 } Tree;
@@ -64,6 +64,8 @@ static int64_t layout(Tree *t, char *block, int64_t n, int64_t m, int64_t r, int
     TAKE(count, int32_t, n + 1);
     TAKE(cursor, int32_t, n + 1);
     TAKE(trail, int32_t, m * n + n + 1);
+    TAKE(kind, int32_t, m);
+    TAKE(held, int32_t, m);
 #undef TAKE
     t->n = n, t->m = m, t->r = r, t->width = width;
     return at;
@@ -210,6 +212,7 @@ static double conditional(Tree *t, const int64_t *price) {
 
 static void place(Tree *t, int64_t j, int64_t i) {
     t->at[j] = (int32_t)i;
+    t->held[i] += 1;
     t->control[BASE] += t->cost[i * t->n + j];
     for (int64_t q = 0; q < t->r; q++) t->rem[q * t->m + i] -= t->use[(q * t->m + i) * t->n + j];
     t->trail[t->control[TRAIL]++] = -(int32_t)(j + 1);
@@ -231,6 +234,7 @@ static void undo(Tree *t, int64_t mark) {
         }
         const int64_t j = -(int64_t)entry - 1, i = t->at[j];
         t->at[j] = -1;
+        t->held[i] -= 1;
         t->control[BASE] -= t->cost[i * t->n + j];
         for (int64_t q = 0; q < t->r; q++) t->rem[q * t->m + i] += t->use[(q * t->m + i) * t->n + j];
     }
@@ -366,6 +370,14 @@ static void fix(Tree *t) {
     begin_bounding(t, c[ROUND] + 1);
 }
 
+/* Whether an earlier machine of the same kind is empty like this one: what is placed on either may change places. */
+static int has_empty_twin(const Tree *t, int64_t i, int64_t j) {
+    if (t->held[i] > 0) return 0;
+    for (int64_t k = t->kind[i]; k < i; k++)
+        if (t->kind[k] == t->kind[i] && t->held[k] == 0 && t->open[k * t->n + j]) return 1;
+    return 0;
+}
+
 /* Choose the job whose machines' bounds leave the least to search, by an estimate of the trees below. */
 static int branch(Tree *t) {
     int64_t *c = t->control;
@@ -392,7 +404,7 @@ static int branch(Tree *t) {
     int32_t *order = t->order + depth * m;
     int64_t count = 0;
     for (int64_t i = 0; i < m; i++) {
-        if (!t->open[i * n + chosen]) continue;
+        if (!t->open[i * n + chosen] || has_empty_twin(t, i, chosen)) continue;
         int64_t at = count++;
         while (at > 0 && t->with[order[at - 1] * n + chosen] > t->with[i * n + chosen]) {
             order[at] = order[at - 1];
@@ -484,19 +496,23 @@ static PyObject *size(PyObject *module, PyObject *arguments) {
 }
 
 static PyObject *begin(PyObject *module, PyObject *arguments) {
-    Py_buffer block, capacities, open, prices;
+    Py_buffer block, capacities, open, prices, kind;
     Tree t;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "w*y*y*y*", &block, &capacities, &open, &prices)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "w*y*y*y*y*", &block, &capacities, &open, &prices, &kind)) return NULL;
     PyObject *answer = NULL;
     if (!bind(&t, &block)) goto done;
-    if (capacities.len != t.r * t.m * 8 || open.len != t.m * t.n || prices.len != t.n * 8) {
+    if (capacities.len != t.r * t.m * 8 || open.len != t.m * t.n || prices.len != t.n * 8 || kind.len != t.m * 4) {
         PyErr_SetString(PyExc_ValueError, "the arrays of the tree do not fit together");
         goto done;
     }
     memcpy(t.rem, capacities.buf, (size_t)capacities.len);
     memcpy(t.open, open.buf, (size_t)open.len);
     memcpy(t.prices, prices.buf, (size_t)prices.len);
+    for (int64_t i = 0; i < t.m; i++) {
+        const int32_t first = ((const int32_t *)kind.buf)[i];
+        t.kind[i] = first < 0 ? 0 : first;
+    }
     for (int64_t j = 0; j < t.n; j++) {
         t.at[j] = -1;
         t.degree[j] = 0;
@@ -508,6 +524,7 @@ done:
     PyBuffer_Release(&capacities);
     PyBuffer_Release(&open);
     PyBuffer_Release(&prices);
+    PyBuffer_Release(&kind);
     return answer;
 }
 
