@@ -176,7 +176,9 @@ class TreeSearch:
         least = np.where(self.placement.open == 1, size, np.inf).min(axis=0)
         most = float(least[np.isfinite(least)].max(initial=0.0))
         prices = np.full(least.size, unit) if most <= 0 else np.rint(unit * least / most)
-        tree = AssignmentTree(nothing, 0, unit, np.where(np.isfinite(prices), prices, unit).astype(np.int64))
+        tree = AssignmentTree(
+            nothing, 0, unit, np.where(np.isfinite(prices), prices, unit).astype(np.int64), 2**40
+        )
         status = self._slices.run(tree, 2**62)
         return status, self._choice_of(tree.found) if status is Status.FOUND else None
 
@@ -187,6 +189,7 @@ class TreeSearch:
             target * self.scale,
             self.step * self.scale,
             self.prices,
+            nodes,
             *(() if first else (_AGAIN,)),
         )
         status = self._slices.run(tree, nodes)

@@ -1,8 +1,7 @@
 """The makespan on unrelated machines (R||Cmax): bound, schedules, then search on the entries still open.
 
-An entry whose weighted time exceeds its job's least by more than the gap between incumbent and bound cannot
-be in a better schedule. What is left is searched by turns: a few machines re-optimised exactly around the
-busiest one, and branch and bound over all of it.
+Single machines are searched by the compiled tree; without it, and pools with gangs, by local search and by
+branch and bound over what is left.
 """
 
 from __future__ import annotations
@@ -23,10 +22,12 @@ from apportion.solvers.assignment.mip import branch_and_bound
 from apportion.solvers.assignment.no_placement import no_placement, small
 from apportion.solvers.general.guard import usable
 from apportion.solvers.makespan import gangs
+from apportion.solvers.makespan.branching import branched
+from apportion.solvers.makespan.by_tree import MakespanSearch, fits
 from apportion.solvers.makespan.first import first_schedules, machine_weights
 from apportion.solvers.makespan.local_search import ScheduleSearch
 from apportion.solvers.makespan.pools import rearranged
-from apportion.solvers.makespan.portfolio import Portfolio
+from apportion.solvers.search.slices import Slices
 
 __all__ = ["solve"]
 
@@ -74,11 +75,46 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     found = first_schedules(model, lowered, solved)
     if start is not None:
         found.append(start)
+    if found and fits(model):
+        return _by_tree(model, options, clock, found, weights)
     if model.limited.any() or (model.counts > 1).any():
         return _aggregated(model, lowered, options, clock, found, prices)
     choice, ended = _searched(model, lowered, options, clock, found, prices)
     ended = Termination.OPTIMAL if clock.closed(model.objective(choice)) else ended
     return _told(model, choice, clock, prices, ended)
+
+
+def _by_tree(
+    model: Assignment,
+    options: SolveOptions,
+    clock: Clock,
+    found: list[NDArray[np.int64]],
+    weights: NDArray[np.float64],
+) -> Outcome:
+    """Search by the compiled tree, from the best start."""
+
+    def told(choice: NDArray[np.int64], bound: float) -> None:
+        clock.bound = bound
+        clock.tell(model.objective(choice))
+
+    best = min(found, key=model.objective)
+    if not model.limited.any():
+        search = ScheduleSearch(model, options.seed)
+        for choice in found:
+            search.take(choice)
+            search.descend(lambda: clock.over)
+            best = min(best, search.choice(), key=model.objective)
+    prices = pooled(model, weights)
+    clock.tell(model.objective(best))
+    if clock.closed(model.objective(best)):
+        return _told(model, best, clock, prices, Termination.OPTIMAL)
+    slices = Slices(
+        lambda: clock.over, None if options.work_limit is None else max(int(options.work_limit), 1)
+    )
+    tree = MakespanSearch(model, best, clock.bound or 0.0, weights, slices, told, options.gap)
+    clock.bound, closed = tree.run()
+    ended = Termination.INTERRUPTED if slices.interrupted else _limit(options)
+    return _told(model, tree.choice, clock, prices, Termination.OPTIMAL if closed else ended, slices.nodes)
 
 
 def bound_of(model: Assignment, prices: NDArray[np.float64]) -> float:
@@ -120,10 +156,7 @@ def _searched(
     clock.tell(model.objective(best), best)
     if over():
         return best, _limit(options)
-    portfolio = Portfolio(model, lowered, search, options, clock, prices)
-    best, proven = portfolio.run(best)
-    if portfolio.interrupted:
-        return best, Termination.INTERRUPTED
+    best, proven = branched(model, lowered, best, options, clock, prices)
     return best, Termination.OPTIMAL if proven else _limit(options)
 
 
@@ -206,6 +239,7 @@ def _told(
     clock: Clock,
     prices: NDArray[np.float64],
     termination: Termination,
+    nodes: int | None = None,
 ) -> Outcome:
     objective = model.objective(choice)
     bound = clock.bound
@@ -219,4 +253,5 @@ def _told(
         bound_source="branch_and_bound",
         multipliers=prices,
         seconds={"solve": clock.elapsed},
+        counters={} if nodes is None else {"nodes": float(nodes)},
     )

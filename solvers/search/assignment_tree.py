@@ -28,10 +28,10 @@ _GIVEN = ("jobs", "machines", "resources", "width", "target", "unit", "root_step
 _WORK, _NODES, _BEST, _CONTROLS = 13, 14, 17, 20
 _ROOT_STEPS, _NODE_STEPS = 300, 15
 """Steps of the prices at the root and below."""
-_CELLS = 30_000_000
-"""Cells of all tables of one step of the prices up to which capacities keep their own grain."""
-_TABLE = 8_000_000
-"""Cells of the largest table."""
+_STEPS, _FEW = 2_048, 64
+"""Steps of a capacity in a tree of few nodes, and how many nodes are few; more nodes may have more steps."""
+_CELLS, _TABLE = 32_000_000, 8_000_000
+"""Cells of all tables of one step of the prices, and of one table, at most."""
 
 
 class Status(IntEnum):
@@ -79,10 +79,11 @@ class Placement:
         _, first, kind = np.unique(told, axis=0, return_index=True, return_inverse=True)
         return np.asarray(first[kind.reshape(machines)], dtype=np.int32)
 
-    def grain(self) -> NDArray[np.int64]:
-        """Return int64 [machines]: the steps of the first capacities, divisors of uses if tables allow."""
+    def grain(self, nodes: int) -> NDArray[np.int64]:
+        """Return int64 [machines]: the steps of the first capacities in a tree of about so many nodes."""
         machines, jobs = self.cost.shape
-        most = max(16, min(_CELLS // (jobs * machines), _TABLE // (jobs + 1)))
+        most = max(_STEPS, _STEPS * nodes // _FEW)
+        most = max(16, min(most, _CELLS // (jobs * machines), _TABLE // (jobs + 1)))
         common = np.gcd.reduce(np.where(self.open == 1, self.use[0], 0), axis=1)
         return np.asarray(np.maximum(np.maximum(common, 1), -(-self.capacity[0] // most)), dtype=np.int64)
 
@@ -105,6 +106,8 @@ class AssignmentTree:
         The least difference of two costs: how far beyond the target the prices aim.
     prices
         int64 [jobs] to begin with.
+    nodes
+        About how many nodes it may have: tables of few nodes are coarse.
     root_steps
         Steps of the prices at the root.
     """
@@ -115,6 +118,7 @@ class AssignmentTree:
         target: int,
         unit: int,
         prices: NDArray[np.int64],
+        nodes: int,
         root_steps: int = _ROOT_STEPS,
     ) -> None:
         module = load("search.assignment_tree_c")
@@ -126,7 +130,7 @@ class AssignmentTree:
         capacity = np.minimum(placement.capacity, possible)
         self._cost = np.ascontiguousarray(placement.cost, dtype=np.int64)
         self._use = np.ascontiguousarray(placement.use, dtype=np.int64)
-        self._grain = placement.grain()
+        self._grain = placement.grain(nodes)
         width = int((capacity[0] // self._grain).max(initial=0)) + 1
         resources = int(capacity.shape[0])
         size = int(module.size(jobs, machines, resources, width))

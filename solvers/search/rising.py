@@ -91,12 +91,10 @@ class Rising:
         while tried <= self.high - self.slack and not self.over():
             target = min(tried + jump - self.step, self.high - self.slack)
             answer = self._ask(target, nodes)
-            if answer.none:
-                tried = self.low
-            elif answer.value is None:
-                tried, jump = target + self.step, 2 * jump
-            else:
+            if answer.value is not None:
                 jump = self.step
+                continue
+            tried, jump = self.low if answer.none else target + self.step, 2 * jump
 
     def _ask(self, target: int, nodes: int) -> Answer:
         answer = self.decide(target, nodes)

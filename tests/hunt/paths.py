@@ -206,13 +206,14 @@ PATHS = _table(
         wants="sum",
     ),
     Path(
-        "by-turns",
+        "no-compiled-tree",
         ("matching", "assignment"),
-        {"apportion.solvers.makespan.portfolio:_SMALL": -1},
+        {
+            "apportion.solvers.generalised_assignment.by_tree:_PAIRS": -1,
+            "apportion.solvers.makespan.by_tree:_PAIRS": -1,
+        },
         options={"time_limit": 1.0},
         complete=False,
-        witness="apportion.solvers.makespan.portfolio:rebalanced",
-        wants="makespan",
     ),
     # freezing
     Path("all-depths", ("freezing",), options={"formulation": "all_depths"}),

@@ -156,7 +156,7 @@ _EXACT_FOR_ASSIGNMENT = Backend(
     "assignment",
     "apportion.solvers.assignment.engine:solve",
     ("numpy", "scipy"),
-    "our matching engines: shortest paths, Lagrangian bounds with repair and search, portfolio on the rest",
+    "our matching engines: shortest paths, Lagrangian bounds, a compiled tree of knapsacks, list schedules",
     own_prices=True,
 )
 

@@ -1,0 +1,77 @@
+"""Branch and bound by HiGHS over the entries a better schedule may use: the road without the compiled tree.
+
+An entry whose weighted time exceeds its job's least by more than the gap between incumbent and bound cannot
+be in a better schedule.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_lowering import LoweredAssignment
+from apportion.options import SolveOptions
+from apportion.outcome import Termination
+from apportion.solvers.assignment.clock import Clock
+from apportion.solvers.assignment.mip import branch_and_bound
+
+__all__ = ["branched", "open_entries"]
+
+_NODES, _BACKSTOP = 2_000, 30.0
+"""Nodes of a search without a clock, and seconds after which it ends even so: HiGHS may go on for ever."""
+
+
+def open_entries(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_]:
+    """Return bool [entries]: those that a schedule ending before the incumbent may use.
+
+    Parameters
+    ----------
+    model
+        A makespan on single machines.
+    prices
+        Weights of the pools.
+    incumbent
+        A makespan.
+    """
+    share = (prices / np.bincount(model.pool, minlength=len(model.pool_names)))[model.pool]
+    weighted = (share / share.sum())[model.machine] * model.values
+    least = np.minimum.reduceat(weighted, model.offsets[:-1])
+    whole = bool((model.values == np.rint(model.values)).all())
+    target = (incumbent - 1 if whole else incumbent) + 1e-9 * max(1.0, incumbent)
+    extra = weighted - least[model.job_of_option()]
+    return np.asarray((extra <= target - float(least.sum())) & (model.values <= target), dtype=np.bool_)
+
+
+def branched(
+    model: Assignment,
+    lowered: LoweredAssignment,
+    best: NDArray[np.int64],
+    options: SolveOptions,
+    clock: Clock,
+    prices: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], bool]:
+    """Return the best schedule found from `best` on, and whether it is proven; the clock takes the bound."""
+    top = model.objective(best)
+    begin = lowered.point(best)
+    found = branch_and_bound(
+        lowered.model,
+        _BACKSTOP if clock.left is None else clock.left,
+        begin,
+        np.append(open_entries(model, prices, top), True) | (begin > 0),
+        options.gap,
+        options.seed,
+        _NODES if clock.left is None else None,
+        ceiling=top,
+    )
+    if found.bound is not None:
+        proven = min(found.bound, top)
+        if (model.values == np.rint(model.values)).all():
+            proven = float(np.ceil(proven - 1e-6))
+        clock.bound = max(clock.bound or 0.0, proven)
+    if found.point is not None:
+        choice = lowered.choice(found.point)
+        if model.check(choice).feasible and model.objective(choice) < top:
+            best = choice
+            clock.tell(model.objective(best))
+    return best, found.termination is Termination.OPTIMAL and options.gap == 0

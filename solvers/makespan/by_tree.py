@@ -1,0 +1,160 @@
+"""The makespan by the compiled tree: a rising sequence of decisions, whether there is a plan within T.
+
+A decision has no costs: times are uses and T is every machine's capacity, beside what capacities there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement, Status, available
+from apportion.solvers.search.lattice import Lattice, on_lattice
+from apportion.solvers.search.rising import Answer, Rising
+from apportion.solvers.search.slices import Slices
+
+__all__ = ["MakespanSearch", "fits"]
+
+_PAIRS = 400_000
+"""Jobs times machines up to which the tree is held."""
+_UNIT = 2**16
+"""The mean price to begin with."""
+_AGAIN = 100
+"""Steps of the prices at a root that begins with the prices of another."""
+_CLOSE = Fraction(1, 4 * 10**9)
+"""Times on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
+
+
+def fits(model: Assignment) -> bool:
+    """Return whether the compiled search is there and takes the model: single machines, all jobs required."""
+    if not available() or not model.required.all() or (model.counts != 1).any():
+        return False
+    if (model.capacities[model.limited] < 0).any():
+        return False
+    if model.num_jobs * model.num_machines > _PAIRS:
+        return False
+    pair = model.job_of_option() * model.num_machines + model.machine
+    return np.unique(pair).size == pair.size and _lattice(model) is not None
+
+
+def _lattice(model: Assignment) -> Lattice | None:
+    return on_lattice(model.values, LARGEST_SUM // (4 * max(model.num_jobs, 1)))
+
+
+class MakespanSearch:
+    """The search over one model, from a feasible choice.
+
+    Parameters
+    ----------
+    model
+        A makespan that `fits`.
+    choice
+        A feasible choice.
+    least
+        A lower bound on the makespan.
+    weights
+        float64 [machines]: prices of the machines' time to begin with.
+    slices
+        Limits of the call.
+    told
+        Called with every better choice and the bound.
+    gap
+        Relative gap at which to stop.
+
+    Attributes
+    ----------
+    choice
+        The best choice so far.
+    """
+
+    def __init__(
+        self,
+        model: Assignment,
+        choice: NDArray[np.int64],
+        least: float,
+        weights: NDArray[np.float64],
+        slices: Slices,
+        told: Callable[[NDArray[np.int64], float], None],
+        gap: float = 0.0,
+    ) -> None:
+        lattice = _lattice(model)
+        assert lattice is not None
+        self.model, self.choice, self.least, self.gap = model, choice, least, gap
+        self.slices, self.told, self._lattice, self._weight = slices, told, lattice, weights
+        self._whole = replace(model, values=lattice.whole.astype(np.float64))
+        shape = (model.num_machines, model.num_jobs)
+        owner = model.job_of_option()
+        self._rows = np.full(shape, -1, dtype=np.int64)
+        self._rows[model.machine, owner] = np.arange(model.num_options)
+        self._time, self._use = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        self._time[model.machine, owner] = lattice.whole
+        self._use[model.machine, owner] = np.where(model.limited[model.machine], model.uses, 0)
+        self._room = np.where(model.limited, model.capacities, 0)
+        self._prices = self._first_prices()
+
+    def run(self) -> tuple[float, bool]:
+        """Search until proven or a limit is reached; return the bound and whether it is closed."""
+        # a billionth lower: the bound is a float, and roots are quick
+        low = int(Fraction(self.least) / self._lattice.unit * (1 - Fraction(1, 10**9)))
+        high = self._length(self.choice)
+        self._rising = Rising(self._decide, max(low, 0), high, 1, self._slack(high), self.slices.over)
+        self._rising.run()
+        return self._bound(), self._rising.closed
+
+    def _decide(self, target: int, nodes: int) -> Answer:
+        used, room = self._time[None], np.full((1, self.model.num_machines), target)
+        if self.model.limited.any():
+            used, room = np.stack((self._time, self._use)), np.concatenate((room, self._room[None]))
+        fitting = (self._rows >= 0) & (used <= room[:, :, None]).all(axis=0)
+        if not fitting.any(axis=0).all():
+            return Answer(True, None, None, 0)
+        placement = Placement(np.zeros_like(self._time), used, room, fitting.astype(np.uint8))
+        first = self._rising.nodes == 0
+        tree = AssignmentTree(placement, 0, _UNIT, self._prices, nodes, *(() if first else (_AGAIN,)))
+        status = self.slices.run(tree, nodes)
+        self._prices = tree.prices
+        value = None
+        if status is Status.FOUND:
+            choice = self._rows[tree.found, np.arange(self.model.num_jobs)]
+            value = self._length(choice)
+            self._take(choice)
+        return Answer(status is Status.EXHAUSTED, value, None, tree.nodes)
+
+    def _length(self, choice: NDArray[np.int64]) -> int:
+        return int(self._whole.objective(choice))
+
+    def _take(self, choice: NDArray[np.int64]) -> None:
+        """Keep a plan if it is better and the model agrees."""
+        if not self.model.check(choice).feasible:
+            raise AssertionError("the search placed jobs beyond a capacity")
+        if self.model.objective(choice) < self.model.objective(self.choice):
+            self.choice = choice
+            self._rising.slack = self._slack(self._length(choice))
+            self.told(choice, self._bound())
+
+    def _slack(self, length: int) -> int:
+        """Return how much better a plan must be to be looked for."""
+        share = max(Fraction(self.gap), Fraction(0) if self._lattice.natural else _CLOSE)
+        return 1 + int(length * share)
+
+    def _bound(self) -> float:
+        """Return the proven bound, rounded down: every machine's time is off by at most an error per job."""
+        low = min(self._rising.low, self._rising.high)
+        lattice = self._lattice
+        bound = low * lattice.unit - self.model.num_jobs * lattice.error
+        rounded = float(bound)
+        rounded = rounded if Fraction(rounded) <= bound else float(np.nextafter(rounded, -np.inf))
+        return max(rounded, self.least)
+
+    def _first_prices(self) -> NDArray[np.int64]:
+        """Return prices as the least weighted times, their mean one unit."""
+        cost = np.where(self._rows >= 0, self._time * self._weight[:, None], np.inf).min(axis=0)
+        mean = float(cost.mean())
+        share = cost / mean if mean > 0 else np.ones_like(cost)
+        largest = LARGEST_SUM // (2 * self.model.num_jobs)
+        return np.asarray(np.rint(np.minimum(share * _UNIT, largest)), dtype=np.int64)
