@@ -129,12 +129,16 @@ def settle_numbers(struct: Struct, fields: tuple[str, ...]) -> None:
 
 def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[Problem]) -> bool:
     """Note a problem for every value that stands more than once; `path` is the list's own."""
-    listed = [value for value in values if isinstance(value, str)]
+    given = list(values)
+    listed = [value for value in given if isinstance(value, str)]
     if len(set(listed)) == len(listed):
         return True
     for value, times in Counter(listed).items():
         if times > 1:
-            problems.append(Problem(path, f"{what} {value!r} stands {times} times; each must be unique"))
+            first = given.index(value)
+            again = given.index(value, first + 1)
+            told = f"{what} {value!r} stands {times} times, first as [{first}], again as [{again}]"
+            problems.append(Problem(path, f"{told}; each must be unique"))
     return False
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from apportion.choices import did_you_mean
 from apportion.errors import Problem
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
@@ -60,7 +61,12 @@ def problems_of(instance: FreezingRound) -> list[Problem]:
         check_count(f"$.gpus.{name}", capacity, problems, high=LARGEST_CAPACITY)
     for name, size in instance.gpus_per_node.items():
         if name not in instance.gpus:
-            problems.append(Problem(f"$.gpus_per_node.{name}", "is not one of the instance's GPU types"))
+            problems.append(
+                Problem(
+                    f"$.gpus_per_node.{name}",
+                    f"is not one of the instance's GPU types{did_you_mean(name, instance.gpus)}",
+                )
+            )
         check_count(f"$.gpus_per_node.{name}", size, problems, low=1)
     if not problems:
         _check_nodes(instance, problems)
@@ -165,8 +171,9 @@ def _check_place(
     path: str, place: FreezingConfiguration | FreezingRow, gpus: dict[str, int], problems: list[Problem]
 ) -> None:
     if check_name(f"{path}.gpu_type", place.gpu_type, problems) and place.gpu_type not in gpus:
+        meant = did_you_mean(place.gpu_type, gpus)
         problems.append(
-            Problem(f"{path}.gpu_type", f"{place.gpu_type!r} is not one of the instance's GPU types")
+            Problem(f"{path}.gpu_type", f"{place.gpu_type!r} is not one of the instance's GPU types{meant}")
         )
     check_count(f"{path}.gpus", place.gpus, problems, low=1)
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
@@ -200,7 +201,9 @@ def _check_job(
     for name, entry in job.on.items():
         where = f"{path}.on.{name}"
         if name not in pools:
-            problems.append(Problem(where, "is not one of the instance's machines"))
+            problems.append(
+                Problem(where, f"is not one of the instance's machines{did_you_mean(name, pools)}")
+            )
         elif not isinstance(entry, MatchingEntry):
             problems.append(Problem(where, f"must be a MatchingEntry, not {type(entry).__name__}"))
         else:

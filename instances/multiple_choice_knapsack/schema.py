@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
@@ -175,5 +176,10 @@ def _check_uses(path: str, uses: Any, capacities: dict[str, int], problems: list
         return
     for name, use in uses.items():
         if name not in capacities:
-            problems.append(Problem(f"{path}.{name}", "is not one of the instance's capacities"))
+            problems.append(
+                Problem(
+                    f"{path}.{name}",
+                    f"is not one of the instance's capacities{did_you_mean(name, capacities)}",
+                )
+            )
         check_count(f"{path}.{name}", use, problems, high=LARGEST_USE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 __all__ = [
@@ -33,13 +33,31 @@ class Problem:
         JSON path of the offending value, for instance ``$.jobs[3].min_nodes``.
     message
         What is wrong and what a correct value looks like.
+    line, column
+        Where it stands in the text, from 1; ``None`` where there is no text or the place is not known.
+    job
+        Id of the job that it is about, ``None`` without one.
     """
 
     path: str
     message: str
+    line: int | None = field(default=None, compare=False)
+    column: int | None = field(default=None, compare=False)
+    job: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+    def located(self) -> str:
+        """Return the problem with all that is known of its place, in one line."""
+        place = "" if self.line is None else f"line {self.line}, column {self.column}: "
+        job = "" if self.job is None else f" (job {self.job!r})"
+        return f"{place}{self.path}{job}: {self.message}"
+
+    def as_json(self) -> dict[str, str | int]:
+        """Return what is known of it: ``path``, ``message``, and ``line``, ``column`` and ``job``."""
+        told = {name: getattr(self, name) for name in ("path", "message", "line", "column", "job")}
+        return {name: value for name, value in told.items() if value is not None}
 
 
 class InvalidInstance(ApportionError, ValueError):

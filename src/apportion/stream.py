@@ -97,5 +97,5 @@ def _error(number: int, error: Exception, exit_code: int) -> bytes:
         "problems": [],
     }
     if isinstance(error, InvalidInstance):
-        told["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
+        told["problems"] = [problem.as_json() for problem in error.problems]
     return msgspec.json.encode({"line": number, "error": told})

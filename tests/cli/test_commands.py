@@ -55,13 +55,15 @@ def test_validate_lists_every_problem(tmp_path: Path) -> None:
     done = call(main, "validate", path)
     assert done.code == 3
     assert done.out.splitlines() == [
-        "$.horizon_s: is missing",
-        "$.extra: is an unknown field",
-        "$.nodes: node 'a' stands 2 times; each must be unique",
+        "line 1, column 1: $.horizon_s: is missing",
+        "line 1, column 48: $.nodes: node 'a' stands 2 times, "
+        "first as [0], again as [1]; each must be unique",
+        "line 1, column 81: $.extra: is an unknown field",
+        "3 problems",
     ]
     told = json.loads(call(main, "validate", path, "--json").out)
     assert told["valid"] is False
-    assert [problem["path"] for problem in told["problems"]] == ["$.horizon_s", "$.extra", "$.nodes"]
+    assert [problem["path"] for problem in told["problems"]] == ["$.horizon_s", "$.nodes", "$.extra"]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -214,7 +214,10 @@ def test_the_two_searches_for_repeated_keys_agree(tree: Any, twice: bool) -> Non
         (with_job(scaling=5), "$.jobs[0].scaling: must be of type object, not 5"),
         (with_job(weight=-1), "$.jobs[0].weight: must not be negative, is -1"),
         (with_job(colour="red"), "$.jobs[0].colour: is an unknown field"),
-        ({**VALID, "nodes": ["n0", "n1", "n1"]}, "$.nodes: node 'n1' stands 2 times; each must be unique"),
+        (
+            {**VALID, "nodes": ["n0", "n1", "n1"]},
+            "$.nodes: node 'n1' stands 2 times, first as [1], again as [2]; each must be unique",
+        ),
         ({**VALID, "horizon_s": 0}, "$.horizon_s: must be positive"),
         ({**VALID, "schema_version": "2"}, "$.schema_version: must be '1', not '2'"),
         ({key: value for key, value in VALID.items() if key != "jobs"}, "$.jobs: is missing"),
@@ -253,11 +256,11 @@ def test_all_problems_of_a_file_are_listed_at_once() -> None:
             "$.horizon_s: must not be negative, is -1",
             "$.jobs[1].current_nodes[0]: node 'n0' is already held by job 'j0'",
             "$.zone: is an unknown field",
-            "$.nodes: node 'n1' stands 2 times; each must be unique",
+            "$.nodes: node 'n1' stands 2 times, first as [1], again as [2]; each must be unique",
             "$.nodes[3]: must be of type string, not 7",
             "$.jobs[0].weight: must be of type number, not 'heavy'",
             "$.jobs[1].min_nodes: 9 exceeds max_nodes 2",
-            "$.jobs: job id 'j1' stands 2 times; each must be unique",
+            "$.jobs: job id 'j1' stands 2 times, first as [1], again as [2]; each must be unique",
             "$.jobs[3]: must be of type object, not 5",
         ]
     )
@@ -355,3 +358,61 @@ def test_one_mistake_is_one_problem(root: Path, name: str) -> None:
     told = json.loads((root / "examples" / f"{name}.json").read_text())
     told["jobs"][0]["id"] = 7
     assert len(problems(told)) == 1
+
+
+def test_thirty_mistakes_among_two_hundred_jobs_are_thirty_problems_in_the_order_of_the_file() -> None:
+    mistakes: list[tuple[str, dict[str, Any]]] = [
+        ("max_node", {"max_node": 3}),
+        ("min_nodes", {"min_nodes": "two"}),
+        ("rescale_up_s", {"rescale_up_s": -1.0}),
+        ("current_nodes[0]", {"current_nodes": ["n9999"]}),
+        ("weigth", {"weigth": 2.0}),
+    ]
+    jobs, lines, expected = [], [], []
+    for number in range(200):
+        job = {**JOB, "id": f"job{number}", "current_nodes": []}
+        if number % 7 == 3 and len(expected) < 30:
+            field, wrong = mistakes[len(expected) % len(mistakes)]
+            expected.append((f"$.jobs[{number}].{field}", f"job{number}", number + 2))
+            job |= wrong
+        jobs.append(job)
+        lines.append(json.dumps(job))
+    assert len(expected) == 29
+    lines[198] = lines[198].replace("job198", "job0")
+    head = json.dumps({**VALID, "jobs": []}).removesuffix("[]}")
+    text = head + "[\n" + ",\n".join(lines) + "\n]}"
+    with pytest.raises(InvalidInstance) as caught:
+        read(text.encode())
+    found = [(problem.path, problem.job, problem.line) for problem in caught.value.problems]
+    assert found == [("$.jobs", None, 1), *expected]
+    told = [problem.located() for problem in caught.value.problems]
+    assert told[0].endswith("job id 'job0' stands 2 times, first as [0], again as [198]; each must be unique")
+    assert told[1].startswith("line 5, column ")
+    assert told[1].endswith("$.jobs[3].max_node (job 'job3'): is an unknown field; did you mean 'max_nodes'?")
+    assert told[5].endswith("is an unknown field; did you mean 'weight'?")
+    columns = [problem.column for problem in caught.value.problems[1:]]
+    rows = text.split("\n")
+    for (path, _, line), column in zip(expected, columns, strict=True):
+        key = path.rpartition(".")[2].partition("[")[0]
+        if "[" not in path.rpartition(".")[2]:
+            assert column is not None and rows[line - 1][column - 1 :].startswith(f'"{key}"')
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("kind: gap_filling\nhorizon_s: 3\n", "looks like YAML"),
+        (",Tcup,Tcdw,Jmin\nJ0,1,2,3\n", "looks like a CSV table"),
+        ('{"kind": "gap_filling",}', "no trailing comma"),
+        ('{"kind": "gap_filling", "nodes": ["a",]}', "no trailing comma"),
+        ('{"kind": "gapfilling"}', "did you mean 'gap_filling'?"),
+    ],
+)
+def test_hints_say_what_the_text_looks_like(text: str, hint: str) -> None:
+    assert any(hint in problem for problem in problems(text))
+
+
+def test_an_object_of_the_caller_has_no_lines() -> None:
+    with pytest.raises(InvalidInstance) as caught:
+        read({**VALID, "horizon_s": -1})
+    assert [problem.line for problem in caught.value.problems] == [None]

@@ -62,10 +62,12 @@ def _failed(name: str, error: Exception) -> int:
         return error.exit_code
     if isinstance(error, InvalidInstance):
         for problem in error.problems[:_SHOWN_PROBLEMS]:
-            _say(name, str(problem))
+            _say(name, problem.located())
         if len(error.problems) > _SHOWN_PROBLEMS:
             more = len(error.problems) - _SHOWN_PROBLEMS
             _say(name, f"and {more} more problems; `apportion validate` lists them all")
+        elif len(error.problems) > 1:
+            _say(name, f"{len(error.problems)} problems")
         return error.exit_code
     if isinstance(error, ApportionError):
         _say(name, str(error))

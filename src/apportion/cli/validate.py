@@ -31,10 +31,10 @@ def command(path: str, format: str | None, index: int, sense: str | None, as_jso
         problems = ()
         told = {"valid": True, "kind": kind_of(instance).name, "name": instance.name}
     if as_json:
-        listed = [{"path": problem.path, "message": problem.message} for problem in problems]
-        say(json.dumps({**told, "problems": listed}))
+        say(json.dumps({**told, "problems": [problem.as_json() for problem in problems]}))
     elif problems:
-        say("\n".join(_one_line(str(problem)) for problem in problems))
+        count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
+        say("\n".join([*(_one_line(problem.located()) for problem in problems), count]))
     else:
         say(f"valid: {told['kind']}, {_one_line(str(told['name'])) or 'without a name'}")
     return InvalidInstance.exit_code if problems else 0

@@ -12,9 +12,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.kinds import any_instance, kinds
 from apportion.reading.json_text import REPEATED, parse
+from apportion.reading.places import located
 
 __all__ = ["problems_of"]
 
@@ -33,7 +35,7 @@ def problems_of(raw: bytes) -> list[Problem]:
         return list(error.problems)
     wrong_kind = _kind_problem(tree)
     if wrong_kind is not None:
-        return [*problems, wrong_kind]
+        return located(raw, tree, [*problems, wrong_kind])
     kind = kinds()[tree["kind"]]
     unusable = {problem.path for problem in problems if problem.message != REPEATED}
     by_rule = [problem for problem in _rule_problems(kind.type, tree) if problem.path not in unusable]
@@ -45,7 +47,7 @@ def problems_of(raw: bytes) -> list[Problem]:
     ]
     shaped = {problem.path for problem in by_schema}
     found = [*problems, *by_schema, *(problem for problem in by_rule if problem.path not in shaped)]
-    return found or _last_word(raw)
+    return located(raw, tree, found) if found else _last_word(raw)
 
 
 def _kind_problem(tree: Any) -> Problem | None:
@@ -56,7 +58,8 @@ def _kind_problem(tree: Any) -> Problem | None:
         return Problem("$.kind", f"is missing; the kinds are {known}")
     kind = tree["kind"]
     if not isinstance(kind, str) or kind not in kinds():
-        return Problem("$.kind", f"{_shown(kind)} is no kind of instance; the kinds are {known}")
+        meant = did_you_mean(kind, kinds())
+        return Problem("$.kind", f"{_shown(kind)} is no kind of instance; the kinds are {known}{meant}")
     return None
 
 
@@ -67,33 +70,46 @@ def _schema_problems(kind: str, tree: Any) -> list[tuple[Problem, bool]]:
     from apportion.reading.schemas import committed
 
     found: list[tuple[Problem, bool]] = []
-    for error in jsonschema_rs.Draft202012Validator(committed(kind)).iter_errors(tree):
+    schema = committed(kind)
+    fields = _fields_of(schema)
+    for error in jsonschema_rs.Draft202012Validator(schema).iter_errors(tree):
         path = "$" + "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path
         )
-        found.extend(_worded(path, error))
+        found.extend(_worded(path, error, fields))
     return found
 
 
-def _worded(path: str, error: Any) -> list[tuple[Problem, bool]]:
+def _fields_of(schema: Any) -> tuple[str, ...]:
+    """Return the names of all fields that a schema knows, at any depth."""
+    parts = [schema, *schema.get("$defs", {}).values()]
+    return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", {})))
+
+
+def _worded(path: str, error: Any, fields: tuple[str, ...]) -> list[tuple[Problem, bool]]:
     what = error.kind
     if what.name == "required":
         return [(Problem(f"{path}.{what.property}", "is missing"), False)]
     if what.name == "additionalProperties":
-        return [(Problem(f"{path}.{name}", "is an unknown field"), False) for name in what.unexpected]
+        return [
+            (Problem(f"{path}.{name}", f"is an unknown field{did_you_mean(name, fields)}"), False)
+            for name in what.unexpected
+        ]
     shown = _shown(error.instance)
     if what.name == "type":
         return [(Problem(path, f"must be of type {' or '.join(what.types)}, not {shown}"), False)]
     if what.name == "enum":
         options = " or ".join(map(_shown, what.options)) if isinstance(what.options, list) else what.options
-        return [(Problem(path, f"must be {options}, not {shown}"), False)]
+        words = what.options if isinstance(what.options, list) else ()
+        meant = did_you_mean(error.instance, [word for word in words if isinstance(word, str)])
+        return [(Problem(path, f"must be {options}, not {shown}{meant}"), False)]
     if what.name == "minimum":
         return [(Problem(path, f"must be at least {what.limit:g}, not {shown}"), True)]
     if what.name == "maximum":
         return [(Problem(path, f"must be at most {what.limit:g}, not {shown}"), True)]
     if what.name == "anyOf":
         inner = next((errors[0] for errors in what.context if not _wants_null(errors[0])), None)
-        return [] if inner is None else [(problem, True) for problem, _ in _worded(path, inner)]
+        return [] if inner is None else [(problem, True) for problem, _ in _worded(path, inner, fields)]
     return [(Problem(path, f"{shown} is not valid here"), True)]
 
 

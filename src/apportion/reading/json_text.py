@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from apportion.errors import InvalidInstance, Problem
@@ -127,8 +128,25 @@ def _syntax(error: json.JSONDecodeError, text: str) -> str:
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         return f"the JSON text is truncated: it breaks off inside what begins at {where}"
     if error.msg == "Extra data":
-        return f"there is more text after the end of the JSON object, at {where}"
-    return f"is not JSON: {error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at {where}"
+        return f"there is more text after the end of the JSON object, at {where}{_looks_like(text)}"
+    before = text[: error.pos].rstrip()
+    if before.endswith(",") or (text[error.pos : error.pos + 1] == "," and error.msg.startswith("Illegal")):
+        return f"is not JSON: a comma with nothing after it, before {where}; JSON allows no trailing comma"
+    what = f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')}"
+    return f"is not JSON: {what} at {where}{_looks_like(text)}"
+
+
+def _looks_like(text: str) -> str:
+    """Return a hint where a text looks like YAML or a table."""
+    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+    if re.match(r"(---|[A-Za-z_]+:(\s|$)|- )", first):
+        return "; it looks like YAML, and an instance is JSON"
+    if first.count(",") >= 2 and not first.lstrip().startswith(("{", "[")):
+        return (
+            "; it looks like a CSV table, which is read by `apportion replay --jobs`, `apportion fit` and "
+            "`apportion predict`"
+        )
+    return ""
 
 
 def _float(text: str) -> float | _Unusable:

@@ -13,6 +13,7 @@ import msgspec
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.kinds import Instance, any_instance
+from apportion.reading.places import without_places
 
 __all__ = ["SIZE_LIMIT", "problems_of", "read", "read_limited"]
 
@@ -133,7 +134,10 @@ def _from_object(source: Mapping[str, Any]) -> Instance:
         raw = json.dumps(source).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInstance(Problem("$", f"is no JSON object: {error}")) from None
-    return _from_json(raw, None, None)
+    try:
+        return _from_json(raw, None, None)
+    except InvalidInstance as error:
+        raise InvalidInstance(without_places(error.problems)) from None
 
 
 def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
@@ -148,7 +152,10 @@ def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
         pass
     rows = materialised(raw, Path() if path is None else path.parent)
     if rows is not None:
-        return _from_json(rows, path, format)
+        try:
+            return _from_json(rows, path, format)
+        except InvalidInstance as error:
+            raise InvalidInstance(without_places(error.problems)) from None
     problems = problems_of(raw)
     if not problems:
         raise InvalidInstance(Problem("$", "is not valid JSON of any kind of instance"))
