@@ -36,6 +36,8 @@ from apportion.models.lowering import OptionLabels
 
 __all__ = ["MatchingByMachine"]
 
+_LARGEST_ROOM = 2**62 - 1
+"""What a pool kept in sum holds at most: no sum of uses reaches it, and it fits 64 bits."""
 _LARGEST_EXPANSION = 40_000
 """Entries up to which pools are taken apart into machines."""
 
@@ -269,7 +271,7 @@ def _room(unit: _Unit, steps: Mapping[str, int]) -> int:
         return 0
     step = steps[unit.pool.id]
     room = unit.pool.capacity - (unit.pool.capacity % step if step else 0)
-    return room if unit.index is not None else room * unit.pool.count
+    return room if unit.index is not None else min(room * unit.pool.count, _LARGEST_ROOM)
 
 
 def _units(instance: MatchingInstance, steps: Mapping[str, int]) -> Iterator[_Unit]:

@@ -248,6 +248,8 @@ def _as_instance(told: Told) -> Told:
     for j, must in enumerate(told["required"]):
         on = {}
         for row in range(told["offsets"][j], told["offsets"][j + 1]):
+            if f"m{told['machine'][row]}" in on:
+                raise ValueError("two entries of a job on one machine")
             on[f"m{told['machine'][row]}"] = {field: told["values"][row], "uses": told["uses"][row]}
         jobs.append({"id": f"j{j}", "required": must, "on": on})
     capacities = told["capacities"] or [None] * told["machines"]

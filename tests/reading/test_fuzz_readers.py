@@ -19,6 +19,8 @@ BROKE = {
         b"\x1f\x8bnothing",
     ],
     "durations": [b"\x1f\x8bnothing"],
+    "layers": [b"frozen_layers,forward\n0\x1c,1.0\n2,0.5\n"],
+    "measured-steps": [b"placement,local_bsz,step_time,frozen_layer\n1\x1c 2,32\x1c,0.5,0\n"],
     "orlib-assign": [b"999999999"],
     "gavel": [b'{"v": {"(1or 2)": {"null": 1}}}', b'{"v": {"a": {"null": 1' + b"0" * 400 + b"}}}"],
 }

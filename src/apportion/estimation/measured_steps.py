@@ -127,8 +127,9 @@ def read_layers(text: str) -> LayerShares:
     InvalidInstance
         If there is no depth column or no share, or depths do not rise from 0.
     """
-    rows = [(line, row) for line, row in _table(text, ("frozen_layers",)) if _is_whole(row["frozen_layers"])]
-    depths = np.array([int(row["frozen_layers"]) for _, row in rows], dtype=np.int64)
+    table = [(line, row, row["frozen_layers"].strip()) for line, row in _table(text, ("frozen_layers",))]
+    rows = [(line, row) for line, row, depth in table if _is_whole(depth)]
+    depths = np.array([int(depth) for *_, depth in table if _is_whole(depth)], dtype=np.int64)
     if depths.size < 2 or depths[0] != 0 or (np.diff(depths) <= 0).any():
         raise InvalidInstance(Problem("frozen_layers", "must rise from 0 over at least two rows"))
     problems: list[Problem] = []
@@ -182,7 +183,7 @@ def _table(text: str, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]
 
 
 def _is_whole(text: str) -> bool:
-    return re.fullmatch(r"[0-9]{1,9}", text.strip()) is not None
+    return re.fullmatch(r"[0-9]{1,9}", text) is not None
 
 
 def _placement(text: str, line: int, problems: list[Problem]) -> list[int] | None:
@@ -222,5 +223,5 @@ def _depth(text: str, line: int, problems: list[Problem]) -> int | None:
 
 def _number(text: str) -> float:
     """Return a finite number, NaN for anything else."""
-    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    value = float(text.strip()) if _NUMBER.fullmatch(text.strip()) else math.nan
     return value if math.isfinite(value) else math.nan

@@ -42,12 +42,15 @@ class BareAssignment:
         return point
 
     def choice(self, plan: object) -> Point | None:
-        """Return a plan of the right shape as it is; otherwise ``None``."""
+        """Return a plan of the right shape as it is, entries of other jobs as -1; otherwise ``None``."""
         point = np.asarray(plan)
-        size = self.model.num_options if self.model.divisible else self.model.num_jobs
-        if point.shape != (size,) or point.dtype.kind not in "iuf":
+        if self.model.divisible:
+            fits = point.shape == (self.model.num_options,) and point.dtype.kind in "iuf"
+            return point.astype(np.float64) if fits else None
+        if point.shape != (self.model.num_jobs,) or point.dtype.kind not in "iu":
             return None
-        return point.astype(np.float64) if self.model.divisible else point.astype(np.int64)
+        own = (point >= self.model.offsets[:-1]) & (point < self.model.offsets[1:])
+        return np.where(own, point, -1).astype(np.int64)
 
     def preferred(self) -> None:
         """Return ``None``: bare arrays have no present state."""
