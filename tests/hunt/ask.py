@@ -8,6 +8,7 @@ from typing import Any
 import apportion
 from tests.hunt.case import INSTANCE, Case, subject_of
 from tests.hunt.compare import Mismatch, differences, mismatches
+from tests.hunt.explained import misexplained
 from tests.hunt.paths import PATHS, forced
 from tests.hunt.permute import permuted
 from tests.hunt.truth import truth_of
@@ -53,6 +54,7 @@ def asked(case: Case) -> Asked:
     truth = truth_of(case)
     options: dict[str, Any] = {"time_limit": _PATIENCE_S, **path.options, **case.options}
     again, shuffle = options.pop("again", False), options.pop("shuffle", None)
+    explain = options.pop("explain", False)
     limited = options["time_limit"] < 1.0 or options.get("work_limit") is not None
     with forced(path) as taken:
         try:
@@ -69,6 +71,8 @@ def asked(case: Case) -> Asked:
             if shuffle is not None and case.subject == INSTANCE:
                 other = apportion.read(permuted(case.document, random.Random(shuffle)))
                 result.wrong += differences(solution, apportion.solve(other, **options), "order_decides")
+            if explain:
+                result.wrong += misexplained(case, truth, apportion.explain(subject, solution))
         except (apportion.InvalidOption, apportion.BackendUnavailable):
             return result
         except Exception as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching
 from tests.hunt.case import ASSIGNMENT, INSTANCE, MENUS, Case
+from tests.hunt.explained import EXPLAINED
 from tests.hunt.paths import PATHS
 
 __all__ = ["KINDS", "drawn"]
@@ -44,10 +45,10 @@ def drawn(seed: str, kinds: list[str], paths: list[str]) -> Case | None:
     if path in _GENERAL and len(fitting) == 1:
         path = fitting[0]
     wants = PATHS[path].wants
-    return Case(subject, draw(rng, wants), path, _options(rng, path, draw))
+    return Case(subject, draw(rng, wants), path, _options(rng, kind, path, draw))
 
 
-def _options(rng: Random, path: str, draw: Draw) -> dict[str, Any]:
+def _options(rng: Random, kind: str, path: str, draw: Draw) -> dict[str, Any]:
     """Return options of the call: mostly none, else a limit, a gap, a lying start, or twice the same."""
     options: dict[str, Any] = {}
     law = rng.random()
@@ -67,6 +68,8 @@ def _options(rng: Random, path: str, draw: Draw) -> dict[str, Any]:
         options["again"] = True
     elif law < 0.42:
         options["warm_start"] = _lying(rng, draw)
+    elif law < 0.47 and path == "plain" and kind in EXPLAINED:
+        options["explain"] = True
     return options
 
 
