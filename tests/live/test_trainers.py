@@ -21,7 +21,8 @@ from apportion.live.trainer_protocol import Assignment, NotHarvested
 from apportion.live.trainers.checkpoints import Superseded, durable_samples, restore, save
 from apportion.live.trainers.numpy_mlp import Network, State
 from apportion.live.trainers.synthetic import draw, share, targets
-from apportion.live.trainers.torchrun import command_of
+from apportion.live.trainers.torch_store import store_path
+from apportion.live.trainers.torchrun import environment_of
 from tests.live.agents import SRC, Site
 
 NUMPY = (sys.executable, "-m", "apportion.live.trainers.numpy_mlp", "--save-every-s", "0.5")
@@ -260,14 +261,51 @@ def test_torchrun_trains_over_two_nodes_and_again_over_one(site: Site) -> None:
     assert _torch_counts(site.folder / "j1")["ledger"] == goal * (goal - 1) // 2
 
 
-def test_torchruns_arguments_name_the_nodes_given_now() -> None:
+def test_a_rank_finds_what_torchrun_would_have_told_it() -> None:
     assignment = Assignment(
         "j1", 7, 1, ("n1", "n2", "n3"), ("10.0.0.1", 4000), Path("c"), None, ("h", 1), "t", 1.0
     )
-    command = command_of(assignment, 2, 8, "4", ["train.py", "--lr", "0.1"])
-    assert "--nnodes=2:3" in command and "--nproc-per-node=4" in command
-    assert "--rdzv-endpoint=10.0.0.1:4000" in command and "--rdzv-id=j1-7" in command
-    assert command[-3:] == ["train.py", "--lr", "0.1"]
+    told = environment_of(assignment, {"PATH": "/bin"}, local_rank=2, per_node=4)
+    assert told["RANK"] == "6" and told["WORLD_SIZE"] == "12" and told["LOCAL_RANK"] == "2"
+    assert told["GROUP_RANK"] == "1" and told["PATH"] == "/bin" and told["TORCHELASTIC_RUN_ID"] == "j1-7"
+
+
+def test_where_pytorch_ranks_meet_is_closed_to_others(tmp_path: Path) -> None:
+    def at(generation: int) -> Path:
+        here = tmp_path / "checkpoint"
+        return store_path(
+            Assignment("j1", generation, 0, ("n1",), ("h", 1), here, None, ("h", 1), "secret", 1.0)
+        )
+
+    first = at(1)
+    first.write_text("met")
+    assert first.parent.stat().st_mode & 0o777 == 0o700
+    assert at(2) != first and not first.exists(), "what an older generation left is taken away"
+    first.parent.chmod(0o755)
+    with pytest.raises(PermissionError, match="mode 0700"):
+        at(3)
+
+
+@torch_is_here
+@pytest.mark.slow
+def test_a_stranger_finds_no_store_to_join_and_no_file_to_read(site: Site) -> None:
+    """torchrun's rendezvous kept pickled state in a store that anybody who reached its port could write."""
+    command = [sys.executable, "-m", "apportion.live.trainers.torchrun", "--nnodes", "1:8", "--"]
+    command += ["-m", "apportion.live.trainers.torch_gloo", "--save-every-s", "0.5"]
+    first = site.server.agents()["a-1"]
+    site.run(["a-1", "a-2"], command, 1, samples=60_000)
+    site.progress(500, 1, 120.0)
+    with pytest.raises(ConnectionRefusedError), socket.create_connection((first.host, first.port), 5.0):
+        pass
+    folder = site.folder / "j1" / ".rendezvous"
+    [met] = folder.iterdir()
+    if os.getuid() == 0:  # only root can try as somebody else
+        for path in (folder, met):
+            tried = subprocess.run(
+                ["ls", "-l", str(path)], user=65534, group=65534, extra_groups=[], check=False
+            )
+            assert tried.returncode != 0
+    assert {one.code for one in site.exits(["a-1", "a-2"], 1, 180.0)} == {0}
 
 
 def _torch_counts(folder: Path) -> dict[str, int]:

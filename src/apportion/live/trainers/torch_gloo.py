@@ -2,8 +2,9 @@
 
     apportion submit --min 1 --max 8 --samples 200000 -- python -m apportion.live.trainers.torch_gloo
 
-Started by the agent it meets its peers at the job's rendezvous; started by ``torchrun`` (see
-`apportion.live.trainers.torchrun`) at torchrun's. Counting and checkpoints are those of the NumPy trainer.
+Its ranks meet at a file in the job's private folder (`apportion.live.trainers.torch_store`), whether the
+agent started them or `apportion.live.trainers.torchrun` did. Counting and checkpoints are those of the
+NumPy trainer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from apportion.live.trainer_protocol import STOPPED, Assignment, Reporter, Stopped, StopSignal
 from apportion.live.trainers.checkpoints import durable_samples, restore, save
 from apportion.live.trainers.synthetic import INPUTS, draw, share, targets
+from apportion.live.trainers.torch_store import open_store
 
 if TYPE_CHECKING:
     import torch
@@ -75,17 +77,17 @@ class _Training:
     def _meet(self) -> None:
         import torch.distributed as distributed
 
-        host, port = self.assignment.rendezvous
-        if host.startswith("127."):
+        if self.assignment.rendezvous[0].startswith("127."):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        waits = timedelta(seconds=60)
         if "TORCHELASTIC_RUN_ID" in os.environ:
             self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-            where = "env://"
+            distributed.init_process_group("gloo", "env://", timeout=waits)
         else:
-            where = f"tcp://{host}:{port}"
-        distributed.init_process_group(
-            "gloo", where, rank=self.rank, world_size=self.world, timeout=timedelta(seconds=60)
-        )
+            store = open_store(self.assignment, self.world)
+            distributed.init_process_group(
+                "gloo", store=store, rank=self.rank, world_size=self.world, timeout=waits
+            )
 
     def _restore(self) -> None:
         import torch
