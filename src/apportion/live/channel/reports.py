@@ -337,9 +337,9 @@ class ReportServer:
         del self._peers[number]
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(peer.socket)
-        peer.socket.close()
         with self._arrived:
             if peer.pilot is not None and self._known.get(peer.pilot) is peer:
                 del self._known[peer.pilot]
                 self._inbox.setdefault((peer.pilot, "Pulse"), (peer.pilot, Pulse()))
                 self._arrived.notify_all()
+        peer.socket.close()  # last: whoever sees it closed finds the agent gone from `agents`

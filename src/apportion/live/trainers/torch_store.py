@@ -64,4 +64,4 @@ def meet_at_the_file(assignment: Assignment) -> None:
         yield store, rank, world
         raise RuntimeError("the ranks of a generation meet once")
 
-    rendezvous._rendezvous_handlers["env"] = handler
+    rendezvous._rendezvous_handlers["env"] = handler  # noqa: SLF001
