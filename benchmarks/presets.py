@@ -73,6 +73,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             (OURS, "gavel-bisection"),
             seeds=3,
         ),
+        "assignment_search": Preset(
+            "Generalised assignment and R||Cmax by the compiled tree, beside HiGHS and CP-SAT.",
+            ("orlib-gap", "assignment-hard/*-s0", "rcmax-files", "unrelated/*-s*"),
+            (OURS, "apportion:highs", "apportion:cp-sat"),
+            limit_s=10.0,
+            seeds=3,
+        ),
         "matching_orlib": Preset(
             "Assignment, transportation, generalised assignment and R||Cmax, beside the general solvers.",
             ("linear-costs", "transportation", "orlib-assign", "orlib-gap", "rcmax-files"),

@@ -241,6 +241,20 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=0,
     ),
     GeneratedSet(
+        name="assignment-hard",
+        family="generalised_assignment",
+        maker="generalised_assignment",
+        grid=tuple(
+            {"jobs": j, "machines": m, "law": law}
+            for law in ("d", "e")
+            for j in (100, 200)
+            for m in (5, 10, 20)
+        ),
+        size="jobs",
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="unrelated",
         family="unrelated_machines",
         maker="unrelated",

@@ -36,20 +36,24 @@ def generate_unrelated(
 
 
 def generate_assignment(
-    seed: int, jobs: int, machines: int, law: Literal["a", "b", "c", "d"] = "c"
+    seed: int, jobs: int, machines: int, law: Literal["a", "b", "c", "d", "e"] = "c"
 ) -> MatchingInstance:
     """Generate generalised assignment after Chu and Beasley (Computers & Operations Research 24, 1997).
 
     Uses are in 5 to 25 and costs in 10 to 50 (laws a to c); law d has uses in 1 to 100 and costs of
-    111 - use + (-10 to 10). A capacity is 0.8 of the mean load (c, d), 0.7 of a looser one (b), or 0.6 of
-    the mean load plus 0.4 of the largest under cheapest placement (a).
+    111 - use + (-10 to 10), law e (Yagiura, Ibaraki, Glover, INFORMS Journal on Computing 16, 2004) uses of
+    1 - 10 ln u and costs of 1000 / use - 10 u. A capacity is 0.8 of the mean load (c, d, e), 0.7 of a looser
+    one (b), or 0.6 of the mean load plus 0.4 of the largest under cheapest placement (a).
     """
     rng = np.random.default_rng(seed)
     if law == "d":
         uses = rng.integers(1, 101, (jobs, machines))
         costs = 111 - uses + rng.integers(-10, 11, (jobs, machines))
+    elif law == "e":
+        uses = np.rint(1 - 10 * np.log(1 - rng.random((jobs, machines)))).astype(np.int64)
+        costs = np.rint(1000 / uses - 10 * rng.random((jobs, machines))).astype(np.int64)
     else:
-        one_of("law", law, ("a", "b", "c", "d"))
+        one_of("law", law, ("a", "b", "c", "d", "e"))
         uses = rng.integers(5, 26, (jobs, machines))
         costs = rng.integers(10, 51, (jobs, machines))
     room = 0.8 * uses.sum(axis=0) / machines

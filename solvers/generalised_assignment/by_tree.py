@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
-from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement, Status, available
+from apportion.solvers.search.assignment_tree import (
+    LARGEST_SUM,
+    MOST_JOBS,
+    AssignmentTree,
+    Placement,
+    Status,
+    available,
+)
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
@@ -65,6 +72,7 @@ def fits(model: Assignment) -> bool:
         not available()
         or model.num_jobs == 0
         or pairs > _PAIRS
+        or model.num_jobs > MOST_JOBS
         or (model.capacities[model.limited] < 0).any()
     ):
         return False

@@ -18,6 +18,8 @@ from apportion.solvers.assignment.mip import branch_and_bound
 
 __all__ = ["branched", "open_entries"]
 
+_OPEN = 20_000
+"""Open entries up to which HiGHS keeps to its time limit well enough."""
 _NODES, _BACKSTOP = 2_000, 30.0
 """Nodes of a search without a clock, and seconds after which it ends even so: HiGHS may go on for ever."""
 
@@ -53,12 +55,15 @@ def branched(
 ) -> tuple[NDArray[np.int64], bool]:
     """Return the best schedule found from `best` on, and whether it is proven; the clock takes the bound."""
     top = model.objective(best)
+    allowed = open_entries(model, prices, top)
+    if int(allowed.sum()) > _OPEN:
+        return best, False
     begin = lowered.point(best)
     found = branch_and_bound(
         lowered.model,
         _BACKSTOP if clock.left is None else clock.left,
         begin,
-        np.append(open_entries(model, prices, top), True) | (begin > 0),
+        np.append(allowed, True) | (begin > 0),
         options.gap,
         options.seed,
         _NODES if clock.left is None else None,

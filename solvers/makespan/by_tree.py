@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
-from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement, Status, available
+from apportion.solvers.search.assignment_tree import (
+    LARGEST_SUM,
+    MOST_JOBS,
+    AssignmentTree,
+    Placement,
+    Status,
+    available,
+)
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
@@ -36,7 +43,7 @@ def fits(model: Assignment) -> bool:
         return False
     if (model.capacities[model.limited] < 0).any():
         return False
-    if model.num_jobs * model.num_machines > _PAIRS:
+    if model.num_jobs > MOST_JOBS or model.num_jobs * model.num_machines > _PAIRS:
         return False
     pair = model.job_of_option() * model.num_machines + model.machine
     return np.unique(pair).size == pair.size and _lattice(model) is not None

@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
 
-__all__ = ["LARGEST_SUM", "AssignmentTree", "Placement", "Status", "available"]
+__all__ = ["LARGEST_SUM", "MOST_JOBS", "AssignmentTree", "Placement", "Status", "available"]
 
 LARGEST_SUM = 2**50
 """Prices and costs of all jobs together stay below: doubles, in which the tables stand, hold them exactly."""
+
+MOST_JOBS = 2_000
+"""Every depth keeps its prices: so many jobs take 32 MB."""
 
 _GIVEN = ("jobs", "machines", "resources", "width", "target", "unit", "root_steps", "node_steps", "largest")
 _WORK, _NODES, _BEST, _CONTROLS = 13, 14, 17, 20
