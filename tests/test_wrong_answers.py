@@ -316,3 +316,9 @@ def test_gangs_with_capacities_equal_enumeration(data: st.DataObject) -> None:
     assert solution.objective == pytest.approx(float(expected), rel=1e-12, abs=0.0)
     verified = solution.certificate.verified_bound
     assert verified is None or Fraction(verified) >= expected
+
+
+def test_the_room_of_a_large_pool_leaves_64_bits() -> None:
+    pool = {"id": "p", "count": 12, "capacity": 10**18}
+    solution = apportion.solve(matching("value", [pool], []))
+    assert (solution.termination, solution.objective) == (Termination.OPTIMAL, 0.0)

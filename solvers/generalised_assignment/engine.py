@@ -44,7 +44,6 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     clock
         The clock of the call.
     """
-    check_engines("highspy")
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model, clock.left)
     if isinstance(relaxation, Unsolved):
@@ -64,6 +63,7 @@ def solve(model: Assignment, options: SolveOptions, start: NDArray[np.int64] | N
     best = _better(model, start, _first(model, lowered, begin, prices))
     if fits(model):
         return _by_tree(model, options, clock, best, bound, prices)
+    check_engines("highspy")  # from here on there is no road without it
     if best is None and not clock.over:
         sign = -1.0 if model.goal == "value" else 1.0
         reduced = sign * model.values + prices[model.machine] * model.uses

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from apportion import registry
-from apportion.errors import InvalidOption
+from apportion.errors import BackendUnavailable, InvalidOption
 from apportion.formulations.protocol import LinearFormulation
 from apportion.interruption import held, released
 from apportion.options import Incumbent, SolveOptions
@@ -168,6 +168,8 @@ def _tested(solution: Solution, call: Call) -> Solution:
     try:
         with released():
             return second_opinion(solution, left, ask, maximizes=call.maximizes)
+    except BackendUnavailable:  # our own search needs an engine that is missing: there is no second opinion
+        return solution
     except KeyboardInterrupt:
         return replace(solution, termination=Termination.INTERRUPTED)
 
