@@ -55,7 +55,7 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
 
     kind = kind_of_any(solution.instance)
     certificate = solution.certificate
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "kind": kind.name,
         "name": "" if kind.bare else solution.instance.name,
         "backend": solution.backend,
@@ -81,18 +81,18 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
         "proof": proof_name,
     }
     if not kind.bare:
-        told["certificate"]["digest"] = digest(solution.instance, told)
-    return told
+        record["certificate"]["digest"] = digest(solution.instance, record)
+    return record
 
 
-def encode(told: Mapping[str, Any]) -> bytes:
+def encode(record: Mapping[str, Any]) -> bytes:
     """Return a document as UTF-8 JSON, one line, keys in their documented order."""
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(record)
 
 
-def digest(instance: Instance, told: Mapping[str, Any]) -> str:
+def digest(instance: Instance, record: Mapping[str, Any]) -> str:
     """Return the SHA-256, as hex, over the canonical instance and the document without its digest."""
-    rest = {**told, "certificate": {**told["certificate"], "digest": None}}
+    rest = {**record, "certificate": {**record["certificate"], "digest": None}}
     payload = msgspec.json.encode([instance, rest], order="deterministic")
     return hashlib.sha256(payload).hexdigest()
 
@@ -115,32 +115,32 @@ class Verification:
         return all(passed for _, passed, _ in self.checks)
 
 
-def verify(instance: Instance, told: Any, proof: bytes | None = None) -> Verification:
+def verify(instance: Instance, record: Any, proof: bytes | None = None) -> Verification:
     """Re-check a stored solution against its instance, exactly, without any solver.
 
     Parameters
     ----------
     instance
         The instance the document claims to solve.
-    told
+    record
         The document, as decoded from JSON.
     proof
         The bytes of the proof of its claim, to be walked as well.
     """
-    malformed = _malformed(told)
+    malformed = _malformed(record)
     if malformed is not None:
         return Verification((("document", False, malformed),))
     kind = kind_of(instance)
     checks = [("document", True, "all fields are present and of their type")]
-    checks.extend(_identity(instance, kind, told))
-    report = kind.check(instance, told["plan"]) if told["plan"] is not None else None
-    checks.extend(_plan(instance, kind, told, report))
-    checks.extend(_bounds(instance, kind, told))
-    checks.append(_termination(told))
-    checks.append(_evidence(told))
+    checks.extend(_identity(instance, kind, record))
+    report = kind.check(instance, record["plan"]) if record["plan"] is not None else None
+    checks.extend(_plan(instance, kind, record, report))
+    checks.extend(_bounds(instance, kind, record))
+    checks.append(_termination(record))
+    checks.append(_evidence(record))
     if proof is not None:
-        checks.append(_proof(instance, kind, told, proof))
-    same = told["certificate"]["digest"] == digest(instance, told)
+        checks.append(_proof(instance, kind, record, proof))
+    same = record["certificate"]["digest"] == digest(instance, record)
     checks.append(("digest", same, "matches" if same else "the document or the instance was edited"))
     return Verification(tuple(checks))
 
@@ -154,26 +154,26 @@ def _report(report: Report) -> dict[str, Any]:
 
 
 def _times(times: Mapping[str, float], read_seconds: float) -> dict[str, float]:
-    told = {phase: times.get(phase, 0.0) for phase in ("compile", "start", "solve", "check")}
-    return {"read": read_seconds, **told, "total": times.get("total", 0.0) + read_seconds}
+    phases = {phase: times.get(phase, 0.0) for phase in ("compile", "start", "solve", "check")}
+    return {"read": read_seconds, **phases, "total": times.get("total", 0.0) + read_seconds}
 
 
 _Number = int | float
 
 
-def _malformed(told: Any) -> str | None:
-    if not isinstance(told, Mapping):
+def _malformed(record: Any) -> str | None:
+    if not isinstance(record, Mapping):
         return "must be a JSON object"
-    missing = [name for name in _FIELDS if name not in told]
-    unknown = [str(name) for name in told if name not in _FIELDS + _OPTIONAL]
+    missing = [name for name in _FIELDS if name not in record]
+    unknown = [str(name) for name in record if name not in _FIELDS + _OPTIONAL]
     if missing or unknown:
         return "; ".join(
             [f"lacks {name}" for name in missing] + [f"has the unknown field {name}" for name in unknown]
         )
     for name in ("objective", "bound", "gap", "verified_bound"):
-        if told[name] is not None and not _is_number(told[name]):
+        if record[name] is not None and not _is_number(record[name]):
             return f"{name} must be a number or null"
-    certificate = told["certificate"]
+    certificate = record["certificate"]
     if not isinstance(certificate, Mapping) or set(certificate) != {"source", "multipliers", "digest"}:
         return "certificate must be an object of source, multipliers and digest"
     multipliers = certificate["multipliers"]
@@ -181,12 +181,12 @@ def _malformed(told: Any) -> str | None:
         isinstance(multipliers, Mapping) and all(_is_number(price) for price in multipliers.values())
     ):
         return "certificate.multipliers must be null or an object of numbers"
-    if told.get("evidence") not in _EVIDENCE:
-        return f"evidence {told['evidence']!r} is unknown"
-    if not isinstance(told.get("proof"), str | None):
+    if record.get("evidence") not in _EVIDENCE:
+        return f"evidence {record['evidence']!r} is unknown"
+    if not isinstance(record.get("proof"), str | None):
         return "proof must be the name of a file or null"
-    if told["termination"] not in list(Termination):
-        return f"termination {told['termination']!r} is unknown"
+    if record["termination"] not in list(Termination):
+        return f"termination {record['termination']!r} is unknown"
     return None
 
 
@@ -194,46 +194,46 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, _Number) and not isinstance(value, bool)
 
 
-def _identity(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    same = told["kind"] == kind.name and told["kind"] in kinds()
-    yield "kind", same, f"is {told['kind']!r}, the instance is {kind.name!r}"
-    yield "name", told["name"] == instance.name, f"is {told['name']!r}, the instance is {instance.name!r}"
+def _identity(instance: Instance, kind: Kind, record: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    same = record["kind"] == kind.name in kinds()
+    yield "kind", same, f"is {record['kind']!r}, the instance is {kind.name!r}"
+    yield "name", record["name"] == instance.name, f"is {record['name']!r}, the instance is {instance.name!r}"
 
 
 def _plan(
-    instance: Instance, kind: Kind, told: Mapping[str, Any], report: Report | None
+    instance: Instance, kind: Kind, record: Mapping[str, Any], report: Report | None
 ) -> Iterator[tuple[str, bool, str]]:
     if report is None:
-        absent = told["solution"] == "none" and told["objective"] is None
+        absent = record["solution"] == "none" and record["objective"] is None
         yield "plan", absent, "no plan is claimed" if absent else "a solution is claimed without a plan"
         return
     detail = "keeps every rule" if report.feasible else "; ".join(map(str, report.violations[:5]))
     yield "plan", report.feasible, detail
     if not report.feasible:
         return
-    exact = kind.exact_objective(instance, told["plan"])
-    stored = told["objective"]
+    exact = kind.exact_objective(instance, record["plan"])
+    stored = record["objective"]
     if stored is None:
         yield "objective", False, "is absent although there is a plan"
         return
     close = stored == report.objective or abs(stored - exact) <= _TOLERANCE * abs(exact)
     yield "objective", close, f"stored {stored!r}, recomputed exactly {float(exact)!r}"
-    same = told["check"] == {"feasible": True, "objective": report.objective, "violations": []}
+    same = record["check"] == {"feasible": True, "objective": report.objective, "violations": []}
     yield "check", same, "matches the recomputed check" if same else "differs from the recomputed check"
 
 
-def _bounds(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    verified, multipliers = told["verified_bound"], told["certificate"]["multipliers"]
+def _bounds(instance: Instance, kind: Kind, record: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    verified, multipliers = record["verified_bound"], record["certificate"]["multipliers"]
     if verified is None or multipliers is None:
         both = verified is None and multipliers is None
         yield "verified_bound", both, "none is claimed" if both else "needs multipliers, and they a bound"
     else:
         yield _verified_bound(instance, kind, verified, multipliers)
-    yield _claimed_bound(instance, kind, told)
+    yield _claimed_bound(instance, kind, record)
     expected = None
-    if told["objective"] is not None and told["bound"] is not None:
-        expected = abs(told["bound"] - told["objective"]) / max(abs(told["objective"]), 1e-9)
-    yield "gap", told["gap"] == expected, f"stored {told['gap']!r}, recomputed {expected!r}"
+    if record["objective"] is not None and record["bound"] is not None:
+        expected = abs(record["bound"] - record["objective"]) / max(abs(record["objective"]), 1e-9)
+    yield "gap", record["gap"] == expected, f"stored {record['gap']!r}, recomputed {expected!r}"
 
 
 def _verified_bound(
@@ -253,40 +253,44 @@ def _verified_bound(
     return "verified_bound", True, f"{verified!r} follows from the multipliers"
 
 
-def _claimed_bound(instance: Instance, kind: Kind, told: Mapping[str, Any]) -> tuple[str, bool, str]:
-    bound, objective, source = told["bound"], told["objective"], told["certificate"]["source"]
+def _claimed_bound(instance: Instance, kind: Kind, record: Mapping[str, Any]) -> tuple[str, bool, str]:
+    bound, objective, source = record["bound"], record["objective"], record["certificate"]["source"]
     if bound is None:
         return "bound", source is None, "none is claimed"
-    if source == "multipliers" and bound != told["verified_bound"]:
+    if source == "multipliers" and bound != record["verified_bound"]:
         return "bound", False, "is said to follow from the multipliers but is not the verified bound"
     sign = 1 if kind.maximizes(instance) else -1
     if objective is not None and sign * (objective - bound) > _TOLERANCE * max(abs(objective), 1e-9):
         return "bound", False, f"{bound!r} is beaten by the objective {objective!r}"
-    verified = told["verified_bound"]
+    verified = record["verified_bound"]
     if verified is not None and sign * (bound - verified) > 0:
         return "bound", False, f"{bound!r} is worse than the verified bound {verified!r}"
     return "bound", True, f"claimed by {source}" if source != "multipliers" else "is the verified bound"
 
 
-def _termination(told: Mapping[str, Any]) -> tuple[str, bool, str]:
-    optimal = told["termination"] == Termination.OPTIMAL
-    if optimal and (told["gap"] is None or told["gap"] > _TOLERANCE):
+def _termination(record: Mapping[str, Any]) -> tuple[str, bool, str]:
+    optimal = record["termination"] == Termination.OPTIMAL
+    if optimal and (record["gap"] is None or record["gap"] > _TOLERANCE):
         return "termination", False, "is optimal, but the bound leaves a gap"
-    state = "none" if told["plan"] is None else "optimal" if optimal else "feasible"
-    return "termination", told["solution"] == state, f"{told['termination']}, solution {told['solution']}"
+    state = "none" if record["plan"] is None else "optimal" if optimal else "feasible"
+    return (
+        "termination",
+        record["solution"] == state,
+        f"{record['termination']}, solution {record['solution']}",
+    )
 
 
-def _evidence(told: Mapping[str, Any]) -> tuple[str, bool, str]:
-    named = told.get("evidence")
+def _evidence(record: Mapping[str, Any]) -> tuple[str, bool, str]:
+    named = record.get("evidence")
     if named != "by_multipliers":
         return "evidence", True, f"the claim is said to stand {named}" if named else "nothing is claimed"
-    shown = told["verified_bound"] is not None and told["verified_bound"] == told["bound"]
-    if told["objective"] is not None and told["verified_bound"] is not None:
-        shown = shown or relative_gap(told["objective"], told["verified_bound"]) <= _TOLERANCE
+    shown = record["verified_bound"] is not None and record["verified_bound"] == record["bound"]
+    if record["objective"] is not None and record["verified_bound"] is not None:
+        shown = shown or relative_gap(record["objective"], record["verified_bound"]) <= _TOLERANCE
     return "evidence", shown, "the multipliers show it" if shown else "the multipliers do not show it"
 
 
-def _proof(instance: Instance, kind: Kind, told: Mapping[str, Any], proof: bytes) -> tuple[str, bool, str]:
+def _proof(instance: Instance, kind: Kind, record: Mapping[str, Any], proof: bytes) -> tuple[str, bool, str]:
     from apportion.proofs import verify as walk
 
     verdict = walk(instance, proof)
@@ -294,11 +298,11 @@ def _proof(instance: Instance, kind: Kind, told: Mapping[str, Any], proof: bytes
         return "proof", False, f"{verdict.status}: {verdict.why}"
     bound, message = verdict.claim.bound, f"proved that {verdict.claim}: {verdict.why}"
     if bound is None:
-        fits = told["termination"] == Termination.INFEASIBLE and told["plan"] is None
-    elif told["termination"] == Termination.OPTIMAL:
-        fits = told["objective"] is not None and relative_gap(told["objective"], bound) <= _TOLERANCE
+        fits = record["termination"] == Termination.INFEASIBLE and record["plan"] is None
+    elif record["termination"] == Termination.OPTIMAL:
+        fits = record["objective"] is not None and relative_gap(record["objective"], bound) <= _TOLERANCE
     else:
         sign = 1 if kind.maximizes(instance) else -1
-        claimed = told["bound"]
+        claimed = record["bound"]
         fits = claimed is not None and sign * (bound - claimed) <= _TOLERANCE * max(abs(claimed), 1e-9)
     return "proof", fits, message if fits else f"{message}; the result claims more or something else"

@@ -6,8 +6,9 @@ and the threshold to -1: then any choice at all would refute it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,27 +35,12 @@ def stated(instance: Any, proof: Proof) -> Menus:
     TypeError
         If this is no instance that a proof can be about.
     """
-    for kind, state in _STATING.items():
-        if isinstance(instance, kind):
-            return state(instance, proof)
-    raise TypeError(f"there are no proofs about a {type(instance).__name__}")
+    return _of(instance).menus(instance, proof)
 
 
 def capacity_names(instance: Any, proof: Proof) -> list[str]:
     """Return the name of every capacity as multipliers name it; a machine's is that of its pool."""
-    if isinstance(instance, MultipleChoiceKnapsack):
-        return list(instance.capacity_names)
-    if isinstance(instance, MultipleChoiceKnapsackInstance):
-        return list(instance.capacities)
-    if isinstance(instance, GapFillingInstance):
-        return ["idle_nodes"]
-    if isinstance(instance, FreezingInstance):
-        from apportion.proofs.freezing import names_of
-
-        return names_of(instance, proof.cuts)
-    from apportion.proofs.matching import names_of as machines_of
-
-    return machines_of(instance, proof)
+    return _of(instance).names(instance, proof)
 
 
 def threshold(claim: Claim, shift: int, maximizes: bool) -> int:
@@ -159,10 +145,38 @@ def _of_matching(instance: MatchingInstance, proof: Proof) -> Menus:
     return assigned(instance, proof)
 
 
-_STATING: dict[type, Callable[[Any, Proof], Menus]] = {
-    MultipleChoiceKnapsack: _of_arrays,
-    MultipleChoiceKnapsackInstance: _of_knapsack,
-    GapFillingInstance: _of_gap_filling,
-    FreezingInstance: _of_freezing,
-    MatchingInstance: _of_matching,
-}
+def _freezing_names(instance: FreezingInstance, proof: Proof) -> list[str]:
+    from apportion.proofs.freezing import names_of
+
+    return names_of(instance, proof.cuts)
+
+
+def _matching_names(instance: MatchingInstance, proof: Proof) -> list[str]:
+    from apportion.proofs.matching import names_of
+
+    return names_of(instance, proof)
+
+
+class _Stating(NamedTuple):
+    """How instances of one type are stated, and how multipliers name their capacities."""
+
+    menus: Callable[[Any, Proof], Menus]
+    names: Callable[[Any, Proof], list[str]]
+
+
+_STATING: Mapping[type, _Stating] = MappingProxyType(
+    {
+        MultipleChoiceKnapsack: _Stating(_of_arrays, lambda model, _: list(model.capacity_names)),
+        MultipleChoiceKnapsackInstance: _Stating(_of_knapsack, lambda one, _: list(one.capacities)),
+        GapFillingInstance: _Stating(_of_gap_filling, lambda one, _: ["idle_nodes"]),
+        FreezingInstance: _Stating(_of_freezing, _freezing_names),
+        MatchingInstance: _Stating(_of_matching, _matching_names),
+    }
+)
+
+
+def _of(instance: Any) -> _Stating:
+    stating = _STATING.get(type(instance))
+    if stating is None:
+        raise TypeError(f"there are no proofs about a {type(instance).__name__}")
+    return stating
