@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from apportion import __version__
+from apportion.cli.commands import epilog_of
 from apportion.cli.output import check_target, emit, quiet_stdout, say
 from apportion.cli.running import run
 from apportion.cli.source import foreign_options, instance_of, json_of
@@ -36,7 +37,9 @@ class _Limit(click.ParamType[Any]):
             self.fail(f"{value!r} is neither a number nor none", param, ctx)
 
 
-@click.command("solve-instance", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    "solve-instance", context_settings={"help_option_names": ["-h", "--help"]}, epilog=epilog_of("solve")
+)
 @click.argument("path", metavar="PATH|-", required=False)
 @foreign_options
 @click.option(

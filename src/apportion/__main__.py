@@ -1,0 +1,5 @@
+"""``python -m apportion`` is ``apportion``."""
+
+from apportion.cli.main import main
+
+main()

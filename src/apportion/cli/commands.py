@@ -1,0 +1,150 @@
+"""The commands of ``apportion``: the group each belongs to, its module, one line and two examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+__all__ = ["COMMANDS", "GROUPS", "Listed", "epilog_of"]
+
+GROUPS = ("Decide", "Look into", "Simulate", "Live on Slurm", "Help")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A command as the list of all commands shows it, without importing it.
+
+    Attributes
+    ----------
+    group
+        One of `GROUPS`.
+    line
+        What it does, one sentence.
+    examples
+        Command lines, without the program's name.
+    module
+        Where its ``command`` stands, below ``apportion.cli``; by default its own name.
+    """
+
+    group: str
+    line: str
+    examples: tuple[str, ...] = ()
+    module: str | None = None
+
+
+COMMANDS: Mapping[str, Listed] = MappingProxyType(
+    {
+        "solve": Listed(
+            "Decide",
+            "Decide what every job gets, and prove it.",
+            ("solve round.json", "solve round.json --time-limit 3 --json -o plan.json"),
+            "solve_instance",
+        ),
+        "explain": Listed(
+            "Decide",
+            "Say why the plan is as it is, or why there is none.",
+            ("explain round.json", "explain round.json --job j0003 --option 2xv100"),
+        ),
+        "what-if": Listed(
+            "Decide",
+            "Compare the plans before and after a change.",
+            ("what-if round.json --remove-job j0003", "what-if round.json --capacity v100=+8"),
+        ),
+        "validate": Listed(
+            "Look into",
+            "List everything that is wrong with an instance.",
+            ("validate round.json", "validate round.json --json"),
+        ),
+        "check": Listed(
+            "Look into",
+            "Verify a stored solution in exact arithmetic.",
+            ("check round.json plan.json", "check round.json plan.json --json"),
+        ),
+        "schema": Listed(
+            "Look into",
+            "Print the JSON Schema of a kind of instance.",
+            ("schema gap_filling", "schema matching > matching.schema.json"),
+        ),
+        "convert": Listed(
+            "Look into",
+            "Read an instance in any format, write it as JSON.",
+            ("convert mknap1.txt --index 3", "convert gap12.txt --index 0 -o gap12.json"),
+        ),
+        "export": Listed(
+            "Look into",
+            "Write the linear model of an instance for other solvers.",
+            ("export round.json --to lp", "export round.json --to mps -o round.mps"),
+        ),
+        "backends": Listed(
+            "Look into", "List the solvers and whether they are installed.", ("backends", "backends --json")
+        ),
+        "simulate": Listed(
+            "Simulate",
+            "Simulate a cluster of training jobs under a policy.",
+            (
+                "simulate --profiles profiles --workload workload.csv --policy sia",
+                "simulate --workload jobs.csv.gz --policy fifo --nodes 64 --json",
+            ),
+        ),
+        "replay": Listed(
+            "Simulate",
+            "Replay a log of idle nodes with malleable jobs.",
+            (
+                "replay --trace generated --machine-nodes 64 --days 1 --jobs generated",
+                "replay --trace sacct.txt --jobs jobs.csv --compare greedy --report page.html",
+            ),
+        ),
+        "report": Listed(
+            "Simulate",
+            "Write a page with several replays side by side.",
+            ("report run.jsonl -o page.html", "report ours.jsonl theirs.jsonl -o page.html"),
+        ),
+        "snapshot": Listed(
+            "Simulate",
+            "Write the instance at one instant of a trace.",
+            (
+                "snapshot --trace idle.npz --jobs jobs.csv --at 72800 --trainers 10",
+                "snapshot --trace sacct.txt --jobs jobs.csv --at 3600 --trainers 10 -o now.json",
+            ),
+        ),
+        "fit": Listed(
+            "Simulate",
+            "Fit step times to placement, batch and frozen depth.",
+            ("fit steps.csv", "fit steps.csv --hold-out depth=16 -o model.json --plot fit.svg"),
+        ),
+        "predict": Listed(
+            "Simulate",
+            "Predict relative speeds over a table of models.",
+            (
+                "predict --reference table.csv --base-column v100 --target-column a100",
+                "predict --reference table.csv --base-column v100 --target-column a100 --model resnet50",
+            ),
+        ),
+        "submit": Listed(
+            "Live on Slurm",
+            "Queue a job for the idle nodes.",
+            ("submit --max 4 python train.py", "submit --min 2 --max 8 --name lm python train.py"),
+        ),
+        "queue": Listed("Live on Slurm", "Show the queue.", ("queue", "queue --json")),
+        "harvest": Listed(
+            "Live on Slurm",
+            "Run the queue on idle nodes until drained.",
+            ("harvest --partition idle", "harvest --partition idle --dry-run"),
+        ),
+        "cancel": Listed(
+            "Live on Slurm", "Cancel jobs, keeping their checkpoints.", ("cancel 3", "cancel 3 4")
+        ),
+        "drain": Listed(
+            "Live on Slurm", "Stop every job with a checkpoint, give back.", ("drain", "drain --no-wait")
+        ),
+        "help": Listed("Help", "Show the help of a command.", ("help", "help solve"), "help_command"),
+    }
+)
+"""A new command is a file with a ``command`` and an entry here."""
+
+
+def epilog_of(name: str) -> str:
+    """Return the examples of a command as the end of its help page."""
+    lines = "\n".join(f"  apportion {example}" for example in COMMANDS[name].examples)
+    return f"\b\nExamples:\n{lines}" if lines else ""
