@@ -24,8 +24,13 @@ _CELLS = 1 << 22
 """States times options that are looked at in one step."""
 _CHUNK = 1 << 20
 """States times options of their next job that go on together: what one step can make is bounded by it."""
+_DENSE = 3
+"""Price vectors that are compared for all options of all states at once."""
 _MERGED = 64
 """Fewer states are not merged."""
+_WORTH_MERGING = 0.95
+_PAUSE = 4
+"""Levels that pass without merging after one that left more than that share of the states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
     levels = _levels(root, order)
     begin = (root.menus.capacities.reshape(-1, 1), root.slack.reshape(-1, 1))
     stack = [(0, *begin)]
+    merge_from = 0
     states, deadline = 0, None if limits.seconds is None else time.monotonic() + limits.seconds
     while stack:
         depth, left, slack = stack.pop()
@@ -96,8 +102,10 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
         states += left.shape[1]
         if not left.shape[1]:
             continue
-        if left.shape[1] >= _MERGED and depth + 1 < len(levels):
+        if left.shape[1] >= _MERGED and depth >= merge_from and depth + 1 < len(levels):
+            many = left.shape[1]
             left, slack = _merged(left, slack, level)
+            merge_from = depth + 1 if left.shape[1] < _WORTH_MERGING * many else depth + _PAUSE
         options = levels[depth + 1].losses.shape[1] if depth + 1 < len(levels) else 1
         together = max(1, _CHUNK // options)
         for first in range(0, left.shape[1], together):
@@ -147,11 +155,14 @@ def _expanded(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:
     for first in range(0, left.shape[1], step):
         some, own = left[:, first : first + step], slack[:, first : first + step]
         alive = np.ones((own.shape[1], options), dtype=np.bool_)
-        for m in range(own.shape[0]):
+        for m in range(min(_DENSE, own.shape[0])):
             alive &= own[m][:, None] >= level.losses[m][None, :]
         for k in range(some.shape[0]):
             alive &= some[k][:, None] >= level.uses[k][None, :]
         state, option = np.nonzero(alive)
+        for m in range(_DENSE, own.shape[0]):  # few are left to look at
+            kept = own[m][state] >= level.losses[m][option]
+            state, option = state[kept], option[kept]
         lefts.append(some[:, state] - level.uses[:, option])
         slacks.append(own[:, state] - level.losses[:, option])
     return np.concatenate(lefts, axis=1), np.concatenate(slacks, axis=1)

@@ -73,6 +73,7 @@ def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> Proof
                 multipliers=solution.certificate.multipliers,
                 exactly=exactly,
                 thorough=thorough,
+                tree=None if solution.outcome is None else solution.outcome.tree,
             )
         except MalformedProof as error:
             return str(error)

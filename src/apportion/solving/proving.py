@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.nodes import NodeWeights
-from apportion.proofs.certificate import Claim, Proof, instance_digest
-from apportion.proofs.menus import Menus
+from apportion.outcome import SearchTree
+from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
+from apportion.proofs.menus import Menus, scaled
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.stating import capacity_names, stated, threshold
 from apportion.solving.certify import outward
@@ -47,6 +48,7 @@ def proof_of(
     multipliers: Mapping[str, float] | None = None,
     exactly: bool = True,
     thorough: bool = True,
+    tree: SearchTree | None = None,
 ) -> Proof:
     """Return a proof that no plan is better than an objective, or that there is no plan.
 
@@ -65,6 +67,8 @@ def proof_of(
         Whether the claim is the objective itself where that can be said in whole numbers.
     thorough
         Whether to look for more prices than those near the multipliers, which makes deep walks short.
+    tree
+        The prices and the order of the search that came to the claim, if it has told them.
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     draft = Proof(instance_digest(instance), claim, 0, (), (), _apart(instance), _cuts(instance, multipliers))
@@ -83,7 +87,10 @@ def proof_of(
             else replace(menus, threshold=threshold(draft.claim, draft.shift, maximizes))
         )
     begin = _begin(instance, draft, multipliers)
-    return _priced(draft, stated(instance, draft) if menus is None else menus, begin, thorough)
+    menus = stated(instance, draft) if menus is None else menus
+    if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
+        return _restated(draft, menus, tree)
+    return _priced(draft, menus, begin, thorough)
 
 
 def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
@@ -170,6 +177,21 @@ def _begin(
     if any(price is None for price in known):
         return None
     return np.ldexp(np.array(known, dtype=np.float64), draft.shift)
+
+
+def _restated(draft: Proof, menus: Menus, tree: SearchTree) -> Proof:
+    """Return the draft with the prices and the order of a search, in the unit of the draft."""
+    free = not menus.worths.any()
+    vectors = []
+    for prices in tree.prices.tolist():
+        if free:
+            floats = np.array(prices, dtype=np.float64)
+            vectors.append(_whole(floats * _unit_of_price(menus, floats)))
+        else:
+            vectors.append(tuple(round(scaled(price * tree.unit, draft.shift)) for price in prices))
+    unique = tuple(dict.fromkeys(vector for vector in vectors if any(vector)))[:LARGEST_VECTORS]
+    order = [job for job in tree.order.tolist() if 0 <= job < menus.num_jobs]
+    return replace(draft, prices=unique, order=tuple(dict.fromkeys(order)))
 
 
 def _priced(draft: Proof, menus: Menus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
