@@ -43,7 +43,8 @@ class SearchTree:
 
     Deciding the jobs in this order, with every option, a node may be closed when for one vector of prices
     the value so far, the price of what is left of the capacities and the best priced option of every open
-    job do not exceed the incumbent, or when no completion fits: then nothing is left open.
+    job do not exceed the incumbent (without prices, once all jobs are decided), or when no completion fits.
+    Then nothing is left open.
 
     Attributes
     ----------
