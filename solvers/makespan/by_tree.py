@@ -33,6 +33,8 @@ _UNIT = 2**16
 """The mean price to begin with."""
 _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
+_WIDE, _SMALL = 2, 64
+"""Machines beside the busiest one that are searched together, and nodes of their tree."""
 _CLOSE = Fraction(1, 4 * 10**9)
 """Times on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
 
@@ -103,15 +105,62 @@ class MakespanSearch:
         self._use[model.machine, owner] = np.where(model.limited[model.machine], model.uses, 0)
         self._room = np.where(model.limited, model.capacities, 0)
         self._prices = self._first_prices()
+        self._rising: Rising | None = None
 
     def run(self) -> tuple[float, bool]:
         """Search until proven or a limit is reached; return the bound and whether it is closed."""
         # a billionth lower: the bound is a float, and roots are quick
         low = int(Fraction(self.least) / self._lattice.unit * (1 - Fraction(1, 10**9)))
         high = self._length(self.choice)
-        self._rising = Rising(self._decide, max(low, 0), high, 1, self._slack(high), self.slices.over)
-        self._rising.run()
-        return self._bound(), self._rising.closed
+        rising = Rising(self._decide, max(low, 0), high, 1, self._slack(high), self.slices.over)
+        self._rising = rising
+        rising.run()
+        return self._bound(), rising.closed
+
+    def rebalance(self, tries: int, seed: int, over: Callable[[], bool]) -> None:
+        """Let the busiest machine and a few others end earlier, each time by a small tree of its own.
+
+        Parameters
+        ----------
+        tries
+            Trees in vain after which it ends.
+        seed
+            Random seed of the others.
+        over
+            Whether to stop.
+        """
+        rng = np.random.default_rng(seed)
+        machines = self.model.num_machines
+        if machines < 2 or self.model.limited.any():
+            return
+        placed = self.model.machine[self.choice]
+        jobs = np.arange(placed.size)
+        failed = 0
+        while failed < tries and not over() and not self.slices.over():
+            ends = np.bincount(placed, weights=self._time[placed, jobs], minlength=machines)
+            top = int(ends.max())
+            room = top - ends
+            share = (room + 1) / (room + 1).sum()
+            others = rng.choice(machines, size=min(machines, _WIDE), replace=False, p=share)
+            chosen = np.unique(np.append(others, int(np.argmax(ends))))
+            own = np.flatnonzero(np.isin(placed, chosen))
+            found = self._small(np.ix_(chosen, own), top - 1)
+            if found is None:
+                failed += 1
+                continue
+            failed, placed[own] = 0, chosen[found]
+            self._take(self._rows[placed, jobs])
+
+    def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> NDArray[np.int32] | None:
+        """Return the place of every job of a part among its machines, all within the target."""
+        time = self._time[part]
+        fitting = (self._rows[part] >= 0) & (time <= target)
+        if target < 0 or not fitting.any(axis=0).all():
+            return None
+        room = np.full((1, time.shape[0]), target)
+        placement = Placement(np.zeros_like(time), time[None], room, fitting.astype(np.uint8))
+        tree = AssignmentTree(placement, 0, _UNIT, self._prices[part[1][0]], _SMALL, _AGAIN // 2)
+        return tree.found if self.slices.run(tree, _SMALL) is Status.FOUND else None
 
     def _decide(self, target: int, nodes: int) -> Answer:
         used, room = self._time[None], np.full((1, self.model.num_machines), target)
@@ -121,7 +170,7 @@ class MakespanSearch:
         if not fitting.any(axis=0).all():
             return Answer(True, None, None, 0)
         placement = Placement(np.zeros_like(self._time), used, room, fitting.astype(np.uint8))
-        first = self._rising.nodes == 0
+        first = self._rising is None or self._rising.nodes == 0
         tree = AssignmentTree(placement, 0, _UNIT, self._prices, nodes, *(() if first else (_AGAIN,)))
         status = self.slices.run(tree, nodes)
         self._prices = tree.prices
@@ -141,6 +190,9 @@ class MakespanSearch:
             raise AssertionError("the search placed jobs beyond a capacity")
         if self.model.objective(choice) < self.model.objective(self.choice):
             self.choice = choice
+            if self._rising is None:
+                self.told(choice, self.least)
+                return
             self._rising.slack = self._slack(self._length(choice))
             self.told(choice, self._bound())
 
@@ -151,6 +203,7 @@ class MakespanSearch:
 
     def _bound(self) -> float:
         """Return the proven bound, rounded down: every machine's time is off by at most an error per job."""
+        assert self._rising is not None
         low = min(self._rising.low, self._rising.high)
         lattice = self._lattice
         bound = low * lattice.unit - self.model.num_jobs * lattice.error

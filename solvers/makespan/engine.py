@@ -31,6 +31,8 @@ from apportion.solvers.search.slices import Slices
 
 __all__ = ["solve"]
 
+_WIDE, _TRIES = 2_500, 20
+"""Entries from which a few machines at a time are searched first, and in vain how often until that ends."""
 _REARRANGED = 3.0
 """Most seconds of local search over pools."""
 _LOADED = 2.0
@@ -112,6 +114,9 @@ def _by_tree(
         lambda: clock.over, None if options.work_limit is None else max(int(options.work_limit), 1)
     )
     tree = MakespanSearch(model, best, clock.bound or 0.0, weights, slices, told, options.gap)
+    if model.num_options > _WIDE:
+        until = clock.elapsed + 0.4 * (clock.left or 0.0)
+        tree.rebalance(_TRIES, options.seed, lambda: clock.left is not None and clock.elapsed >= until)
     clock.bound, closed = tree.run()
     ended = Termination.INTERRUPTED if slices.interrupted else _limit(options)
     return _told(model, tree.choice, clock, prices, Termination.OPTIMAL if closed else ended, slices.nodes)

@@ -15,6 +15,7 @@ from apportion.outcome import Termination
 from apportion.solvers.compiled import SWITCH, load
 from apportion.solvers.generalised_assignment import by_tree as assigned
 from apportion.solvers.makespan import by_tree as scheduled
+from apportion.solvers.search.slices import Slices
 
 KINDS = ("whole", "tenths", "real", "tiny", "huge", "signed", "few")
 
@@ -158,3 +159,27 @@ def test_twenty_thousand_small_ones_equal_enumeration(
 ) -> None:
     monkeypatch.setenv(SWITCH, switch)
     compare(*PROBLEMS[problem], range(1_000, 21_000))
+
+
+def test_a_few_machines_at_a_time_only_improve_a_schedule() -> None:
+    if load("search.assignment_tree_c") is None:
+        pytest.skip("the compiled tree is not built or is switched off")
+    times = np.random.default_rng(4).integers(10, 100, (60, 8)).astype(float)
+    model = Assignment.from_matrix("makespan", times)
+    worst = model.offsets[:-1] + np.argmax(times, axis=1)
+    ends: list[float] = []
+    search = scheduled.MakespanSearch(
+        model,
+        worst,
+        0.0,
+        np.full(8, 1 / 8),
+        Slices(lambda: False, None),
+        lambda choice, bound: ends.append(model.objective(choice)),
+    )
+    search.rebalance(3, 0, lambda: False)
+    assert ends == sorted(ends, reverse=True)
+    assert model.check(search.choice).feasible
+    assert ends[-1] == model.objective(search.choice) < model.objective(worst)
+    bound, closed = search.run()
+    assert closed
+    assert bound == model.objective(search.choice)
