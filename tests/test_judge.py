@@ -96,3 +96,36 @@ def test_a_claim_by_multipliers_is_the_verified_bound_or_nothing() -> None:
         Termination.NUMERICAL_ERROR,
     )
     assert "do not prove" in beyond.notes[0]
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("maximizes", [True, False])
+def test_every_tolerance_is_relative(scale: float, maximizes: bool) -> None:
+    """Mutants that divided by the objective where it multiplies survived objectives of 10 alone."""
+    better = 1.0 if maximizes else -1.0  # a bound on this side of the objective proves something
+    facts: dict[str, Any] = {"maximizes": maximizes, "objective": scale, "magnitude": scale}
+    refuted = weigh(**facts, claimed_bound=scale * (1 - better * 3e-9))
+    assert refuted.bound is None and "refuted" in refuted.notes[0]
+    met = weigh(**facts, claimed_bound=scale * (1 - better * 5e-10))
+    assert (met.termination, met.bound) == (Termination.OPTIMAL, scale)
+    near = weigh(**facts, claimed_bound=scale * (1 + better * 5e-10))
+    assert (near.termination, near.bound) == (Termination.OPTIMAL, scale * (1 + better * 5e-10))
+    open_ = weigh(**facts, claimed_bound=scale * (1 + better * 5e-7), claimed=Termination.TIME_LIMIT)
+    assert open_.termination is Termination.TIME_LIMIT
+    assert (
+        weigh(**facts, claimed_bound=scale * (1 + better * 5e-6)).termination is Termination.NUMERICAL_ERROR
+    )
+
+
+def test_a_gap_that_is_just_what_was_asked_for_is_enough() -> None:
+    assert weigh(claimed_bound=15.0, asked_gap=0.5).termination is Termination.GAP_REACHED
+    assert weigh(claimed_bound=15.0, asked_gap=0.49).termination is Termination.NUMERICAL_ERROR
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_multipliers_refute_a_claim_that_goes_beyond_them(scale: float) -> None:
+    facts: dict[str, Any] = {"objective": scale, "magnitude": scale, "claimed_source": "multipliers"}
+    beyond = weigh(**facts, claimed_bound=scale * 1.5, verified_bound=scale * 1.6, asked_gap=1.0)
+    assert beyond.bound == scale * 1.6 and "do not prove" in beyond.notes[0]
+    same = weigh(**facts, claimed_bound=scale * 1.5, verified_bound=scale * 1.5 * (1 + 5e-10), asked_gap=1.0)
+    assert same.notes == ()
