@@ -117,13 +117,13 @@ class FreezingByConfiguration:
 
         A job that is absent waits; -1 stands where the plan's place is in no option of the job.
         """
-        told = plan.get("configuration") if isinstance(plan, Mapping) else None
-        if not isinstance(told, Mapping):
+        configurations = plan.get("configuration") if isinstance(plan, Mapping) else None
+        if not isinstance(configurations, Mapping):
             return None
         types = {name: index for index, name in enumerate(self.instance.gpus)}
         offsets, rows = self.model.offsets, np.full(len(self.instance.jobs), -1, dtype=np.int64)
         for index, job in enumerate(self.instance.jobs):
-            wanted = told.get(job.id)
+            wanted = configurations.get(job.id)
             start, end = int(offsets[index]), int(offsets[index + 1])
             if wanted is None or wanted == {}:
                 if end > start and not self._gpus[start]:

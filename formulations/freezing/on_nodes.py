@@ -36,8 +36,8 @@ class FreezingOnNodes(FreezingByConfiguration):
 
     def __init__(self, instance: FreezingInstance, separate_depth: bool = True) -> None:
         super().__init__(instance, separate_depth)
-        told = ((name, nodes_of(instance, name)) for name in instance.gpus)
-        self._nodes: dict[str, TypeNodes] = {name: nodes for name, nodes in told if nodes is not None}
+        described = ((name, nodes_of(instance, name)) for name in instance.gpus)
+        self._nodes: dict[str, TypeNodes] = {name: nodes for name, nodes in described if nodes is not None}
         self._excluded = 0
         self._held = _held_nodes(instance, self._nodes)
 
@@ -60,8 +60,8 @@ class FreezingOnNodes(FreezingByConfiguration):
         for name, jobs, _ in self._members(choice):
             for job, held in zip(jobs.tolist(), placed.get(name, ()), strict=name in placed):
                 names = self._nodes[name].names
-                told = plan["configuration"][self.instance.jobs[job].id]
-                told["nodes"] = [names[node] for node in sorted(held)]
+                job_plan = plan["configuration"][self.instance.jobs[job].id]
+                job_plan["nodes"] = [names[node] for node in sorted(held)]
         return plan
 
     def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> FreezingOnNodes:

@@ -149,9 +149,9 @@ class _Places:
         return np.where(refrozen, self.rebuild_factor[place], self.factor[place])
 
     def penalties(self) -> Integers:
-        """Return the penalty of every entry, in millionths; 0 where none is told."""
-        told = ((menu.penalty, menu.depth) for menu in self._menus)
-        return _joined([np.zeros_like(depth) if part is None else part for part, depth in told])
+        """Return the penalty of every entry, in millionths; 0 where none is given."""
+        penalties = ((menu.penalty, menu.depth) for menu in self._menus)
+        return _joined([np.zeros_like(depth) if part is None else part for part, depth in penalties])
 
     def _entries_of(self, places: Integers) -> tuple[Integers, Integers]:
         """Return all entries of some places, and the place of each."""
@@ -169,7 +169,7 @@ def _joined(parts: list[Integers]) -> Integers:
 
 
 def _reference(job: FreezingJob) -> float:
-    """Return the reference progress: as told, else the least positive one of the menu, else 1."""
+    """Return the reference progress: as given, else the least positive one of the menu, else 1."""
     if job.reference_progress is not None:
         return job.reference_progress
     least = job.menu_arrays.least

@@ -187,8 +187,8 @@ class Solution:
         """
         if self.plan is None:
             broken = "" if self.report is None else "; ".join(map(str, self.report.violations[:3]))
-            told = "; ".join((*self.notes, broken)).strip("; ")
-            raise NoPlan(f"no plan: {self.termination.value}" + (f" ({told})" if told else ""))
+            why = "; ".join((*self.notes, broken)).strip("; ")
+            raise NoPlan(f"no plan: {self.termination.value}" + (f" ({why})" if why else ""))
         return self.plan
 
 
@@ -199,7 +199,7 @@ def _versions(packages: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
     from apportion.version import __version__
 
-    told = {"python": platform.python_version(), "apportion": __version__}
+    found = {"python": platform.python_version(), "apportion": __version__}
     for name in dict.fromkeys(("numpy", *packages)):
-        told[name] = version(name)
-    return tuple(told.items())
+        found[name] = version(name)
+    return tuple(found.items())

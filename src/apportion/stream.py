@@ -49,8 +49,8 @@ def serve(
     answered = 0
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            told, solution = _answered(line, number, proofs, options)
-            write(told + b"\n")
+            written, solution = _answered(line, number, proofs, options)
+            write(written + b"\n")
             answered += 1
             if solution is not None:
                 uninterrupted(solution)
@@ -90,12 +90,12 @@ def _write_proof(solution: Solution, folder: Path, number: int) -> str | None:
 
 
 def _error(number: int, error: Exception, exit_code: int) -> bytes:
-    told: dict[str, Any] = {
+    said: dict[str, Any] = {
         "type": type(error).__name__,
         "message": str(error) or type(error).__name__,
         "exit_code": exit_code,
         "problems": [],
     }
     if isinstance(error, InvalidInstance):
-        told["problems"] = [problem.as_json() for problem in error.problems]
-    return msgspec.json.encode({"line": number, "error": told})
+        said["problems"] = [problem.as_json() for problem in error.problems]
+    return msgspec.json.encode({"line": number, "error": said})

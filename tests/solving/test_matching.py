@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 from itertools import permutations, product
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -294,3 +295,12 @@ def test_plans_survive_the_way_into_the_model_and_back(instance: MatchingInstanc
     again = kind_of(instance).check(instance, compiled.plan(point))
     assert again.feasible
     assert close(again.objective or 0.0, solution.objective or 0.0)
+
+
+def test_a_plan_packed_from_a_relaxation_is_an_incumbent_and_no_failure(root: Path) -> None:
+    """Of gangs on pools HiGHS sees the loads alone; its optimum was called a numerical error, exit code 1."""
+    solution = apportion.solve(apportion.read(root / "examples" / "matching_gangs.json"), backend="highs")
+    assert solution.termination is Termination.SOLUTION_LIMIT
+    assert solution.plan is not None and apportion.check(solution.instance, solution.plan).feasible
+    assert solution.gap is not None and solution.gap > 0.01
+    assert any("relaxation" in note for note in solution.notes)

@@ -43,11 +43,9 @@ def command(
     proof = None if proof_path is None else Path(proof_path).read_bytes()
     verification = verify(instance, json_of(solution_path, "solution"), proof)
     if as_json:
-        checks = [{"name": name, "ok": ok, "message": message} for name, ok, message in verification.checks]
+        checks = [{"name": name, "ok": ok, "message": why} for name, ok, why in verification.checks]
         say(json.dumps({"verified": verification.ok, "checks": checks}))
     else:
-        say(
-            "\n".join(f"{'ok  ' if ok else 'FAIL'}  {name}: {told}" for name, ok, told in verification.checks)
-        )
+        say("\n".join(f"{'ok  ' if ok else 'FAIL'}  {name}: {why}" for name, ok, why in verification.checks))
         say("verified" if verification.ok else "NOT verified")
     return 0 if verification.ok else InvalidInstance.exit_code

@@ -51,13 +51,13 @@ def command(
         check_name(plot)
     measured = read_steps(_text_of(measurements))
     fitted = fit(measured, None if layers is None else read_layers(_text_of(layers)), hold_out, law)
-    told = fitted.as_json()
+    coefficients = fitted.as_json()
     if out is not None and out != "-":
-        emit(json.dumps(told, indent=2).encode(), out)
+        emit(json.dumps(coefficients, indent=2).encode(), out)
     if plot is not None:
         _draw(fitted, measured, hold_out, plot)
     if as_json or out == "-":
-        say(json.dumps(told))
+        say(json.dumps(coefficients))
     else:
         say(_summary(fitted))
     return 0
@@ -92,8 +92,8 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
         predicted = fitted.steps.predicted(fitted.fit.model)
     except InvalidOption as error:
         raise InvalidOption(f"cannot draw: {error}") from None
-    told = _errors(fitted)
-    drawn = fit_svg(fitted.steps.seconds, predicted, held, told)
+    text = _errors(fitted)
+    drawn = fit_svg(fitted.steps.seconds, predicted, held, text)
     if not path.lower().endswith(".svg"):
         drawn = page(drawn, "Goodness of fit")
     write_whole(path, drawn.encode())
@@ -101,8 +101,8 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
 
 def _errors(fitted: FittedModel) -> str:
     train, held = fitted.fit.train, fitted.held_out
-    told = f"mean error {train.mape:.2f} % on {train.rows} fitted rows"
-    return told if held is None else f"{told}, {held.mape:.2f} % on {held.rows} held out"
+    text = f"mean error {train.mape:.2f} % on {train.rows} fitted rows"
+    return text if held is None else f"{text}, {held.mape:.2f} % on {held.rows} held out"
 
 
 def _summary(fitted: FittedModel) -> str:

@@ -84,8 +84,8 @@ class _JsonLines:
         events = list(stepped.events)
         if stepped.trouble != self._trouble:
             self._trouble = stepped.trouble
-            told = "over" if stepped.trouble is None else stepped.trouble
-            events.append({"time_s": round(time.time(), 3), "event": "trouble", "message": told})
+            said = "over" if stepped.trouble is None else stepped.trouble
+            events.append({"time_s": round(time.time(), 3), "event": "trouble", "message": said})
         for event in events:
             try:
                 say(msgspec.json.encode(event).decode())
@@ -123,13 +123,13 @@ def _rehearsed(settings: Settings, as_json: bool) -> int:
     from apportion.live.controller.harvest import rehearse
 
     decision = rehearse(settings)
-    told = decision.explain()
+    planned = decision.explain()
     free = [node for node, pilot in zip(decision.nodes, decision.pilots, strict=True) if pilot is None]
     if as_json or not sys.stdout.isatty():
-        say(msgspec.json.encode({"event": "dry_run", "idle": free, "jobs": told}).decode())
+        say(msgspec.json.encode({"event": "dry_run", "idle": free, "jobs": planned}).decode())
         return 0
     say(f"{len(free)} idle nodes; nothing is taken, this only tells what would be done")
-    for job in told:
+    for job in planned:
         nodes = " ".join(map(str, job["nodes"]))  # type: ignore[call-overload]
         say(f"{job['job']}: {job['held']} -> {job['gets']} nodes ({job['why']}) {nodes}".rstrip())
     return 0

@@ -30,8 +30,8 @@ def emit(data: bytes, path: str = "-") -> None:
             stream.write(data + b"\n")
             stream.flush()
         except OSError as error:
-            told = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
-            raise OutputClosed(told) from None
+            why = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
+            raise OutputClosed(why) from None
         return
     from apportion.files import write_whole
 

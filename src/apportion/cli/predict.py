@@ -59,12 +59,12 @@ def command(
     except UnicodeDecodeError as error:
         raise InvalidInstance(Problem("$", f"is no UTF-8 text: {error.reason}")) from None
     table = read_reference(text, base_column, target_column)
-    told = (
+    prediction = (
         _error(table, leave_one_family_out, neighbours)
         if name is None
         else _one(table, name, leave_one_family_out, neighbours)
     )
-    say(json.dumps(told) if as_json else _text(told))
+    say(json.dumps(prediction) if as_json else _text(prediction))
     return 0
 
 
@@ -119,19 +119,20 @@ def _one(table: ReferenceTable, name: str, by_family: bool, neighbours: int) -> 
     }
 
 
-def _text(told: dict[str, Any]) -> str:
-    if "mape" in told:
+def _text(prediction: dict[str, Any]) -> str:
+    if "mape" in prediction:
         return (
-            f"{told['models']} models, each predicted without its {told['held_out']}: "
-            f"mean error {told['mape']:.2f} % (guessing the median: {told['mape_median_guess']:.2f} %)"
+            f"{prediction['models']} models, each predicted without its {prediction['held_out']}: "
+            f"mean error {prediction['mape']:.2f} % "
+            f"(guessing the median: {prediction['mape_median_guess']:.2f} %)"
         )
-    measured = "" if told["measured"] is None else f", measured {told['measured']:.3f}"
+    measured = "" if prediction["measured"] is None else f", measured {prediction['measured']:.3f}"
     lines = [
-        f"{told['model']} ({told['family']}): {told['relative_speed']:.3f} times the base, "
-        f"spread {100 * told['spread']:.1f} %{measured}"
+        f"{prediction['model']} ({prediction['family']}): {prediction['relative_speed']:.3f} times the base, "
+        f"spread {100 * prediction['spread']:.1f} %{measured}"
     ]
     lines += [
         f"  {near['model']}: {near['relative_speed']:.3f}, distance {near['distance']:.3f}"
-        for near in told["neighbours"]
+        for near in prediction["neighbours"]
     ]
     return "\n".join(lines)

@@ -33,8 +33,8 @@ def command(folder: str | None, everything: bool, as_json: bool) -> int:
     running = in_use(where)
     if as_json:
         held = sorted(pilot.node for pilot in state.pilots.values() if pilot.live)
-        told = {"state": str(where), "controller": running, "nodes_held": held, "jobs": jobs}
-        say(msgspec.json.encode(told).decode())
+        status = {"state": str(where), "controller": running, "nodes_held": held, "jobs": jobs}
+        say(msgspec.json.encode(status).decode())
         return 0
     shown = [job for job in jobs if everything or job["ended_s"] is None]
     for line in _table(shown):

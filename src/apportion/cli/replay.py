@@ -108,12 +108,12 @@ def command(**given: Any) -> None:
     if as_json := given["as_json"]:
         import msgspec
 
-        told = msgspec.to_builtins(records[0].summary)
-        told["versions"] = records[0].versions
-        told["seed"] = records[0].seed
+        answer = msgspec.to_builtins(records[0].summary)
+        answer["versions"] = records[0].versions
+        answer["seed"] = records[0].seed
         if len(records) > 1:
-            told["compared"] = [msgspec.to_builtins(record.summary) for record in records[1:]]
-        emit(msgspec.json.encode(told))
+            answer["compared"] = [msgspec.to_builtins(record.summary) for record in records[1:]]
+        emit(msgspec.json.encode(answer))
     if not as_json:
         from apportion.simulation.report_text import table
 
@@ -152,8 +152,8 @@ def _inputs(given: dict[str, Any]) -> Any:
     shown = jobs.believing(jobs.speedups()) if given["objective"] == "speedup" else jobs
 
     def make(name: str, observers: tuple[Any, ...]) -> Replay:
-        told = shown if name.startswith("freetrain") else jobs
-        return Replay(changes, told, policy(name, given["horizon_s"]), given["trainers"], observers)
+        known = shown if name.startswith("freetrain") else jobs
+        return Replay(changes, known, policy(name, given["horizon_s"]), given["trainers"], observers)
 
     return make
 

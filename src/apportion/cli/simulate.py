@@ -96,9 +96,9 @@ def command(**given: Any) -> None:
     if given["as_json"]:
         versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
         versions["python"] = platform.python_version()
-        told = msgspec.to_builtins(summary)
-        told |= {"cannot_freeze": unfreezable, "seed": given["seed"], "versions": versions}
-        emit(msgspec.json.encode(told))
+        answer = msgspec.to_builtins(summary)
+        answer |= {"cannot_freeze": unfreezable, "seed": given["seed"], "versions": versions}
+        emit(msgspec.json.encode(answer))
         return
     say("\n".join(f"{name:22} {_shown(value)}" for name, value in msgspec.to_builtins(summary).items()))
 
@@ -134,8 +134,8 @@ def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
 
 def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:
     if jobs:
-        told = ", ".join(f"{name} ({count} jobs)" for name, count in jobs.items())
-        click.echo(f"simulate: {policy} runs unfrozen, for want of a freezing profile: {told}", err=True)
+        listed = ", ".join(f"{name} ({count} jobs)" for name, count in jobs.items())
+        click.echo(f"simulate: {policy} runs unfrozen, for want of a freezing profile: {listed}", err=True)
 
 
 def _shown(value: Any) -> str:

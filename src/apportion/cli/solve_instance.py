@@ -133,10 +133,10 @@ def _plan_of(path: str) -> Any:
     """Return the stored result, or the plan, that the file is."""
     from apportion.errors import InvalidInstance, Problem
 
-    told = json_of(path, "warm start")
-    if not isinstance(told, dict):
+    earlier = json_of(path, "warm start")
+    if not isinstance(earlier, dict):
         raise InvalidInstance(Problem("warm start $", "must be a stored result or a plan, both JSON objects"))
-    return told
+    return earlier
 
 
 def _solve(

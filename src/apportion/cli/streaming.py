@@ -30,8 +30,8 @@ def stream(**options: Any) -> int:
                 out.write(answer)
                 out.flush()
             except OSError as error:
-                told = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
-                raise OutputClosed(told) from None
+                why = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
+                raise OutputClosed(why) from None
 
         serve(sys.stdin.buffer, write, **options)
     return 0

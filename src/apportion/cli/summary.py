@@ -16,33 +16,33 @@ _WIDTH = 28
 _Table = Callable[[Any, Mapping[str, Any]], Iterable[str]]
 
 
-def summary(instance: Instance, told: Mapping[str, Any]) -> str:
+def summary(instance: Instance, answer: Mapping[str, Any]) -> str:
     """Return the readable form of a stored document."""
-    lines = [*_ending(told), ""]
-    if told["plan"] is None:
+    lines = [*_ending(answer), ""]
+    if answer["plan"] is None:
         lines.append("no plan")
     else:
-        table: _Table = _TABLES.get(told["kind"], _listed)
-        lines.extend(table(instance, told["plan"]))
+        table: _Table = _TABLES.get(answer["kind"], _listed)
+        lines.extend(table(instance, answer["plan"]))
     return "\n".join(lines)
 
 
-def _ending(told: Mapping[str, Any]) -> Iterable[str]:
-    source = told["certificate"]["source"]
-    times = ", ".join(f"{phase} {_seconds(spent)}" for phase, spent in told["times"].items() if spent)
+def _ending(answer: Mapping[str, Any]) -> Iterable[str]:
+    source = answer["certificate"]["source"]
+    times = ", ".join(f"{phase} {_seconds(spent)}" for phase, spent in answer["times"].items() if spent)
     facts = {
-        "instance": f"{told['kind']} {_plain(told['name'])}".rstrip(),
-        "backend": f"{told['backend']} ({told['reason']})",
-        "termination": told["termination"],
-        "objective": _number(told["objective"]),
-        "bound": _number(told["bound"]) + (f" (by {source.replace('_', ' ')})" if source else ""),
-        "verified bound": _number(told["verified_bound"]),
-        "evidence": (told.get("evidence") or "none").replace("_", " "),
-        "gap": "none" if told["gap"] is None else f"{told['gap']:.3g}",
+        "instance": f"{answer['kind']} {_plain(answer['name'])}".rstrip(),
+        "backend": f"{answer['backend']} ({answer['reason']})",
+        "termination": answer["termination"],
+        "objective": _number(answer["objective"]),
+        "bound": _number(answer["bound"]) + (f" (by {source.replace('_', ' ')})" if source else ""),
+        "verified bound": _number(answer["verified_bound"]),
+        "evidence": (answer.get("evidence") or "none").replace("_", " "),
+        "gap": "none" if answer["gap"] is None else f"{answer['gap']:.3g}",
         "time": times,
     }
     yield from (f"{name:<15} {fact}" for name, fact in facts.items())
-    yield from (f"{'note':<15} {_plain(note)}" for note in told["notes"])
+    yield from (f"{'note':<15} {_plain(note)}" for note in answer["notes"])
 
 
 def _allocation(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Iterable[str]:

@@ -24,19 +24,19 @@ def command(path: str, format: str | None, index: int, sense: str | None, as_jso
         instance = instance_of(path, format, index, sense)
     except InvalidInstance as error:
         problems = error.problems
-        told: dict[str, object] = {"valid": False, "kind": None, "name": None}
+        verdict: dict[str, object] = {"valid": False, "kind": None, "name": None}
     else:
         from apportion.instances import kind_of
 
         problems = ()
-        told = {"valid": True, "kind": kind_of(instance).name, "name": instance.name}
+        verdict = {"valid": True, "kind": kind_of(instance).name, "name": instance.name}
     if as_json:
-        say(json.dumps({**told, "problems": [problem.as_json() for problem in problems]}))
+        say(json.dumps({**verdict, "problems": [problem.as_json() for problem in problems]}))
     elif problems:
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
         say("\n".join([*(_one_line(problem.located()) for problem in problems), count]))
     else:
-        say(f"valid: {told['kind']}, {_one_line(str(told['name'])) or 'without a name'}")
+        say(f"valid: {verdict['kind']}, {_one_line(str(verdict['name'])) or 'without a name'}")
     return InvalidInstance.exit_code if problems else 0
 
 

@@ -19,12 +19,16 @@ __all__ = [
     "LARGEST_DOCUMENT",
     "LARGEST_VECTORS",
     "Claim",
+    "Cut",
     "MalformedProof",
     "Proof",
     "decode",
     "encode",
     "instance_digest",
 ]
+
+Cut = dict[str, Any]
+"""A capacity beside those of the instance, as it stands in a proof's JSON."""
 
 FORMAT = "apportion-proof"
 VERSION = 1
@@ -92,7 +96,7 @@ class Proof:
     prices: tuple[tuple[int, ...], ...]
     order: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
-    cuts: tuple[dict[str, Any], ...] = ()
+    cuts: tuple[Cut, ...] = ()
 
 
 def instance_digest(instance: Any) -> str:

@@ -55,6 +55,9 @@ def ask(call: Call, backend: Backend, structure: Structure, known: Start) -> Ask
     known = begun(call, structure, known)
     lowering = structure.lowered(known.point)
     outcome, columns = ask_linear(call, backend, lowering.model, lowering.start)
+    if lowering.relaxed and outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        outcome = replace(outcome, termination=Termination.SOLUTION_LIMIT)
+        call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
     return Asked(outcome, None if columns is None else lowering.point(columns), structure, known)
 
 

@@ -91,7 +91,8 @@ class AssignmentStructure:
         """Return the linear model of the assignment."""
         lowered = self.formulation.lowered()
         known = None if start is None else lowered.point(start)
-        return Lowering(lowered.model, known, lowered.choice)
+        pools = not self.model.divisible and bool((self.model.counts > 1).any())
+        return Lowering(lowered.model, known, lowered.choice, relaxed=pools)
 
     def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
         """Ask an assignment solver."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import cast
 
 from apportion.models.assignment import Assignment
 from apportion.outcome import Termination
@@ -14,7 +15,7 @@ from apportion.proofs.certificate import MalformedProof
 from apportion.proofs.walking import Limits
 from apportion.solution import Solution
 from apportion.solving.proving import proof_of
-from apportion.solving.subject import kind_of_any
+from apportion.solving.subject import Subject, kind_of_any
 
 __all__ = ["with_proof"]
 
@@ -55,13 +56,13 @@ def _target(solution: Solution) -> Fraction | None:
         return None
     if solution.termination is Termination.GAP_REACHED and solution.bound is not None:
         return Fraction(solution.bound)
-    plan: Any = solution.plan
+    plan = cast("Mapping[str, object]", solution.plan)  # of bare menus the rows, which their kind takes
     return kind_of_any(solution.instance).exact_objective(solution.instance, plan)
 
 
 def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> Proof | str:
     """Return the first proof that is accepted: a short walk, a thorough one, one within the tolerance."""
-    instance: Any = solution.instance
+    instance: Subject = solution.instance
     verdict: Verdict | None = None
     quick = replace(limits, states=min(limits.states, _QUICK_STATES))
     for exactly, thorough in ((True, False), (True, True), (False, True)):

@@ -31,7 +31,7 @@ _LIMITS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What may be told to the caller.
+    """What may be said to the caller.
 
     Attributes
     ----------

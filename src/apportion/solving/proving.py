@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,13 @@ from numpy.typing import NDArray
 from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.nodes import NodeWeights
 from apportion.outcome import SearchTree
-from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
+from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Cut, Proof, instance_digest
 from apportion.proofs.menus import Menus, scaled
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.stating import capacity_names, stated, threshold
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
+from apportion.solving.subject import Subject
 
 __all__ = ["proof_of"]
 
@@ -41,7 +41,7 @@ _DEPTHS = (0.6, 0.3, 0.15)
 
 
 def proof_of(
-    instance: Any,
+    instance: Subject,
     objective: Fraction | None,
     *,
     maximizes: bool,
@@ -98,7 +98,7 @@ def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
     return Claim("no_better_plan", outward(beyond, upper=maximizes))
 
 
-def _apart(instance: Any) -> tuple[int, ...]:
+def _apart(instance: Subject) -> tuple[int, ...]:
     """Return the pools to be decided machine by machine: without gangs, and where it makes a difference."""
     if not isinstance(instance, MatchingInstance):
         return ()
@@ -113,7 +113,7 @@ def _apart(instance: Any) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _cuts(instance: Any, multipliers: Mapping[str, float] | None) -> tuple[dict[str, Any], ...]:
+def _cuts(instance: Subject, multipliers: Mapping[str, float] | None) -> tuple[Cut, ...]:
     """Return the node weights that multipliers name."""
     if not isinstance(instance, FreezingInstance):
         return ()
@@ -123,7 +123,7 @@ def _cuts(instance: Any, multipliers: Mapping[str, float] | None) -> tuple[dict[
     )
 
 
-def _in_a_unit(instance: Any, draft: Proof) -> tuple[Proof, Menus, bool]:
+def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, Menus, bool]:
     """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
     menus, total = _totalled(instance, draft)
     bound = draft.claim.bound
@@ -146,7 +146,7 @@ def _in_a_unit(instance: Any, draft: Proof) -> tuple[Proof, Menus, bool]:
     return draft, menus, False
 
 
-def _totalled(instance: Any, draft: Proof) -> tuple[Menus, int]:
+def _totalled(instance: Subject, draft: Proof) -> tuple[Menus, int]:
     """Return the menus in the unit of the draft, and the sum of the amounts of their worths."""
     menus = stated(instance, draft)
     amounts = np.abs(menus.worths)
@@ -168,7 +168,7 @@ def _unit_of_time(instance: MatchingInstance) -> tuple[int, bool]:
 
 
 def _begin(
-    instance: Any, draft: Proof, multipliers: Mapping[str, float] | None
+    instance: Subject, draft: Proof, multipliers: Mapping[str, float] | None
 ) -> NDArray[np.float64] | None:
     """Return given multipliers by capacity, in units of worth; ``None`` where one is missing."""
     if multipliers is None or draft.claim.bound is None:

@@ -35,11 +35,14 @@ class Lowering:
         float64 [columns]: the start's point, ``None`` without one.
     point
         Carries column values back to the structured model.
+    relaxed
+        Whether the linear model leaves something out: its bound holds, its optimum proves no plan optimal.
     """
 
     model: LinearModel
     start: NDArray[np.float64] | None
     point: Callable[[NDArray[np.float64]], Point]
+    relaxed: bool = False
 
 
 class Structure(Protocol):
