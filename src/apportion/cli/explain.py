@@ -43,11 +43,13 @@ def command(
     Exit codes: 0 explained, 2 usage, 3 invalid instance or no such job, 4 proven infeasible (explained), 5
     nothing found within the limit, 7 backend unavailable.
     """
+    from apportion.cli.progress import Progress
     from apportion.explanation import explain
 
     with quiet_stdout():
         instance = instance_of(path, format, index, sense)
-        explanation = explain(instance, job=job, option=option, backend=backend, time_limit=time_limit)
+        with Progress(not as_json, f"explaining, at most {time_limit:g} s"):
+            explanation = explain(instance, job=job, option=option, backend=backend, time_limit=time_limit)
     say(json.dumps(explanation.to_dict(), allow_nan=False) if as_json else str(explanation))
     if explanation.feasible is None:
         return _FAILED if explanation.termination in ("error", "numerical_error") else _NOTHING_FOUND

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apportion.cli.output import check_target, say
+from apportion.cli.output import check_target, say, write_file
 
 if TYPE_CHECKING:
     from apportion.estimation.fitting import FittedModel
@@ -82,7 +82,6 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
 
     from apportion.errors import InvalidOption
     from apportion.estimation.fitting import held_out_rows
-    from apportion.files import write_whole
     from apportion.plotting.fit_svg import fit_svg
     from apportion.plotting.page import page
 
@@ -96,7 +95,7 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
     drawn = fit_svg(fitted.steps.seconds, predicted, held, text)
     if not path.lower().endswith(".svg"):
         drawn = page(drawn, "Goodness of fit")
-    write_whole(path, drawn.encode())
+    write_file(path, drawn.encode())
 
 
 def _errors(fitted: FittedModel) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-__all__ = ["OutputClosed", "check_target", "emit", "quiet_stdout", "say"]
+__all__ = ["OutputClosed", "check_target", "emit", "quiet_stdout", "say", "write_file"]
 
 
 class OutputClosed(Exception):
@@ -33,9 +33,16 @@ def emit(data: bytes, path: str = "-") -> None:
             why = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
             raise OutputClosed(why) from None
         return
+    write_file(path, data + b"\n")
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write a file, whole or not at all, and say so where a person looks on."""
     from apportion.files import write_whole
 
-    write_whole(path, data + b"\n")
+    write_whole(path, data)
+    if sys.stderr is not None and sys.stderr.isatty():
+        click.echo(f"wrote {path}", err=True)
 
 
 def check_target(path: str | None) -> None:

@@ -17,18 +17,20 @@ _PATIENCE_S = 0.5
 
 
 class Progress:
-    """A status line on standard error; silent unless it is a terminal.
+    """A status line with a clock that runs, on standard error; silent unless that is a terminal.
 
     Parameters
     ----------
     wanted
         Whether to show anything at all.
+    text
+        What is being done, until `say` knows more.
     """
 
-    def __init__(self, wanted: bool) -> None:
+    def __init__(self, wanted: bool, text: str = "solving") -> None:
         self._lock = threading.Lock()
-        self._status: Any = None
-        self._text = "solving"
+        self._shown: Any = None
+        self._text = text
         self._timer: threading.Timer | None = None
         if wanted and sys.stderr is not None and sys.stderr.isatty():
             self._timer = threading.Timer(_PATIENCE_S, self._show)
@@ -51,20 +53,32 @@ class Progress:
             self._timer.cancel()
             with self._lock:
                 self._timer = None
-                if self._status is not None:
-                    self._status.stop()
+                if self._shown is not None:
+                    self._shown.stop()
+
+    def say(self, text: str) -> None:
+        """Show another text."""
+        with self._lock:
+            self._text = text
+            if self._shown is not None:
+                self._shown.update(0, description=text)
 
     def _show(self) -> None:
         from rich.console import Console
+        from rich.progress import Progress as Bar
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
         with self._lock:
             if self._timer is not None:
-                self._status = Console(stderr=True).status(self._text)
-                self._status.start()
+                columns = (
+                    SpinnerColumn(),
+                    TimeElapsedColumn(),
+                    TextColumn("{task.description}", markup=False),
+                )
+                self._shown = Bar(*columns, console=Console(stderr=True), transient=True)
+                self._shown.add_task(self._text, total=None)
+                self._shown.start()
 
     def _update(self, incumbent: Incumbent) -> None:
         bound = "" if incumbent.bound is None else f", bound {incumbent.bound:.10g}"
-        with self._lock:
-            self._text = f"objective {incumbent.objective:.10g}{bound}, {incumbent.seconds:.1f} s"
-            if self._status is not None:
-                self._status.update(self._text)
+        self.say(f"objective {incumbent.objective:.10g}{bound}")

@@ -207,9 +207,10 @@ def _advance(replay: Replay, name: str, save: Any) -> None:
     bar: Any = None
     total = replay.changes.num_rows if replay.jobs.endless else replay.jobs.num_jobs
     if sys.stderr is not None and sys.stderr.isatty():
+        from rich.console import Console
         from rich.progress import Progress
 
-        bar = Progress(transient=True)
+        bar = Progress(console=Console(stderr=True), transient=True)
         bar.start()
         task = bar.add_task(name, total=total)
     saved = time.monotonic()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apportion.cli.output import emit, say
 from apportion.errors import InvalidOption
 from apportion.policies.cluster.names import CLUSTER_POLICIES, NamedPolicy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from apportion.policies.cluster.view import ClusterView
 
 __all__ = ["command"]
 
@@ -73,6 +79,7 @@ def command(**given: Any) -> None:
 
     import msgspec
 
+    from apportion.cli.progress import Progress
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
     from apportion.simulation.cluster.run import run_cluster
 
@@ -80,18 +87,20 @@ def command(**given: Any) -> None:
     nodes, nature, submitted_s, gpus, beliefs, unfreezable = _inputs(given, named)
     _tell_unfreezable(given["policy_name"], unfreezable)
     begun = time.perf_counter()
-    run = run_cluster(
-        named.make(given["seed"]),
-        nodes,
-        nature,
-        submitted_s,
-        gpus,
-        beliefs,
-        round_s=given["round_s"],
-        restart_s=given["restart_s"],
-        rebuild_s=given["rebuild_s"],
-        interference=given["interference"],
-    )
+    with Progress(not given["as_json"], "simulating") as progress:
+        run = run_cluster(
+            named.make(given["seed"]),
+            nodes,
+            nature,
+            submitted_s,
+            gpus,
+            beliefs,
+            round_s=given["round_s"],
+            restart_s=given["restart_s"],
+            rebuild_s=given["rebuild_s"],
+            interference=given["interference"],
+            observe=lambda view, plan: progress.say(_progress(view, submitted_s)),
+        )
     summary = summarise_cluster(run, given["policy_name"], time.perf_counter() - begun)
     if given["as_json"]:
         versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
@@ -136,6 +145,11 @@ def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:
     if jobs:
         listed = ", ".join(f"{name} ({count} jobs)" for name, count in jobs.items())
         click.echo(f"simulate: {policy} runs unfrozen, for want of a freezing profile: {listed}", err=True)
+
+
+def _progress(view: ClusterView, submitted_s: NDArray[np.float64]) -> str:
+    arrived = int((submitted_s <= view.time_s).sum())
+    return f"hour {view.time_s / 3600:.1f}: {arrived - view.num_jobs} of {submitted_s.size} jobs done"
 
 
 def _shown(value: Any) -> str:

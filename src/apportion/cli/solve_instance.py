@@ -12,7 +12,7 @@ import click
 
 from apportion import __version__
 from apportion.cli.commands import epilog_of
-from apportion.cli.output import check_target, emit, quiet_stdout, say
+from apportion.cli.output import check_target, emit, quiet_stdout, say, write_file
 from apportion.cli.running import run
 from apportion.cli.source import foreign_options, instance_of, json_of
 
@@ -189,21 +189,19 @@ def _write_proof(solution: Solution, proof: str) -> None:
     if solution.proof is None:
         click.echo("solve-instance: no proof was written; the notes of the result say why", err=True)
         return
-    from apportion.files import write_whole
     from apportion.proofs.certificate import encode
 
-    write_whole(proof, encode(solution.proof))
+    write_file(proof, encode(solution.proof))
 
 
 def _plot(solution: Solution, plot: str) -> None:
     if solution.plan is None:
         click.echo("solve-instance: there is no plan to draw", err=True)
         return
-    from apportion.files import write_whole
     from apportion.plotting import drawing
 
     prices = solution.certificate.multipliers
-    write_whole(plot, drawing(solution.instance, solution.plan, plot, prices, solution.bound).encode())
+    write_file(plot, drawing(solution.instance, solution.plan, plot, prices, solution.bound).encode())
 
 
 def _exit_code(solution: Solution) -> int:

@@ -68,26 +68,32 @@ def command(
     Exit codes: 0 there is a plan after the change, 2 usage, 3 invalid instance or something named does not
     exist, 4 infeasible after the change, 5 no plan within the limit, 7 backend unavailable.
     """
+    from apportion.cli.progress import Progress
     from apportion.explanation import what_if
 
     if (path == "-" and "-" in new_jobs) or new_jobs.count("-") > 1:
         raise click.UsageError("only one file can be standard input")
     with quiet_stdout():
         instance: Any = instance_of(path, format, index, sense)
+    if not any((new_jobs, old_jobs, old_nodes, changes, budgets, pins, unpin)) and not as_json:
+        say("no change")
+        return 0
+    with quiet_stdout():
         ids = {job.id for job in instance.jobs}
         added = [_job(instance, file) for file in new_jobs]
-        comparison = what_if(
-            instance,
-            add_jobs=added,
-            remove_jobs=old_jobs,
-            remove_nodes=old_nodes,
-            capacity=_changes(changes),
-            pin=_pins(pins, ids | {job.id for job in added}),
-            unpin=unpin,
-            budget=_budgets(budgets),
-            backend=backend,
-            time_limit=time_limit,
-        )
+        with Progress(not as_json, f"solving before and after, at most {time_limit:g} s"):
+            comparison = what_if(
+                instance,
+                add_jobs=added,
+                remove_jobs=old_jobs,
+                remove_nodes=old_nodes,
+                capacity=_changes(changes),
+                pin=_pins(pins, ids | {job.id for job in added}),
+                unpin=unpin,
+                budget=_budgets(budgets),
+                backend=backend,
+                time_limit=time_limit,
+            )
     say(json.dumps(comparison.to_dict(), allow_nan=False) if as_json else str(comparison))
     if comparison.objective_after is not None:
         return 0
