@@ -32,7 +32,7 @@ def imports() -> dict[str, set[str]]:
         for file in sorted(files):
             path = Path(folder, file)
             room = path.relative_to(_PACKAGE).parts[0].removesuffix(".py")
-            if path.suffix == ".py" and room != "__init__":
+            if path.suffix == ".py" and not room.startswith("__"):
                 met = found.setdefault(room, set())
                 met |= _imported(ast.parse(path.read_text(encoding="utf-8"))) - {room}
     return {room: met & found.keys() for room, met in found.items()}
@@ -54,7 +54,8 @@ def rows() -> list[list[str]]:
     """Return the layers of the import contract, the uppermost first."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = settings["tool"]["importlinter"]["contracts"]
-    return [[name.strip(" ()") for name in layer.split("|")] for layer in contract["layers"]]
+    layers = ([name.strip(" ()") for name in layer.split("|")] for layer in contract["layers"])
+    return [row for layer in layers if (row := [name for name in layer if not name.startswith("__")])]
 
 
 def values(known: dict[str, set[str]]) -> list[str]:
