@@ -81,7 +81,7 @@ def test_the_suite_says_what_share_of_our_claims_checks(root: Path) -> None:
     from benchmarks.reporting.report import report
     from benchmarks.suite.proving import evidence_of
 
-    from tests.test_suite_compare import row
+    from tests.benchmarks.test_compare import row
 
     instance = apportion.read(root / "examples" / "matching_unrelated.json")
     measured = evidence_of(apportion.solve(instance))

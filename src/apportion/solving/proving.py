@@ -37,6 +37,9 @@ _NEAR = 9e-10
 """How far beyond the objective the proven bound may lie, relative to it: "optimal" means a gap of 1e-9."""
 _APART = 40_000
 """Machines times jobs up to which pools are decided machine by machine."""
+_FRACTIONS = 9
+_LARGEST_NODE = 64
+"""GPUs of a node up to which node weights are tried that no multiplier names."""
 _DEPTHS = (0.6, 0.3, 0.15)
 
 
@@ -71,7 +74,9 @@ def proof_of(
         The prices and the order of the search that came to the claim, if it has told them.
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
-    draft = Proof(instance_digest(instance), claim, 0, (), (), _apart(instance), _cuts(instance, multipliers))
+    draft = Proof(
+        instance_digest(instance), claim, 0, (), (), _apart(instance), _cuts(instance, multipliers, thorough)
+    )
     if objective is not None and isinstance(instance, MatchingInstance) and instance.objective == "makespan":
         shift, exact = _unit_of_time(instance)
         draft = replace(draft, shift=shift)
@@ -113,14 +118,27 @@ def _apart(instance: Subject) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _cuts(instance: Subject, multipliers: Mapping[str, float] | None) -> tuple[Cut, ...]:
-    """Return the node weights that multipliers name."""
+def _cuts(instance: Subject, multipliers: Mapping[str, float] | None, thorough: bool) -> tuple[Cut, ...]:
+    """Return the node weights that multipliers name and, thoroughly, a few more for every type with nodes.
+
+    Those count how often a k-th of a node goes into a job, rounded down, and the jobs larger than half a
+    node.
+    """
     if not isinstance(instance, FreezingInstance):
         return ()
     named = [NodeWeights.named(instance, name) for name in multipliers or () if name not in instance.gpus]
-    return tuple(
-        {"gpu_type": one.gpu_type, "node_weights": list(one.weights)} for one in named if one is not None
-    )
+    found = {(one.gpu_type, one.weights) for one in named if one is not None}
+    cuts = [one for one in named if one is not None]
+    for gpu_type, size in instance.gpus_per_node.items() if thorough else ():
+        drawn = [
+            [gpus * k // size for gpus in range(1, size + 1)] for k in range(2, min(size, _FRACTIONS) + 1)
+        ]
+        drawn.append([int(2 * gpus > size) for gpus in range(1, size + 1)])
+        for weights in map(tuple, drawn):
+            if (gpu_type, weights) not in found and size <= _LARGEST_NODE:
+                found.add((gpu_type, weights))
+                cuts.append(NodeWeights(gpu_type, weights))
+    return tuple({"gpu_type": one.gpu_type, "node_weights": list(one.weights)} for one in cuts)
 
 
 def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, Menus, bool]:
@@ -170,13 +188,16 @@ def _unit_of_time(instance: MatchingInstance) -> tuple[int, bool]:
 def _begin(
     instance: Subject, draft: Proof, multipliers: Mapping[str, float] | None
 ) -> NDArray[np.float64] | None:
-    """Return given multipliers by capacity, in units of worth; ``None`` where one is missing."""
+    """Return given multipliers by capacity, in units of worth; ``None`` where they name none."""
     if multipliers is None or draft.claim.bound is None:
         return None
-    known = [multipliers.get(name) for name in capacity_names(instance, draft)]
-    if any(price is None for price in known):
+    names = capacity_names(instance, draft)
+    if "" in names or not any(name in multipliers for name in names):
         return None
-    return np.ldexp(np.array(known, dtype=np.float64), draft.shift)
+    known = [multipliers.get(name, 0.0) for name in names]
+    with np.errstate(over="ignore", under="ignore"):
+        begin = np.ldexp(np.array(known, dtype=np.float64), draft.shift)
+    return begin if np.isfinite(begin).all() else None
 
 
 def _restated(draft: Proof, menus: Menus, tree: SearchTree) -> Proof:
