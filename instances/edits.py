@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, listed
 from apportion.instances.freezing import FreezingJob
 from apportion.instances.gap_filling import GapFillingJob
@@ -113,7 +114,8 @@ def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
         raise InvalidInstance.at(f"$.capacities.{pool}", f"a change must be an integer, not {delta!r}")
     if pool not in present:
         there = listed(present) or "none at all"
-        raise InvalidInstance.at("$.capacities", f"there is no capacity {pool!r}; there is {there}")
+        meant = did_you_mean(pool, present)
+        raise InvalidInstance.at("$.capacities", f"there is no capacity {pool!r}; there is {there}{meant}")
     if present[pool] + delta < 0:
         raise InvalidInstance.at(f"$.capacities.{pool}", f"is {present[pool]}, {-delta} fewer is below 0")
     changed: Instance = edits.change_capacity(instance, pool, present[pool], delta)
@@ -207,4 +209,5 @@ def _require_jobs(instance: Instance, ids: Iterable[str]) -> None:
     known = {job.id for job in instance.jobs}
     missing = sorted(set(ids) - known)
     if missing:
-        raise InvalidInstance.at("$.jobs", f"there is no job {listed(missing)}")
+        meant = did_you_mean(missing[0], known)
+        raise InvalidInstance.at("$.jobs", f"there is no job {listed(missing)}{meant}")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, listed
 from apportion.instances.fields import LARGEST_CAPACITY
 from apportion.instances.kind import Edits
@@ -79,7 +80,9 @@ def _remove_machines(instance: MatchingInstance, names: Iterable[str]) -> Matchi
     left = sorted(names)
     if left:
         there = ", ".join(repr(pool.id) for pool in instance.machines[:10]) or "none"
-        raise InvalidInstance.at("$.machines", f"there is no machine {left[0]!r}; the pools are {there}")
+        meant = did_you_mean(left[0], [pool.id for pool in instance.machines])
+        told = f"there is no machine {left[0]!r}; the pools are {there}{meant}"
+        raise InvalidInstance.at("$.machines", told)
     return instance
 
 

@@ -113,3 +113,20 @@ def test_shells_complete_commands_policies_and_files(root: Path, words: str, exp
 def test_the_page_on_the_command_line_is_what_the_commands_say(root: Path) -> None:
     """After a change of an option: `python -m apportion.cli.reference > docs/cli.md`."""
     assert (root / "docs" / "cli.md").read_text().split() == page().split()
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["what-if", "{root}/examples/matching_gangs.json", "--capacity", "V100=+1"], "v100"),
+        (
+            ["what-if", "{root}/examples/gap_filling_small.json", "--remove-job", "j000-Alexnet"],
+            "j000-AlexNet",
+        ),
+        (["explain", "{root}/examples/gap_filling_small.json", "--job", "j000-alexnet"], "j000-AlexNet"),
+        (["explain", "{root}/examples/matching_gangs.json", "--job", "J3"], "j3"),
+    ],
+)
+def test_a_mistyped_name_of_the_instance_is_recognised(root: Path, words: list[str], meant: str) -> None:
+    refused = call(main, *(word.format(root=root) for word in words))
+    assert refused.code == 3 and f"did you mean {meant!r}?" in refused.err

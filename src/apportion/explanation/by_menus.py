@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.explanation import conflict, relaxation
 from apportion.explanation.capacities import capacity_worths
@@ -84,7 +85,7 @@ def _index(names: Sequence[str], job: str | None) -> int | None:
     if job is None:
         return None
     if job not in names:
-        raise InvalidInstance(Problem("$.jobs", f"there is no job {job!r}"))
+        raise InvalidInstance(Problem("$.jobs", f"there is no job {job!r}{did_you_mean(job, names)}"))
     return names.index(job)
 
 

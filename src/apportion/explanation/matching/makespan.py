@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from apportion.choices import did_you_mean
 from apportion.errors import ApportionError, InvalidInstance, InvalidOption, Problem
 from apportion.explanation.matching.makespan_jobs import MakespanView, shared_worth, timed_worth
 from apportion.explanation.notes import MOST_JOBS, unlisted, unproven
@@ -44,7 +45,7 @@ def explain_makespan(
         solution = resolver.first(instance)
     jobs = {one.id: one for one in instance.jobs}
     if job is not None and job not in jobs:
-        raise InvalidInstance(Problem("$.jobs", f"there is no job {job!r}"))
+        raise InvalidInstance(Problem("$.jobs", f"there is no job {job!r}{did_you_mean(job, jobs)}"))
     if option is not None and job is not None and option not in jobs[job].on:
         there = ", ".join(list(jobs[job].on)[:10]) or "no machine"
         raise InvalidOption(f"job {job!r} cannot get {option!r}; it can get {there}")
