@@ -98,7 +98,7 @@ def test_a_loop_of_solves_stops_at_ctrl_c_and_tells_nothing(root: Path, name: st
     for seconds in moments(seed, lasted, 3):
         ended, written, said = Running(root, LOOPS[name]).interrupted_after(seconds)
         drawn = f"seed {seed}, {seconds:.3f} of {lasted:.3f} s: {said[-500:]!r}"
-        if ended == 0:  # it was faster this time, and had ended
+        if ended in (0, -signal.SIGINT):  # it was faster this time: all was written, or Python was leaving
             assert told(written) == told(out), drawn
         else:
             assert (ended, written) == (130, b""), drawn
