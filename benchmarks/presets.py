@@ -112,7 +112,9 @@ def main(name: str) -> None:
     @click.option("--limit", "limit_s", type=click.FloatRange(min=0.01), help="Seconds per call.")
     @click.option("--seeds", type=click.IntRange(min=1), default=preset.seeds, show_default=True)
     def command(only: tuple[str, ...], data: Path | None, limit_s: float | None, seeds: int) -> None:
-        instances = tuple(one for one in preset.instances if data is not None or one not in PUBLISHED)
+        instances = tuple(
+            one for one in preset.instances if data is not None or one.split("/")[0] not in PUBLISHED
+        )
         chosen = (*instances, *preset.solvers)
         cells = cells_of(Selection(only=chosen, data=data, limit_s=limit_s or preset.limit_s, seeds=seeds))
         click.echo(f"{preset.about}\n{provenance('highspy', 'ortools', 'scipy')}")

@@ -22,7 +22,7 @@ def test_a_preset_names_what_the_suite_declares(name: str, root: Path) -> None:
     declared = {group.name for group in GENERATED} | set(PUBLISHED)
     assert {pattern.split("/")[0] for pattern in preset.instances} <= declared
     assert set(preset.solvers) <= set(SOLVERS)
-    generated = tuple(one for one in preset.instances if one not in PUBLISHED)
+    generated = tuple(one for one in preset.instances if one.split("/")[0] not in PUBLISHED)
     cells = cells_of(Selection(only=(*generated, *preset.solvers), seeds=preset.seeds))
     assert {cell.solver.name for cell in cells} == set(preset.solvers)
     assert (root / "benchmarks" / f"{name}.py").read_text().endswith(f'    main("{name}")\n')

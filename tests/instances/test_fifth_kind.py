@@ -136,7 +136,6 @@ def test_every_problem_of_its_files_is_named(path: Path) -> None:
     path.write_text(json.dumps(broken))
     done = call(main, "validate", path)
     assert done.code == 3
-    assert done.out.splitlines() == [
-        "$.extra: is an unknown field",
-        "$.licences: must be from 0 to 1000000000, not -1",
-    ]
+    assert done.out.splitlines()[-1] == "2 problems"
+    assert "$.extra: is an unknown field" in done.out
+    assert "$.licences: must be from 0 to 1000000000, not -1" in done.out
