@@ -36,7 +36,7 @@ from apportion.models.lowering import OptionLabels
 
 __all__ = ["MatchingByMachine"]
 
-_LARGEST_ROOM = 2**62 - 1
+_LARGEST_ROOM = 2**63 - 1
 """What a pool kept in sum holds at most: no sum of uses reaches it, and it fits 64 bits."""
 _LARGEST_EXPANSION = 40_000
 """Entries up to which pools are taken apart into machines."""
@@ -217,7 +217,7 @@ class MatchingByMachine:
                 start |= dict(zip(jobs, starts, strict=True))
             else:
                 uses = [int(self.model.uses[taken[job]]) // g for job, g in zip(jobs, gpus, strict=True)]
-                places = slots(uses, gpus, pool.count, pool.capacity or 0)
+                places = slots(uses, gpus, min(pool.count, sum(gpus)), pool.capacity or 0)
                 index |= {
                     job: held if len(held) > 1 else held[0] for job, held in zip(jobs, places, strict=True)
                 }

@@ -43,7 +43,7 @@ class MatchingByUnit:
         The linear model.
     """
 
-    __slots__ = ("_entries", "_held", "exact", "instance", "model")
+    __slots__ = ("_count", "_entries", "_held", "exact", "instance", "model")
 
     def __init__(self, instance: MatchingInstance) -> None:
         if instance.objective == "makespan":
@@ -55,7 +55,11 @@ class MatchingByUnit:
         self._entries = [(j, name) for j, job in enumerate(instance.jobs) for name in job.on]
         placed = {pool.id for pool in instance.machines if pool.capacity is not None and pool.count > 1}
         self._held: dict[int, slice] = {}
-        count = {pool.id: pool.count for pool in instance.machines}
+        # no more machines of a pool than all who may go there could hold: a pool of 10^9 has as many columns
+        wanted = dict.fromkeys((pool.id for pool in instance.machines), 0)
+        for j, name in self._entries:
+            wanted[name] += instance.jobs[j].on[name].gpus
+        self._count = count = {pool.id: min(pool.count, wanted[pool.id]) for pool in instance.machines}
         end = 0
         for row, (_, name) in enumerate(self._entries):
             if name in placed:
@@ -92,6 +96,8 @@ class MatchingByUnit:
             point[x.start + row] = 1.0
             if row in self._held:
                 units = np.atleast_1d(np.asarray(index.get(own, ()), dtype=np.int64))
+                if (units >= self._count[name]).any():
+                    return None
                 point[y.start + self._held[row].start + units] = 1.0
         return point
 
@@ -131,13 +137,14 @@ class MatchingByUnit:
     ) -> None:
         gpus = [self.instance.jobs[self._entries[row][0]].on[pool.id].gpus for row in rows]
         held = np.concatenate([np.arange(self._held[row].start, self._held[row].stop) for row in rows])
-        ends = np.arange(len(rows) + 1, dtype=np.int64) * pool.count
+        count = self._count[pool.id]
+        ends = np.arange(len(rows) + 1, dtype=np.int64) * count
         m.equal(
             f"gang[{pool.id}]", y[held].segment_sum(ends), x[np.array(rows)] * np.array(gpus, dtype=float)
         )
-        by_unit = held.reshape(len(rows), pool.count).T.ravel()
-        ends = np.arange(pool.count + 1, dtype=np.int64) * len(rows)
-        used = (y[by_unit] * np.tile(uses, pool.count)).segment_sum(ends)
+        by_unit = held.reshape(len(rows), count).T.ravel()
+        ends = np.arange(count + 1, dtype=np.int64) * len(rows)
+        used = (y[by_unit] * np.tile(uses, count)).segment_sum(ends)
         m.at_most(f"capacity[{pool.id}]", used, float(pool.capacity))
 
 
