@@ -1,8 +1,10 @@
-"""The search from the first incumbent to the limit: the exact search, and beams for large menus.
+"""The search from the first incumbent to the limit: the exact search, beams, and HiGHS on cores that resist.
 
 The exact search has the first turn and then a share of the time. In between, beam passes over all jobs
 alternate with passes over a random part of them, the rest staying as in the incumbent. Widths grow while
-nothing improves. Every improvement lets reduced costs fix more options.
+nothing improves. Every improvement lets reduced costs fix more options. A beam merges what leaves the same
+capacities, so one pass proves rounds of few GPUs; HiGHS's cuts prove cores whose capacities no sum of uses
+meets. Neither is seen by the prices that the exact search prunes with.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from apportion.options import SolveOptions
 
 from .beam import search
 from .budget import Budget
+from .core_mip import solve_core
 from .incumbent import Best
 from .menus import Menus
 from .proving import Proving, provable
@@ -31,8 +34,10 @@ _MEMORY = 12_000_000
 """States kept over all layers of a pass at most."""
 _PART = 120
 """Jobs of a neighbourhood to begin with."""
+_GLANCE = 0.003
+"""Seconds that the exact search has before one beam pass is tried: small menus are proven in less."""
 _HEAD = {True: 1.0, False: 0.05}
-"""Seconds that the exact search has before the first beam pass, by whether a proof can be hoped for,"""
+"""Seconds that the exact search has before the next beam passes, by whether a proof can be hoped for,"""
 _HEAD_SHARE = 0.25
 """at most this share of the time limit,"""
 _PROOF_SHARE = {True: 0.75, False: 0.1}
@@ -41,6 +46,18 @@ _HOPEFUL_BITS = 120.0
 """A proof can be hoped for where the choices left (options fixed) number at most two to this power."""
 _TURN = 0.05
 """Seconds of one turn of the exact search."""
+_MIP_OPTIONS = 4_000
+"""Cores of more options are not given to HiGHS."""
+_MIP_AFTER = 0.4
+"""Seconds after which HiGHS first tries a core,"""
+_MIP_SHARE = 0.5
+"""for this share of the time gone by until then, half a second at least; and again when that has trebled,"""
+_HOPEFUL_OPTIONS = 250
+"""if it closed a third of the gap or the core has no more options; else hardly ever."""
+_SECONDS_PER_MIP_NODE = 1e-2
+"""What deterministic mode charges for a node of HiGHS."""
+_OVERRUN = 0.25
+"""Seconds by which HiGHS may be late on a core."""
 _LARGEST_LAYER = 4_000_000
 """States made in one layer at most."""
 _PATIENCE = 15.0
@@ -59,11 +76,14 @@ class Ending:
         Whether, with `reason` ``proven``, no choice exists at all.
     proving
         The exact search that proved it.
+    by_solver
+        Whether HiGHS proved it, on the core.
     """
 
     reason: str
     infeasible: bool = False
     proving: Proving | None = None
+    by_solver: bool = False
 
 
 class Search:
@@ -82,7 +102,7 @@ class Search:
     options, budget
         Of the solve call.
     counters
-        Updated in place: ``passes``, ``states``, ``nodes``, ``live_options``.
+        Updated in place: ``passes``, ``states``, ``nodes``, ``mip_calls``, ``mip_nodes``, ``live_options``.
     """
 
     def __init__(
@@ -111,6 +131,7 @@ class Search:
         self._rate = 3e-7
         self._last_gain = budget.elapsed()
         self._began = self._last_gain
+        self._next_mip = self._began + _MIP_AFTER
         self._proving: Proving | None = None
         if provable(menus):
             self._proving = Proving(menus, weights, best, budget, options.seed)
@@ -133,7 +154,12 @@ class Search:
             if self._exhausted():
                 return Ending("exhausted")
             self._refresh()
-            ending = self._prove() if self._proof_is_due() else self._beam()
+            if self._mip_is_due():
+                ending = self._mip()
+            elif self._proof_is_due():
+                ending = self._prove()
+            else:
+                ending = self._beam()
             if ending is not None:
                 return ending
 
@@ -220,6 +246,8 @@ class Search:
         """Whether the exact search has had less than its share of the time."""
         if self._proving is None:
             return False
+        if self._counters["passes"] == 0 and self._proving.seconds >= _GLANCE:
+            return False
         left = self._budget.remaining()
         elapsed = self._budget.elapsed() - self._began
         hopeful = bool(np.log2(np.diff(self._live.offsets)).sum() <= _HOPEFUL_BITS)
@@ -230,11 +258,49 @@ class Search:
         proving = self._proving
         assert proving is not None
         value = self._best.value
-        ended = proving.run(_TURN)
+        ended = proving.run(_TURN if self._counters["passes"] else _GLANCE)
         self._counters["nodes"] = float(proving.nodes)
         if self._best.value != value:
             self._last_gain = self._budget.elapsed()
         return Ending("proven", self._best.rows is None, proving) if ended else None
+
+    def _mip_is_due(self) -> bool:
+        if self._budget.elapsed() < self._next_mip or self._live.num_options > _MIP_OPTIONS:
+            return False
+        left = self._budget.remaining()
+        return left is None or left > 2 * _OVERRUN
+
+    def _mip(self) -> Ending | None:
+        """Let HiGHS try the core; how long, and when next, follows from how far it gets."""
+        budget, best, live = self._budget, self._best, self._live
+        share = max(0.5, _MIP_SHARE * (budget.elapsed() - self._began))
+        left = budget.remaining()
+        if left is not None:
+            share = min(share, left - _OVERRUN)
+        anchor = None if best.rows is None else live.locate(best.rows)
+        answer = solve_core(
+            live,
+            start=anchor if anchor is not None and bool((anchor >= 0).all()) else None,
+            seconds=None if budget.counted else share,
+            nodes=max(1, int(100 * share)) if budget.counted else None,
+            step=best.step,
+            threads=self._options.threads,
+            seed=self._options.seed,
+        )
+        budget.charge_nodes(answer.nodes, _SECONDS_PER_MIP_NODE)
+        self._counters["mip_calls"] += 1
+        self._counters["mip_nodes"] += answer.nodes
+        if answer.choice is not None and best.offer(live.rows[answer.choice]):
+            self._last_gain = budget.elapsed()
+        if answer.proven:
+            return Ending("proven", infeasible=best.rows is None, by_solver=True)
+        closed = 0.0
+        if answer.bound is not None and best.value is not None and self._bound > best.value:
+            closed = (self._bound - answer.bound) / (self._bound - best.value)
+        gone = budget.elapsed() - self._began
+        hopeful = closed > 1 / 3 or live.num_options <= _HOPEFUL_OPTIONS
+        self._next_mip = self._began + (3.0 if hopeful else 50.0) * gone
+        return None
 
 
 def _share(open_jobs: int) -> float:

@@ -113,6 +113,7 @@ class _Run:
         self._tree: SearchTree | None = None
         self._seconds: dict[str, float] = {}
         self._counters: dict[str, float] = {"passes": 0.0, "states": 0.0, "nodes": 0.0}
+        self._counters |= {"mip_calls": 0.0, "mip_nodes": 0.0}
 
     def search(self, start: NDArray[np.int64] | None) -> Ending:
         """Run all phases and say how it ended."""
@@ -173,6 +174,8 @@ class _Run:
         if ending.reason == "proven" and not ending.infeasible and not best.proven:
             # the exact search counts in whole numbers, the beams in sums of float64
             self._searched(0.0 if ending.proving is not None else noise(search.live, dual.multipliers))
+            if ending.by_solver and self._source == "branch_and_bound":
+                self._source = "solver"
         elif best.proven:
             self._settle_on_grid()
         return ending

@@ -138,9 +138,20 @@ PATHS = _table(
     Path(
         "no-exact-search",
         _ONE,
-        {f"{_SEVERAL}.proving:_MOST_OPTIONS": 0},
+        {f"{_SEVERAL}.proving:_MOST_OPTIONS": 0, f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0},
         complete=False,
         witness=f"{_SEVERAL}.anytime:search",
+        wants="several",
+    ),
+    Path(
+        "core-by-highs",
+        _ONE,
+        {
+            f"{_SEVERAL}.proving:_MOST_OPTIONS": 0,
+            f"{_SEVERAL}.anytime:_MIP_AFTER": 0.0,
+        },
+        complete=False,
+        witness=f"{_SEVERAL}.anytime:solve_core",
         wants="several",
     ),
     Path(
@@ -148,6 +159,7 @@ PATHS = _table(
         _ONE,
         {
             f"{_SEVERAL}.proving:_MOST_OPTIONS": 0,
+            f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0,
             f"{_SEVERAL}.anytime:_FIRST_WIDTH": 1,
             f"{_SEVERAL}.anytime:_PART": 1,
             f"{_SEVERAL}.beam:_SHORTEST": 1,
