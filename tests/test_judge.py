@@ -129,3 +129,10 @@ def test_multipliers_refute_a_claim_that_goes_beyond_them(scale: float) -> None:
     assert beyond.bound == scale * 1.6 and "do not prove" in beyond.notes[0]
     same = weigh(**facts, claimed_bound=scale * 1.5, verified_bound=scale * 1.5 * (1 + 5e-10), asked_gap=1.0)
     assert same.notes == ()
+
+
+def test_a_bound_next_to_zero_meets_an_objective_of_zero() -> None:
+    """Rounded outward, a bound of 0 is the least double; relative to an objective of 0 nothing is small."""
+    verdict = weigh(objective=0.0, magnitude=0.0, claimed_bound=5e-324)
+    assert verdict.termination is Termination.OPTIMAL
+    assert weigh(objective=0.0, magnitude=0.0, claimed_bound=1e-30).termination is not Termination.OPTIMAL

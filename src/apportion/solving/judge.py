@@ -14,6 +14,8 @@ _PROOF = 1e-9
 """Relative gap that counts as zero: what double arithmetic leaves between equal numbers."""
 _SUMS = 2.0**-50
 """Part of the magnitudes added up by which two float64 sums of them may differ."""
+_LEAST = 1e-300
+"""Far below any difference of two objectives: values are 0 or at least 1e-30 in magnitude."""
 _MIP_TOLERANCE = 1e-6
 """Relative gap at which general solvers say optimal."""
 _LIMITS = frozenset(
@@ -105,7 +107,7 @@ def judge(
         gap = relative_gap(objective, bound)
         # without the formula's floor of 1e-9, under which any plan of small values would be optimal
         apart = abs(bound - objective)
-        if apart <= _PROOF * abs(objective) + _SUMS * magnitude:
+        if apart <= _PROOF * abs(objective) + _SUMS * magnitude + _LEAST:
             return Verdict(Termination.OPTIMAL, bound, source, tuple(notes))
         if gap <= asked_gap:
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
