@@ -53,7 +53,8 @@ def _imported(tree: ast.AST) -> set[str]:
 def rows() -> list[list[str]]:
     """Return the layers of the import contract, the uppermost first."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["containers"] == ["apportion"])
     layers = ([name.strip(" ()") for name in layer.split("|")] for layer in contract["layers"])
     return [row for layer in layers if (row := [name for name in layer if not name.startswith("__")])]
 

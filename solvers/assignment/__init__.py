@@ -1,1 +1,1 @@
-"""Linear assignment, transportation, and the front of all matching engines."""
+"""Linear assignment, transportation, and what every matching engine uses."""

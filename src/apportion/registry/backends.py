@@ -154,7 +154,7 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
 _EXACT_FOR_ASSIGNMENT = Backend(
     "exact",
     "assignment",
-    "apportion.solvers.assignment.engine:solve",
+    "apportion.solvers.matching:solve",
     ("numpy", "scipy"),
     "our matching engines: shortest paths, Lagrangian bounds, a compiled tree of knapsacks, list schedules",
     own_prices=True,

@@ -70,7 +70,7 @@ class AssignmentStructure:
 
     def greedy(self) -> Start:
         """Return a first point and prices."""
-        from apportion.solvers.assignment.engine import start
+        from apportion.solvers.matching import start
 
         point, prices = start(self.model)
         return Start(point, hint=prices)

@@ -1,4 +1,4 @@
-"""The front of the matching engines: which one an assignment goes to."""
+"""The matching solver's front: which engine an assignment goes to."""
 
 from __future__ import annotations
 
