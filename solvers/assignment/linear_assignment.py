@@ -178,8 +178,9 @@ def potentials(model: Assignment, choice: NDArray[np.int64]) -> NDArray[np.float
     optional = np.flatnonzero(~model.required)
     np.minimum.at(step[:, machines], held[optional], -paid[optional])
     taken = np.bincount(held, minlength=machines + 1)[:machines]
-    free = taken < _slots(model) if model.num_options else np.ones(machines, dtype=np.bool_)
-    free |= ~model.limited
+    able = np.bincount(model.machine, minlength=machines)
+    slots = _slots(model)
+    free = (taken < slots) | (slots >= able) | ~model.limited  # room for all that can run there costs nothing
     idle = np.append(free, True)
     finite = step[np.isfinite(step)]
     reach = float(finite.max() - finite.min()) if finite.size else 0.0

@@ -213,11 +213,24 @@ def _lookahead(
         least[:layers] = np.minimum.reduceat(uses, menus.offsets[:-1], axis=1)[:, order].T
     covariance = np.cumsum(covariance[::-1], axis=0)[::-1]
     covariance += np.eye(num_caps) * (1e-12 * max(1.0, float(covariance[0].max())))
-    inverse = np.linalg.inv(covariance) * (tilt.temperature / 2)
-    # S^-1 = R R' with R from the Cholesky factor: distances become plain sums of squares.
-    steer = np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2).astype(np.float64)
+    steer = _steering(covariance, tilt.temperature)
     to_come = np.cumsum(centre[::-1], axis=0)[::-1]
     return steer, to_come, np.cumsum(least[::-1], axis=0)[::-1], covariance
+
+
+def _steering(covariance: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return R with ``R R' = temperature / 2 x covariance^-1``: distances become plain sums of squares.
+
+    Where rounding leaves a matrix without a Cholesky factor (uses of very unlike sizes), capacities count
+    apart.
+    """
+    inverse = np.linalg.inv(covariance) * (temperature / 2)
+    try:
+        return np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2).astype(np.float64)
+    except np.linalg.LinAlgError:
+        spread = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 1e-300)
+        apart = np.sqrt(temperature / 2 / spread)
+        return np.asarray(apart[:, :, None] * np.eye(covariance.shape[1]), dtype=np.float64)
 
 
 def _first_of_equals(

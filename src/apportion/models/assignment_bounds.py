@@ -137,7 +137,10 @@ def counting_bound(model: Assignment) -> float:
 
     At least ``ceil(n / m) * min p``.
     """
-    needed = int(np.minimum.reduceat(model.gpus, model.offsets[:-1]).sum())
+    placed = model.offsets[:-1][np.diff(model.offsets) > 0]  # a job that can run nowhere takes no room
+    if not placed.size:
+        return 0.0
+    needed = int(np.minimum.reduceat(model.gpus, placed).sum())
     order = np.lexsort((model.values, model.machine))
     machine, times = model.machine[order], model.values[order]
     ends = np.empty_like(times)

@@ -92,7 +92,8 @@ def lower_assignment(
     # all jobs one after another, each where it is quickest, is a schedule; under capacities perhaps none,
     # but no job takes longer than where it is slowest
     longest = np.maximum if model.limited.any() else np.minimum
-    most = float(longest.reduceat(model.values, model.offsets[:-1]).sum()) if model.num_options else 0.0
+    placed = model.offsets[:-1][np.diff(model.offsets) > 0]
+    most = float(longest.reduceat(model.values, placed).sum()) if placed.size else 0.0
     alone = not model.divisible and bool((model.counts == 1).all())
     if alone and bool((model.values == np.rint(model.values)).all()) and most < 2**40:
         makespan = m.integer("makespan", (), least, most)
