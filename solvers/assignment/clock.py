@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from apportion.gap import absolute_gap
 from apportion.models.assignment import Assignment
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
@@ -61,7 +62,7 @@ class Clock:
         if self.bound is None:
             return False
         gap = self._sign * (self.bound - objective)
-        return gap <= max(self._options.gap * max(abs(objective), 1e-9), 1e-10 * abs(objective))
+        return gap <= max(absolute_gap(objective, self._options.gap), 1e-10 * abs(objective))
 
     def tell(self, objective: float, point: NDArray[Any] | None = None) -> None:
         """Keep an incumbent's point, where it is at hand, and report it if it improves on all before."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.gap import absolute_gap
 from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
@@ -105,7 +106,7 @@ def settled(
     if termination is Termination.INFEASIBLE_OR_UNBOUNDED:
         return Termination.UNBOUNDED
     if termination is Termination.OPTIMAL and gap and bound is not None:
-        near = abs(bound - objective) <= 1e-9 * max(abs(objective), 1e-9)
+        near = abs(bound - objective) <= absolute_gap(objective, 1e-9)
         return termination if near else Termination.GAP_REACHED
     return termination
 

@@ -7,6 +7,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.gap import absolute_gap
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
@@ -115,7 +116,7 @@ class Run:
         core = reduce(few, self._multiplier, few.least, limit)
         if core is None:
             return
-        goal = self._options.gap * max(abs(self._objective()), 1e-9)
+        goal = absolute_gap(self._objective(), self._options.gap)
         budget = self._budget.part(_TRIED_WORK)
         found = search(core, self._loss, self._noise(), goal, _CAPS[0], budget, self._announce)
         self._budget.work += budget.work
@@ -143,7 +144,7 @@ class Run:
             grid = improvement_step(core, self._menus, self.incumbent, self._loss)
             step = max(grid, self._noise())
             limit = self._loss
-            goal = self._options.gap * max(abs(self._objective()), 1e-9)
+            goal = absolute_gap(self._objective(), self._options.gap)
             began = perf_counter()
             found = search(core, self._loss, step, goal, cap, self._budget, self._announce)
             if found.entries is not None:
@@ -322,7 +323,7 @@ class Run:
 
     def _close_enough(self) -> bool:
         gap = self._loss - self._floor + (self._rounding() if self._options.gap > 0 else 0.0)
-        return self._options.gap > 0 and gap <= self._options.gap * max(abs(self._objective()), 1e-9)
+        return self._options.gap > 0 and gap <= absolute_gap(self._objective(), self._options.gap)
 
     def _accept(self, columns: Columns, loss: float) -> None:
         self.incumbent = columns

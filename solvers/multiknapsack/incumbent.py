@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.gap import absolute_gap
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 
@@ -71,7 +72,7 @@ class Best:
         """Whether the relative gap asked for is reached."""
         if self.objective is None or self.bound is None:
             return False
-        return abs(self.bound - self.objective) <= self._options.gap * max(abs(self.objective), 1e-9)
+        return abs(self.bound - self.objective) <= absolute_gap(self.objective, self._options.gap)
 
     def fits(self, rows: NDArray[np.int64]) -> bool:
         """Whether a choice of rows serves every required job and keeps every capacity."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from apportion.gap import relative_gap
+from apportion.gap import absolute_gap, relative_gap
 from apportion.instances.kinds import Instance, Kind, kind_of, kinds
 from apportion.outcome import Termination
 from apportion.report import Report
@@ -232,7 +232,7 @@ def _bounds(instance: Instance, kind: Kind, record: Mapping[str, Any]) -> Iterat
     yield _claimed_bound(instance, kind, record)
     expected = None
     if record["objective"] is not None and record["bound"] is not None:
-        expected = abs(record["bound"] - record["objective"]) / max(abs(record["objective"]), 1e-9)
+        expected = relative_gap(record["objective"], record["bound"])
     yield "gap", record["gap"] == expected, f"stored {record['gap']!r}, recomputed {expected!r}"
 
 
@@ -260,7 +260,7 @@ def _claimed_bound(instance: Instance, kind: Kind, record: Mapping[str, Any]) ->
     if source == "multipliers" and bound != record["verified_bound"]:
         return "bound", False, "is said to follow from the multipliers but is not the verified bound"
     sign = 1 if kind.maximizes(instance) else -1
-    if objective is not None and sign * (objective - bound) > _TOLERANCE * max(abs(objective), 1e-9):
+    if objective is not None and sign * (objective - bound) > absolute_gap(objective, _TOLERANCE):
         return "bound", False, f"{bound!r} is beaten by the objective {objective!r}"
     verified = record["verified_bound"]
     if verified is not None and sign * (bound - verified) > 0:
@@ -304,5 +304,5 @@ def _proof(instance: Instance, kind: Kind, record: Mapping[str, Any], proof: byt
     else:
         sign = 1 if kind.maximizes(instance) else -1
         claimed = record["bound"]
-        fits = claimed is not None and sign * (bound - claimed) <= _TOLERANCE * max(abs(claimed), 1e-9)
+        fits = claimed is not None and sign * (bound - claimed) <= absolute_gap(claimed, _TOLERANCE)
     return "proof", fits, message if fits else f"{message}; the result claims more or something else"

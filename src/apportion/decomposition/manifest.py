@@ -17,6 +17,7 @@ from apportion.decomposition.sharding import Shard, ShardedKnapsack
 from apportion.errors import InvalidInstance, Problem
 from apportion.executors import in_order
 from apportion.files import write_whole
+from apportion.gap import absolute_gap
 from apportion.report import Report, Violation
 
 __all__ = ["check_sharded", "write_manifest"]
@@ -118,7 +119,7 @@ def check_sharded(
         message = f"the plan is worth {objective!r}, not {manifest.objective!r}"
         violations.append(Violation("objective", _NAME, message))
     bound = outward_bound(problem, prices, [part.bounds[0] for part in parts])
-    if abs(bound - manifest.bound) > 1e-9 * max(abs(bound), 1e-9):
+    if abs(bound - manifest.bound) > absolute_gap(bound, 1e-9):
         message = f"the multipliers prove {bound!r}, not {manifest.bound!r}"
         violations.append(Violation("verified_bound", _NAME, message))
     return Report(objective, tuple(violations))
