@@ -68,6 +68,7 @@ def command(
     Exit codes: 0 there is a plan after the change, 2 usage, 3 invalid instance or something named does not
     exist, 4 infeasible after the change, 5 no plan within the limit, 7 backend unavailable.
     """
+    from apportion import registry
     from apportion.cli.progress import Progress
     from apportion.explanation import what_if
 
@@ -76,6 +77,8 @@ def command(
     with quiet_stdout():
         instance: Any = instance_of(path, format, index, sense)
     if not any((new_jobs, old_jobs, old_nodes, changes, budgets, pins, unpin)) and not as_json:
+        if backend != "auto":
+            registry.backend(backend)  # a name that does not exist is said all the same
         say("no change")
         return 0
     with quiet_stdout():
