@@ -112,8 +112,8 @@ class _Run:
         self._source = "multipliers"
         self._tree: SearchTree | None = None
         self._seconds: dict[str, float] = {}
-        self._counters: dict[str, float] = {"passes": 0.0, "states": 0.0, "nodes": 0.0}
-        self._counters |= {"mip_calls": 0.0, "mip_nodes": 0.0}
+        counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
+        self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
 
     def search(self, start: NDArray[np.int64] | None) -> Ending:
         """Run all phases and say how it ended."""

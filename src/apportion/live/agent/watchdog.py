@@ -57,8 +57,10 @@ class Watchdog:
             self._deadline_s = deadline_s
 
     def close(self) -> None:
-        """Let the watchdog end: nothing is left to watch. The agent reaps it with its other children."""
+        """End the watchdog, then its pipe: to a watchdog a closed pipe means that the agent is gone."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        self._process.returncode = 0
