@@ -52,7 +52,7 @@ def list_cells(**selection: Any) -> None:
     cells, missing = _cells(selection)
     for cell in cells:
         click.echo(cell.key)
-    click.echo(_told(cells, missing), err=True)
+    click.echo(_how_many(cells, missing), err=True)
 
 
 @main.command()
@@ -66,12 +66,12 @@ def list_cells(**selection: Any) -> None:
 @click.option("--check", is_flag=True, help="Gate the file afterwards.")
 def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool, **selection: Any) -> None:
     """Run cells and append their rows to a file of JSON Lines."""
-    from benchmarks.suite.driver import run as run_cells
     from benchmarks.suite.executing import CannotExecute, opened
     from benchmarks.suite.rows import BadRows
+    from benchmarks.suite.run_cells import run as run_cells
 
     cells, missing = _cells(selection)
-    click.echo(_told(cells, missing), err=True)
+    click.echo(_how_many(cells, missing), err=True)
     at_once = workers or (min(2, os.cpu_count() or 1) if selection["quick"] else 1)
     about = {
         "quick": selection["quick"],
@@ -99,11 +99,11 @@ def report(files: tuple[Path, ...], out: Path | None, as_markdown: Path | None) 
     from benchmarks.reporting.markdown import markdown
     from benchmarks.reporting.page import page
     from benchmarks.reporting.report import TITLE
-    from benchmarks.reporting.report import report as told
+    from benchmarks.reporting.report import report as report_of
 
     if out is None and as_markdown is None:
         raise click.UsageError("name --out, --markdown or both")
-    lead, sections = told([row for file in files for row in _rows(file)])
+    lead, sections = report_of([row for file in files for row in _rows(file)])
     if out is not None:
         write_whole(out, page(TITLE, lead, sections).encode())
     if as_markdown is not None:
@@ -116,10 +116,10 @@ def report(files: tuple[Path, ...], out: Path | None, as_markdown: Path | None) 
 def compare(before: Path, after: Path) -> None:
     """Compare two runs of the same cells; fails only if quality of our solvers got worse."""
     from benchmarks.reporting.drift import drift_of
-    from benchmarks.reporting.drift_text import told
+    from benchmarks.reporting.drift_text import drift_text
 
     drift = drift_of(_rows(before), _rows(after))
-    click.echo(told(drift))
+    click.echo(drift_text(drift))
     if drift.regressions:
         raise SystemExit(1)
 
@@ -168,9 +168,9 @@ def _arguments(selection: dict[str, Any]) -> str:
     return " ".join([*words, *(["--data FOLDER"] if selection["data"] is not None else [])])
 
 
-def _told(cells: list[Any], missing: list[str]) -> str:
-    told = f"{len(cells)} cells"
-    return told + (f"; without files, so not run: {', '.join(missing)}" if missing else "")
+def _how_many(cells: list[Any], missing: list[str]) -> str:
+    counted = f"{len(cells)} cells"
+    return counted + (f"; without files, so not run: {', '.join(missing)}" if missing else "")
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """All cluster policies on one workload of 160 jobs and 64 GPUs: figures and seconds, one core.
 
 ``python -m benchmarks.cluster_policies DATA [--workload 6] [--genetic]``: DATA is the folder that holds
-``pollux``. Pollux' published genetic search takes minutes and runs only when asked for.
+``pollux``. The genetic search takes minutes and runs only when asked for.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import time
 from pathlib import Path
 
 import click
+from paper_repro.icefrog.freezing import freezing_of
 
 from apportion.estimation.training import HOMOGENEOUS, read_applications
 from apportion.policies.cluster.names import CLUSTER_POLICIES
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import read_workload
 
-SLOW = ("pollux-genetic",)
+SLOW = ("genetic",)
 
 
 @click.command()
@@ -40,17 +41,18 @@ def main(data: Path, workload: int, genetic: bool) -> None:
         run = run_cluster(
             named.make(0),
             scenario.nodes,
-            scenario.nature(named.adaptive, named.freezes),
+            scenario.nature(named.adaptive, freezing_of() if named.freezes else {}),
             scenario.submitted_s,
             scenario.requested_gpus,
-            scenario.oracle(named.adaptive, named.freezes),
+            scenario.beliefs(named.adaptive, freezing_of() if named.freezes else {}),
+            round_s=named.round_s,
         )
-        told = summarise_cluster(run, name, time.perf_counter() - begun)
-        total += told.seconds if name not in SLOW else 0.0
+        row = summarise_cluster(run, name, time.perf_counter() - begun)
+        total += row.seconds if name not in SLOW else 0.0
         batch = "its own" if named.adaptive else "user's"
         print(
-            f"{name:16} {batch:9} {told.avg_jct_s:9.1f} {told.p99_jct_s:9.0f} {told.makespan_s:9.0f} "
-            f"{told.restarts:9d} {told.seconds:9.2f}"
+            f"{name:16} {batch:9} {row.avg_jct_s:9.1f} {row.p99_jct_s:9.0f} {row.makespan_s:9.0f} "
+            f"{row.restarts:9d} {row.seconds:9.2f}"
         )
     print(f"all but the genetic search: {total:.1f} s")
 

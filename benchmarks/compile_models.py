@@ -98,8 +98,10 @@ def main() -> None:
     ours = {columns: seconds for columns, name, seconds in rows if name == "apportion" and seconds}
     print(f"{'columns':>8}  {'builder':<10} {'ms':>10}  {'times ours':>10}")
     for columns, name, seconds in rows:
-        told = "   missing" if seconds is None else f"{seconds * 1e3:10.2f}  {seconds / ours[columns]:10.1f}"
-        print(f"{columns:>8}  {name:<10} {told}")
+        figures = (
+            "   missing" if seconds is None else f"{seconds * 1e3:10.2f}  {seconds / ours[columns]:10.1f}"
+        )
+        print(f"{columns:>8}  {name:<10} {figures}")
     print(provenance("linopy", "pyomo") + "; best of repeats, warm")
     missed = [n for n, target in TARGET_SECONDS.items() if ours[n] > target]
     print(

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in rows:
         if row["jobs"] <= given.engine_up_to:
             print(beside(row, given))
-    told(rows, given.executor)
+    print_rows(rows, given.executor)
     if given.out is not None:
         with given.out.open("a") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
@@ -157,7 +157,7 @@ def beside(row: dict[str, Any], given: argparse.Namespace) -> str:
     return line
 
 
-def told(rows: list[dict[str, Any]], executor: str) -> None:
+def print_rows(rows: list[dict[str, Any]], executor: str) -> None:
     """Print the fitted exponents, the cost per job, and what they make of 10^9 jobs."""
     some = [row for row in rows if row["jobs"] >= 100_000]
     if len(some) < 2:

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
 from apportion.policies import FreeTrain, GapFillingView, Plan, Policy
 from apportion.policies.completion import complete
-from apportion.policies.menus import values_of
+from apportion.policies.count_menus import values_of
 from apportion.simulation.generated import generated_jobs, generated_trace
 from apportion.simulation.idle_trace import read_idle_trace
 from apportion.simulation.job_table import read_job_table

@@ -1,10 +1,14 @@
 """What each ingredient of the exact search is worth: nodes and CPU seconds with one of them taken away.
 
-    python -m benchmarks.search_ablation [--seeds N] [--nodes MOST]
+    python -m benchmarks.search_ablation [--seeds N] [--nodes MOST] [--assignment SECONDS]
 
 Instances are those of the suite's sets ``half-menus`` (the two largest) and ``chu-beasley`` (100 items),
 with 5 and with 10 capacities. The search begins at the incumbent of repair, without a beam pass. Sums stand
 for all instances; one that is not proven within the nodes counts with all of them, and as not proven.
+
+With ``--assignment`` generalised assignments of type D (costs that fall as uses rise) are searched instead,
+each for so many CPU seconds: how far the plan is above the bound in the end, with and without the trees over
+a few machines that look for better plans between the decisions.
 """
 
 from __future__ import annotations
@@ -15,16 +19,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from apportion.gap import relative_gap
 from apportion.models import MultipleChoiceKnapsack
+from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions
+from apportion.registry import formulation
+from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import grid
+from apportion.solvers.generalised_assignment.by_tree import TreeSearch
+from apportion.solvers.generalised_assignment.least_cost import greedy_and_prices
 from apportion.solvers.multiknapsack import dual, repair
-from apportion.solvers.multiknapsack.budget import Budget
-from apportion.solvers.multiknapsack.incumbent import Best
-from apportion.solvers.multiknapsack.menus import build
+from apportion.solvers.multiknapsack.incumbent import BestChoice
+from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.proving import Proving
 from apportion.solvers.multiknapsack.reduction import without_dominated
 from apportion.solvers.search.menu_search import Settings
+from apportion.solving.compiling import compiled
+from apportion.solving.subject import kind_of_any
 from benchmarks.suite.making import make
 from benchmarks.timing import provenance
 
@@ -56,8 +67,8 @@ def searched(
     first: bool = True,
 ) -> tuple[int, float, bool]:
     """Return the nodes, the CPU seconds and whether the optimum was proven."""
-    budget = Budget(SolveOptions(work_limit=most))
-    best = Best(model, SolveOptions(), budget)
+    clock = Clock(SolveOptions(work_limit=most))
+    best = BestChoice(model, SolveOptions(), clock)
     menus = build(model)
     assert menus is not None
     if dominance:
@@ -67,11 +78,37 @@ def searched(
     if first:
         choice = repair.choice(model, menus.expand(weights, model.num_capacities))
         assert choice is not None
-        best.offer(choice)
+        best.take(choice)
     began = time.process_time()
-    proving = Proving(menus, weights, best, budget, 0, settings)
+    proving = Proving(menus, weights, best, clock, 0, settings)
     proven = proving.run(float("inf"))
     return proving.nodes, time.process_time() - began, proven
+
+
+def assignments(seeds: int, seconds: float) -> None:
+    """Print one line for each size, with and without looking for better plans between decisions."""
+    for machines, jobs in ((20, 100), (20, 200)):
+        for name, improving in (("all ingredients", True), ("decisions alone", False)):
+            gaps = [_gap_left(seed, machines, jobs, improving, seconds) for seed in range(seeds)]
+            text = ", ".join(f"{100 * gap:.3f} %" for gap in gaps)
+            print(f"{machines:>3} x {jobs:<4} {name:<30} above the bound: {text}", flush=True)
+
+
+def _gap_left(seed: int, machines: int, jobs: int, improving: bool, seconds: float) -> float:
+    instance = make(
+        "generalised_assignment", {"seed": seed, "jobs": jobs, "machines": machines, "law": "d"}, None
+    )
+    model = compiled(instance, formulation(kind_of_any(instance).name, None)).model
+    assert isinstance(model, Assignment)
+    choice, pooled = greedy_and_prices(model)
+    assert choice is not None and pooled is not None
+    prices = pooled[model.pool]
+    began = time.process_time()
+    found = TreeSearch(model, prices, improving).run(
+        choice, 0.0, None, 0, lambda: time.process_time() - began > seconds, lambda *_: None
+    )
+    assert found.choice is not None and found.bound is not None
+    return relative_gap(model.objective(found.choice), found.bound)
 
 
 def main() -> None:
@@ -79,7 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--nodes", type=int, default=300_000_000)
+    parser.add_argument("--assignment", type=float, metavar="SECONDS")
     given = parser.parse_args()
+    if given.assignment is not None:
+        print(provenance(), f"{given.assignment} CPU seconds each")
+        assignments(given.seeds, given.assignment)
+        return
     models = list(instances(given.seeds))
     print(provenance(), f"{len(models)} instances, at most {given.nodes:,} nodes each")
     rows = [(name, settings, {}) for name, settings in SETTINGS.items()]

@@ -38,11 +38,11 @@ def main() -> None:
         began = time.perf_counter()
         child.stdin.write(line)
         child.stdin.flush()
-        told = json.loads(child.stdout.readline())
+        answer = json.loads(child.stdout.readline())
         elapsed = time.perf_counter() - began
         if number >= 10:  # imports and first-call costs are not the line's
-            solving.append(told["times"]["solve"])
-            overhead.append(elapsed - told["times"]["solve"])
+            solving.append(answer["times"]["solve"])
+            overhead.append(elapsed - answer["times"]["solve"])
     child.stdin.close()
     child.wait()
     print(f"{arguments.lines} lines of {arguments.jobs} jobs x {arguments.nodes} nodes, first 10 left out")

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 LOCAL = (8, 16, 32, 64)
+TEAMS = ("vision", "vision", "speech", "vision", "language", "vision", "speech")
 BATCHES = (32, 64, 128, 256)
 NETWORKS = {"small_net": (1.0, 20, 2.0), "large_net": (0.25, 30, 8.0)}
 """Speed, epochs, gradient variance over squared norm."""
@@ -61,14 +62,17 @@ def profiles(folder: Path) -> None:
 
 
 def workload(path: Path, seed: int, jobs: int = 40) -> None:
-    """Write jobs that arrive for an hour."""
+    """Write jobs that arrive for an hour, and the same jobs with the team each belongs to, in turns."""
     draw = random.Random(seed)
     times = sorted(draw.randrange(3600) for _ in range(jobs))
     rows: list[list[object]] = []
     for index, time in enumerate(times):
         name = draw.choice(list(NETWORKS))
         rows.append([f"{name}-{index}", time, name, draw.choice((1, 2, 4, 8)), draw.choice(BATCHES[1:])])
-    table(path, ["name", "time", "application", "num_replicas", "batch_size"], rows)
+    columns = ["name", "time", "application", "num_replicas", "batch_size"]
+    table(path, columns, rows)
+    owned = [[*row, TEAMS[index % len(TEAMS)]] for index, row in enumerate(rows)]
+    table(path.with_name("teams.csv"), [*columns, "tenant"], owned)
 
 
 if __name__ == "__main__":

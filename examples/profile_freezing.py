@@ -1,8 +1,10 @@
 """Measure a PyTorch training step at several frozen depths: ``python examples/profile_freezing.py FOLDER``.
 
-Writes ``FOLDER/steps.csv`` and ``FOLDER/layers.csv`` for ``apportion fit``. The model is a small
-convolutional network; put your own into `network`. Runs on one GPU where there is one, else on the CPU. Every
-time is the least of several, spread over the whole run, so that a busy machine disturbs few of them.
+Writes ``FOLDER/steps.csv``, ``FOLDER/layers.csv`` and ``FOLDER/gradients.csv`` for ``apportion fit``. The
+model is a small convolutional network; put your own into `network`. Gradients are those of a short training
+on made-up images: put your own data into `batch_of`, or what freezing costs is that of learning noise by
+heart. Runs on one GPU where there is one, else on the CPU. Every time is the least of several, spread over
+the whole run, so that a busy machine disturbs few of them.
 Needs PyTorch, which is no dependency of this package: ``pip install 'apportion[torch]'``.
 """
 
@@ -24,6 +26,8 @@ except ImportError as error:
 BATCHES = (8, 16, 32, 64)
 DEPTHS = 6
 WARM_UP, STEPS, ROUNDS = 1, 3, 5
+PHASES, TRAINING, DRAWS = (0.25, 0.5, 0.75), 40, 8
+"""Phases of a training of so many steps, and gradients drawn at each."""
 
 
 def network() -> nn.Sequential:
@@ -93,8 +97,42 @@ def shares(model: nn.Module, device: torch.device) -> list[dict[str, float]]:
     return rows
 
 
+def batch_of(seed: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return 32 images and labels; the same for the same seed."""
+    draw = torch.Generator().manual_seed(seed)
+    images = torch.randn(32, 3, 32, 32, generator=draw)
+    return images.to(device), torch.randint(0, 10, (32,), generator=draw).to(device)
+
+
+def gradients(model: nn.Module, device: torch.device) -> list[dict[str, float]]:
+    """Return, per phase and layer, squared norm and variance of the gradient, from several batches."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    rows: list[dict[str, float]] = []
+    for step in range(TRAINING):
+        if step in [int(phase * TRAINING) for phase in PHASES]:
+            drawn = []
+            for number in range(DRAWS):
+                images, labels = batch_of(number, device)
+                model.zero_grad()
+                nn.functional.cross_entropy(model(images), labels).backward()
+                drawn.append(
+                    [torch.cat([w.grad.flatten() for w in one.parameters()]) for one in atomic(model)]
+                )
+            for layer, seen in enumerate(zip(*drawn, strict=True)):
+                stacked = torch.stack(seen).double()
+                noise = float(stacked.var(dim=0).sum())
+                # the squared mean of a few draws holds a part of their variance
+                square = max(0.0, float(stacked.mean(dim=0).square().sum()) - noise / DRAWS)
+                rows.append({"phase": step / TRAINING, "layer": layer, "grad_sqr": square, "grad_var": noise})
+        images, labels = batch_of(step % DRAWS, device)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    return rows
+
+
 def main() -> None:
-    """Measure and write both files."""
+    """Measure and write the files."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
     folder.mkdir(parents=True, exist_ok=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -106,6 +144,11 @@ def main() -> None:
         layers = csv.DictWriter(file, list(table[0]))
         layers.writeheader()
         layers.writerows(table)
+    with (folder / "gradients.csv").open("w", newline="") as file:
+        statistics = gradients(model, device)
+        written = csv.DictWriter(file, list(statistics[0]))
+        written.writeheader()
+        written.writerows(statistics)
     least = {(batch, depth): float("inf") for batch in BATCHES for depth in depths}
     for _ in range(ROUNDS):
         for batch, depth in least:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.formulations.protocol import Plan
-from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
+from apportion.instances.draft import with_jobs
+from apportion.instances.multiple_choice_knapsack import KnapsackOption, MultipleChoiceKnapsackInstance
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.splicing import difference
 
 __all__ = ["MenuFormulation"]
 
@@ -25,16 +29,20 @@ class MenuFormulation:
         What was compiled.
     model
         The admissible options; a pinned job is required and has one.
+    menus
+        The admissible options of every job.
+    current
+        int64 [jobs]: where the job's current option stands in its menu, -1 where it has none there.
     value_error
         0: values are taken as they are.
     """
 
-    __slots__ = ("_job_index", "_options", "_row", "instance", "model", "value_error")
+    __slots__ = ("current", "instance", "menus", "model", "value_error")
 
     def __init__(self, instance: MultipleChoiceKnapsackInstance) -> None:
         self.instance = instance
         self.value_error = 0.0
-        menus = [
+        self.menus = [
             [
                 option
                 for option in job.options
@@ -42,21 +50,21 @@ class MenuFormulation:
             ]
             for job in instance.jobs
         ]
-        flat = [option for menu in menus for option in menu]
+        self.current = np.array(
+            [_position(menu, job.current) for job, menu in zip(instance.jobs, self.menus, strict=True)],
+            dtype=np.int64,
+        )
+        flat = [option for menu in self.menus for option in menu]
         column = {name: k for k, name in enumerate(instance.capacities)}
         uses = np.zeros((len(flat), len(column)), dtype=np.int64)
         for row, option in enumerate(flat):
             for name, use in option.uses.items():
                 uses[row, column[name]] = use
-        self._options = tuple(option.id for option in flat)
-        self._job_index = {job.id: index for index, job in enumerate(instance.jobs)}
-        owners = [job.id for job, menu in zip(instance.jobs, menus, strict=True) for _ in menu]
-        self._row = {pair: row for row, pair in enumerate(zip(owners, self._options, strict=True))}
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,
-            np.concatenate(([0], np.cumsum([len(menu) for menu in menus]))).astype(np.int64),
-            np.array(list(instance.capacities.values()), dtype=np.int64),
+            np.concatenate(([0], np.cumsum([len(menu) for menu in self.menus]))).astype(np.int64),
+            _amounts(instance),
             required=np.array(
                 [job.required or job.pinned is not None for job in instance.jobs], dtype=np.bool_
             ),
@@ -64,32 +72,53 @@ class MenuFormulation:
             capacity_names=tuple(instance.capacities),
         )
 
+    def patched(self, instance: MultipleChoiceKnapsackInstance) -> MenuFormulation | None:
+        """Return the formulation of a changed instance, made of this one; ``None`` where little stays.
+
+        This one is given up: its arrays may be written to.
+        """
+        if instance.sense != self.instance.sense or list(instance.capacities) != list(
+            self.instance.capacities
+        ):
+            return None
+        splice = difference(self.instance.jobs, instance.jobs)
+        fresh = MenuFormulation(with_jobs(instance, [instance.jobs[position] for position in splice.fresh]))
+        other = copy(self)
+        other.instance = instance
+        other.model = self.model.spliced(splice, fresh.model, _amounts(instance))
+        other.current = splice.jobs(self.current, fresh.current)
+        other.menus = splice.listed(self.menus, fresh.menus)
+        return other
+
+    def exact_values(self) -> list[Fraction]:
+        """Return the values themselves."""
+        return list(map(Fraction, self.model.values.tolist()))
+
     def plan(self, choice: NDArray[np.int64]) -> Plan:
         """Return ``{"choice": {job: option}}``; a job that is left out does not stand there."""
-        return {
-            "choice": {
-                job.id: self._options[row]
-                for job, row in zip(self.instance.jobs, choice.tolist(), strict=True)
-                if row >= 0
-            }
-        }
+        positions = (choice - self.model.offsets[:-1]).tolist()
+        chosen = zip(self.instance.jobs, self.menus, choice.tolist(), positions, strict=True)
+        return {"choice": {job.id: menu[position].id for job, menu, row, position in chosen if row >= 0}}
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
         """Return the rows of a plan's options; -1 where a job or its option is not in this instance."""
         named = plan.get("choice") if isinstance(plan, Mapping) else None
         if not isinstance(named, Mapping):
             return None
-        return self._rows({job: option for job, option in named.items() if isinstance(option, str)})
+        jobs = zip(self.instance.jobs, self.menus, strict=True)
+        return self._rows(
+            np.array([_position(menu, named.get(job.id)) for job, menu in jobs], dtype=np.int64)
+        )
 
     def preferred(self) -> NDArray[np.int64] | None:
-        """Return the rows of the jobs' current options, ``None`` if no job has one."""
-        current = {job.id: job.current for job in self.instance.jobs if job.current is not None}
-        return self._rows(current) if current else None
+        """Return the rows of the jobs' current options, ``None`` if no job has one that is admissible."""
+        return self._rows(self.current) if (self.current >= 0).any() else None
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""
         jobs = [job.id for job in self.instance.jobs]
-        return lower(self.model, OptionLabels(self.model.offsets, jobs, self._options), jobs)
+        options = [option.id for menu in self.menus for option in menu]
+        return lower(self.model, OptionLabels(self.model.offsets, jobs, options), jobs)
 
     def job_names(self) -> Sequence[str]:
         """Return the jobs' ids."""
@@ -97,15 +126,27 @@ class MenuFormulation:
 
     def option_name(self, row: int) -> str:
         """Return the option's id."""
-        return self._options[row]
+        job = int(np.searchsorted(self.model.offsets, row, side="right")) - 1
+        return self.menus[job][row - int(self.model.offsets[job])].id
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
         return self.model
 
-    def _rows(self, named: Mapping[str, str]) -> NDArray[np.int64]:
-        rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
-        for pair in named.items():
-            if pair[0] in self._job_index:
-                rows[self._job_index[pair[0]]] = self._row.get(pair, -1)
-        return rows
+    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of positions within the menus, -1 for -1."""
+        return np.where(positions < 0, -1, self.model.offsets[:-1] + positions)
+
+
+def _amounts(instance: MultipleChoiceKnapsackInstance) -> NDArray[np.int64]:
+    return np.array(list(instance.capacities.values()), dtype=np.int64)
+
+
+def _position(menu: Sequence[KnapsackOption], named: object) -> int:
+    """Return where an option stands in a menu, -1 where it does not."""
+    if named is None:
+        return -1
+    for position, option in enumerate(menu):
+        if option.id == named:
+            return position
+    return -1

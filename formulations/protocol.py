@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +40,10 @@ class KnapsackFormulation(Protocol):
     @property
     def value_error(self) -> float:
         """A bound on how much rounding in the compiled values can move a sum of chosen ones."""
+        ...
+
+    def exact_values(self) -> list[Fraction]:
+        """Return what every option is worth by the instance's own definition, before any rounding."""
         ...
 
     def plan(self, choice: NDArray[np.int64]) -> Plan | NDArray[np.int64]:

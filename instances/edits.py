@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, listed
+from apportion.instances.draft import Draft, edits_of
 from apportion.instances.freezing import FreezingJob
 from apportion.instances.gap_filling import GapFillingJob
-from apportion.instances.kind import Edits
-from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.kinds import Instance
 from apportion.instances.matching import MatchingJob
 from apportion.instances.multiple_choice_knapsack import KnapsackJob
 
@@ -42,7 +42,7 @@ def capacities(instance: Instance) -> dict[str, int]:
     For gap filling ``{"idle_nodes": number of nodes}``; for a matching ``POOL``, ``POOL.count`` and
     ``POOL.capacity``; for freezing the GPU types and ``frozen_penalty``.
     """
-    return _edits(instance).capacities(instance)
+    return edits_of(instance).capacities(instance)
 
 
 def add_jobs(instance: Instance, jobs: Iterable[Job]) -> Instance:
@@ -53,17 +53,10 @@ def add_jobs(instance: Instance, jobs: Iterable[Job]) -> Instance:
     InvalidInstance
         If a job is of another kind, its id is taken, or it breaks a rule of the instance.
     """
-    added = tuple(jobs)
-    wanted = _edits(instance).job_type
-    for job in added:
-        if not isinstance(job, wanted):
-            raise InvalidInstance.at("$.jobs", f"must be a {wanted.__name__}, not {type(job).__name__}")
-    taken = {job.id for job in instance.jobs}
-    for job in added:
-        if job.id in taken:
-            raise InvalidInstance.at("$.jobs", f"there already is a job {job.id!r}")
-        taken.add(job.id)
-    return _with_jobs(instance, (*instance.jobs, *added))
+    draft = Draft(instance)
+    for job in jobs:
+        draft.add(job)
+    return draft.instance()
 
 
 def remove_jobs(instance: Instance, ids: Iterable[str]) -> Instance:
@@ -74,9 +67,10 @@ def remove_jobs(instance: Instance, ids: Iterable[str]) -> Instance:
     InvalidInstance
         If there is no such job.
     """
-    gone = set(ids)
-    _require_jobs(instance, gone)
-    return _with_jobs(instance, tuple(job for job in instance.jobs if job.id not in gone))
+    draft = Draft(instance)
+    for name in dict.fromkeys(ids):
+        draft.remove(name)
+    return draft.instance()
 
 
 def remove_nodes(instance: Instance, nodes: Iterable[str]) -> Instance:
@@ -89,7 +83,7 @@ def remove_nodes(instance: Instance, nodes: Iterable[str]) -> Instance:
     InvalidInstance
         If there is no such node, or the instance is of a kind without nodes.
     """
-    remove = _edits(instance).remove_nodes
+    remove = edits_of(instance).remove_nodes
     if remove is None:
         raise InvalidInstance.at("$", "this kind of instance has no nodes; change a capacity instead")
     changed: Instance = remove(instance, list(dict.fromkeys(nodes)))
@@ -108,8 +102,15 @@ def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
     InvalidInstance
         If there is no such capacity, or less than 0 of it would be left.
     """
-    edits = _edits(instance)
-    present = edits.capacities(instance)
+    draft = Draft(instance)
+    change_capacity_of(draft, pool, delta)
+    return draft.instance()
+
+
+def change_capacity_of(draft: Draft, pool: str, delta: int) -> None:
+    """Change a capacity of a draft; see `change_capacity`."""
+    edits = draft.edits
+    present = edits.capacities(draft.base)
     if isinstance(delta, bool) or not isinstance(delta, int):
         raise InvalidInstance.at(f"$.capacities.{pool}", f"a change must be an integer, not {delta!r}")
     if pool not in present:
@@ -118,8 +119,7 @@ def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
         raise InvalidInstance.at("$.capacities", f"there is no capacity {pool!r}; there is {there}{meant}")
     if present[pool] + delta < 0:
         raise InvalidInstance.at(f"$.capacities.{pool}", f"is {present[pool]}, {-delta} fewer is below 0")
-    changed: Instance = edits.change_capacity(instance, pool, present[pool], delta)
-    return changed
+    draft.change_around(lambda instance: edits.change_capacity(instance, pool, present[pool], delta))
 
 
 def change_budgets(instance: Instance, deltas: Mapping[str, float]) -> Instance:
@@ -130,12 +130,13 @@ def change_budgets(instance: Instance, deltas: Mapping[str, float]) -> Instance:
     InvalidInstance
         If there is no such job, it has no budget, less than 0 would be left, or the kind has no budgets.
     """
-    _require_jobs(instance, deltas)
-    change = _edits(instance).change_budgets
+    draft = Draft(instance)
+    draft.require(list(deltas))
+    change = draft.edits.change_budgets
     if change is None:
         raise InvalidInstance.at("$", "this kind of instance has no accuracy budgets")
-    changed: Instance = change(instance, deltas)
-    return changed
+    draft.change_jobs(list(deltas), lambda part: change(part, deltas))
+    return draft.instance()
 
 
 def pin(instance: Instance, choices: Mapping[str, int | str]) -> Instance:
@@ -154,9 +155,9 @@ def pin(instance: Instance, choices: Mapping[str, int | str]) -> Instance:
     InvalidInstance
         If there is no such job, or it has no such option.
     """
-    _require_jobs(instance, choices)
-    changed: Instance = _edits(instance).pin(instance, choices)
-    return changed
+    draft = Draft(instance)
+    draft.change_jobs(list(choices), lambda part: draft.edits.pin(part, choices))
+    return draft.instance()
 
 
 def unpin(instance: Instance, ids: Iterable[str]) -> Instance:
@@ -167,47 +168,27 @@ def unpin(instance: Instance, ids: Iterable[str]) -> Instance:
     InvalidInstance
         If there is no such job, or it is not pinned.
     """
-    loose = set(ids)
-    _require_jobs(instance, loose)
-    field = _edits(instance).pin_field
+    draft = Draft(instance)
+    unpin_of(draft, sorted(set(ids)))
+    return draft.instance()
+
+
+def unpin_of(draft: Draft, ids: list[str]) -> None:
+    """Lift the pins of some jobs of a draft; see `unpin`."""
+    draft.require(ids)
+    field = draft.edits.pin_field
     if field is None:
-        if loose:
-            message = f"job {listed(sorted(loose))} is not pinned: this kind keeps no pins"
-            raise InvalidInstance.at("$.jobs", message)
-        return instance
-    free = [job.id for job in instance.jobs if job.id in loose and getattr(job, field) is None]
+        if ids:
+            raise InvalidInstance.at("$.jobs", f"job {listed(ids)} is not pinned: this kind keeps no pins")
+        return
+    free = [name for name in ids if getattr(draft.job(name), field) is None]
     if free:
         raise InvalidInstance.at("$.jobs", f"job {listed(free)} is not pinned")
     lifted: Any = {field: None}
-    return _with_jobs(
-        instance, tuple(replace(job, **lifted) if job.id in loose else job for job in instance.jobs)
-    )
+    for name in ids:
+        draft.replace(replace(draft.job(name), **lifted))
 
 
 def job_type(instance: Instance) -> type[Job]:
     """Return the type of the jobs of an instance."""
-    return _edits(instance).job_type
-
-
-def _edits(instance: Instance) -> Edits:
-    try:
-        edits = kind_of(instance).edits
-    except TypeError:
-        edits = None
-    if edits is None:
-        raise InvalidInstance.at("$.kind", f"a {type(instance).__name__} cannot be edited in this way yet")
-    return edits
-
-
-def _with_jobs(instance: Instance, jobs: tuple[Any, ...]) -> Instance:
-    changed: Instance = replace(instance, jobs=jobs)
-    return changed
-
-
-def _require_jobs(instance: Instance, ids: Iterable[str]) -> None:
-    _edits(instance)
-    known = {job.id for job in instance.jobs}
-    missing = sorted(set(ids) - known)
-    if missing:
-        meant = did_you_mean(missing[0], known)
-        raise InvalidInstance.at("$.jobs", f"there is no job {listed(missing)}{meant}")
+    return edits_of(instance).job_type

@@ -137,8 +137,8 @@ def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[P
         if times > 1:
             first = given.index(value)
             again = given.index(value, first + 1)
-            told = f"{what} {value!r} stands {times} times, first as [{first}], again as [{again}]"
-            problems.append(Problem(path, f"{told}; each must be unique"))
+            repeated = f"{what} {value!r} stands {times} times, first as [{first}], again as [{again}]"
+            problems.append(Problem(path, f"{repeated}; each must be unique"))
     return False
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from apportion.errors import Problem
+from apportion.instances.tenants.offers import Offering
 from apportion.report import Report
 
-__all__ = ["Edits", "Kind", "Wording"]
+__all__ = ["Edits", "JobRules", "Kind", "Wording"]
 
 
 def _as_it_is(instance: Any) -> Any:
@@ -20,6 +22,35 @@ def _as_it_is(instance: Any) -> Any:
 
 def _objective(_: Any) -> str:
     return "objective"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    """The rules of an instance job by job, so that a change is checked at the cost of what it touches.
+
+    Attributes
+    ----------
+    check
+        ``check(path, job, instance, problems)``: note what is wrong with one job of an instance, whatever the
+        other jobs are.
+    settle
+        ``settle(job)``: what constructing an instance does to a checked job, integers in float fields made
+        floats for instance.
+    keep
+        ``keep(old, new)``: whether every job that is valid in the one instance is valid in the other, which
+        has the same jobs.
+    between
+        ``between(instance, problems)``: note what is wrong between jobs, their distinct ids apart; ``None``
+        without such rules.
+    concerns
+        ``concerns(job)``: whether a job has a part in the rules between jobs.
+    """
+
+    check: Callable[[str, Any, Any, list[Problem]], None]
+    settle: Callable[[Any], None]
+    keep: Callable[[Any, Any], bool]
+    between: Callable[[Any, list[Problem]], None] | None = None
+    concerns: Callable[[Any], bool] = bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +74,18 @@ class Edits:
         ``remove_nodes(instance, names)``; ``None`` if the kind has no nodes.
     change_budgets
         ``change_budgets(instance, deltas)``; ``None`` if the kind has no accuracy budgets.
+    rules
+        The rules job by job; ``None`` where every change has the whole instance checked again.
+    set_nodes
+        ``set_nodes(instance, nodes)``: the instance with these nodes, its jobs without those that are gone;
+        ``None`` if the kind has no nodes by name.
+    machine_type
+        The msgspec type of a pool of machines; ``None`` if the kind has none.
+    set_machine
+        ``set_machine(instance, machine)``: the instance with a pool added, or put in the place of its name.
+    adopt
+        ``adopt(instance, plan)``: the jobs that have now something else than a feasible plan gives them, each
+        with that; ``None`` if the kind keeps no present state.
     """
 
     job_type: type[Any]
@@ -52,6 +95,11 @@ class Edits:
     pin_field: str | None = None
     remove_nodes: Callable[[Any, Iterable[str]], Any] | None = None
     change_budgets: Callable[[Any, Mapping[str, float]], Any] | None = None
+    rules: JobRules | None = None
+    set_nodes: Callable[[Any, Any], Any] | None = None
+    machine_type: type[Any] | None = None
+    set_machine: Callable[[Any, Any], Any] | None = None
+    adopt: Callable[[Any, Mapping[str, Any]], Iterable[Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +157,8 @@ class Kind:
         How an instance is changed; ``None`` for a bare model, whose jobs have no names.
     wording
         How an instance is spoken of.
+    offering
+        What its jobs may get, as tenants see it; ``None`` for a kind without tenants.
     schemas
         The package that holds the committed JSON Schema, ``NAME.schema.json``.
     """
@@ -123,6 +173,7 @@ class Kind:
     measure: Callable[[Any], str] = _objective
     edits: Edits | None = None
     wording: Wording = Wording()
+    offering: Offering | None = None
     schemas: str = "apportion.instances.schemas"
 
     @property

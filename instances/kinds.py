@@ -15,13 +15,14 @@ from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.kind import MATCHING
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
 from apportion.instances.multiple_choice_knapsack.kind import MULTIPLE_CHOICE_KNAPSACK
+from apportion.instances.tenants.meaning import with_tenants
 
 __all__ = ["KINDS", "Instance", "Kind", "any_instance", "kind_of", "kinds"]
 
 Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
-    {kind.name: kind for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING)}
+    {kind.name: with_tenants(kind) for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING)}
 )
 
 

@@ -1,4 +1,4 @@
-"""The exact solver's front: one capacity goes to the knapsack engine, any other number to the MMKP engine."""
+"""Solve a multiple-choice knapsack exactly, by the solver for one capacity or the one for any number."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def solve(
     point = None if start.point is None else start.point.astype(np.int64, copy=False)
     preferred = start.preferred
     if model.num_capacities == 1:
-        from apportion.solvers.knapsack import engine
+        from apportion.solvers.knapsack import one_capacity
 
         near = None if start.hint is None else float(start.hint[0])
-        outcome = engine.solve(model, options, point, preferred=preferred, hint=near)
+        outcome = one_capacity.solve(model, options, point, preferred=preferred, hint=near)
         if options.deterministic and preferred is None:
             return _first_in_order(model, outcome)
         return outcome
-    from apportion.solvers.multiknapsack import engine as several
+    from apportion.solvers.multiknapsack import several_capacities
 
-    outcome = several.solve(model, options, point)
+    outcome = several_capacities.solve(model, options, point)
     if preferred is None or outcome.point is None:
         return outcome
     from apportion.solvers.multiknapsack.least_change import least_change

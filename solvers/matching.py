@@ -1,4 +1,4 @@
-"""The matching solver's front: which engine an assignment goes to."""
+"""Solve an assignment by the solver for its structure: transportation, costs or makespan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import pooled
 from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
-from apportion.solvers.assignment.clock import Clock
+from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.assignment.linear_assignment import is_transportation, potentials, solve_slots
 
 __all__ = ["solve", "start"]
@@ -29,14 +29,15 @@ def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
     start
         A feasible point to begin with; of the rest nothing is used.
     """
-    clock = Clock(options, model)
+    call = AssignmentCall.begun(model, options)
     try:
-        return _solved(model, options, start, clock)
+        return _solved(call, start)
     except KeyboardInterrupt:
-        return clock.interrupted()
+        return call.interrupted()
 
 
-def _solved(model: Assignment, options: SolveOptions, start: Start, clock: Clock) -> Outcome:
+def _solved(call: AssignmentCall, start: Start) -> Outcome:
+    model = call.model
     stuck = model.required & (np.diff(model.offsets) == 0)
     if stuck.any():
         return Outcome(
@@ -58,17 +59,17 @@ def _solved(model: Assignment, options: SolveOptions, start: Start, clock: Clock
     if model.divisible:
         from apportion.solvers.makespan import divisible
 
-        return divisible.solve(model, options, clock)
+        return divisible.solve(call)
     known = None if start.point is None else start.point.astype(np.int64, copy=False)
     if model.goal == "makespan":
-        from apportion.solvers.makespan import engine as makespan
+        from apportion.solvers.makespan import least_makespan
 
-        return makespan.solve(model, options, known, clock)
+        return least_makespan.solve(call, known)
     if is_transportation(model):
-        return _transported(model, clock)
-    from apportion.solvers.generalised_assignment import engine as generalised
+        return _transported(call)
+    from apportion.solvers.generalised_assignment import least_cost
 
-    return generalised.solve(model, options, known, clock)
+    return least_cost.solve(call, known)
 
 
 def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:
@@ -82,20 +83,21 @@ def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] |
     if is_transportation(model):
         choice = solve_slots(model)
         return choice, None if choice is None else pooled(model, potentials(model, choice))
-    from apportion.solvers.generalised_assignment import engine as generalised
+    from apportion.solvers.generalised_assignment import least_cost
 
-    return generalised.greedy_and_prices(model)
+    return least_cost.greedy_and_prices(model)
 
 
-def _transported(model: Assignment, clock: Clock) -> Outcome:
+def _transported(call: AssignmentCall) -> Outcome:
+    model = call.model
     choice = solve_slots(model)
     if choice is None:
         return Outcome(
             termination=Termination.INFEASIBLE, raw_status="no full matching", bound_source="enumeration"
         )
     objective = model.objective(choice)
-    clock.bound = objective
-    clock.tell(objective, choice)
+    call.best.bound = objective
+    call.offer(choice)
     return Outcome(
         termination=Termination.OPTIMAL,
         raw_status="matched",

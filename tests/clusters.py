@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from apportion.estimation.training import Application, StepTimes
-from apportion.policies.cluster.view import Nodes
+from apportion.estimation.training.freezing_profile import FreezingProfile
+from apportion.policies.cluster.cluster_view import Nodes
 from apportion.simulation.cluster.scenario import Scenario
 from apportion.simulation.cluster.workload import TrainingJob
 
@@ -64,3 +65,27 @@ def scenario(
         for index, (submitted, name, gpus, batch) in enumerate(jobs)
     ]
     return Scenario.of(made, profiles or {"net": application(), "bert": application("bert", 2, 6.0)}, nodes)
+
+
+def _frozen(*retained: str) -> FreezingProfile:
+    """A network two thirds of whose work go backward; on four GPUs a tenth of a step does not shrink."""
+    share = np.arange(10) / 10
+    return FreezingProfile(
+        gpus=np.array([1, 4]),
+        relative=np.array([1 - share * 2 / 3, 1 - share * 0.6]),
+        deepest=9,
+        phases=np.linspace(0.25, 0.75, len(retained)) if len(retained) > 1 else np.array([0.5]),
+        retained=np.array([[1.0, *map(float, row.split())] for row in retained]),
+    )
+
+
+FREEZING = {
+    "bert": _frozen(".985 .97 .955 .94 .925 .91 .895 .88 .865"),
+    "imagenet": _frozen(".93 .93 .89 .83 .73 .65 .60 .51 .32", ".92 .92 .89 .85 .74 .68 .66 .59 .35"),
+    "cifar10": _frozen(
+        ".84 .76 .69 .61 .53 .42 .33 .32 .29",
+        ".87 .81 .76 .68 .62 .49 .36 .34 .27",
+        ".99 .96 .90 .80 .67 .49 .38 .35 .34",
+    ),
+}
+"""Profiles of networks that can be frozen; one that is called net is not among them."""

@@ -25,6 +25,7 @@ from apportion.instances import (
     ScalingCurve,
 )
 from apportion.models import MultipleChoiceKnapsack
+from apportion.policies.tenancy.quota_tree import Pair, Quota, QuotaTree, TreeNode
 
 VALUES = st.one_of(
     st.integers(-20, 60).map(float),
@@ -278,3 +279,29 @@ def freezing_on_nodes(draw: st.DrawFn, max_jobs: int = 5) -> FreezingInstance:
         gpus_per_node={"g": size},
         nodes={"g": names} if names[0] == "n0" else UNSET,
     )
+
+
+@st.composite
+def quota_trees(draw: st.DrawFn) -> QuotaTree:
+    """Two levels of cohorts below a root, a few queues, one or two pairs, limits here and there."""
+    pairs: list[Pair] = [("default", "gpu"), ("spot", "gpu"), ("default", "cpu")]
+    amounts = st.integers(0, 12)
+    limits = st.none() | st.integers(0, 8)
+
+    def quotas(parent: bool) -> dict[Pair, Quota]:
+        chosen = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
+        return {
+            pair: Quota(draw(amounts), draw(limits) if parent else None, draw(limits) if parent else None)
+            for pair in chosen
+        }
+
+    weights = st.sampled_from([0.0, 0.5, 1.0, 2.0])
+    nodes = [TreeNode("root", None, False, 1.0, quotas(False))]
+    middle = draw(st.integers(0, 2))
+    for number in range(middle):
+        nodes.append(TreeNode(f"c{number}", "root", False, draw(weights), quotas(True)))
+    above = ["root", *(f"c{number}" for number in range(middle))]
+    for number in range(draw(st.integers(1, 4))):
+        parent = draw(st.sampled_from(above))
+        nodes.append(TreeNode(f"q{number}", parent, True, draw(weights), quotas(True)))
+    return QuotaTree.of(nodes)

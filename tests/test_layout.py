@@ -77,7 +77,7 @@ def test_a_checkout_without_links_says_what_to_do(root: Path, tmp_path: Path) ->
 
 def test_ci_runs_the_readme_commands_word_for_word(root: Path) -> None:
     readme = (root / "README.md").read_text()
-    commands = re.findall(r"```console\n\$ (.+?)\n```", readme, flags=re.DOTALL)
+    commands = re.findall(r"```sh\n(.+?)\n```", readme, flags=re.DOTALL)
     install_and_solve, install_and_test = commands[0], commands[1]
     ci = (root / ".ci" / "run").read_text()
     assert install_and_test in ci

@@ -15,9 +15,9 @@ import apportion
 from apportion.instances import GapFillingInstance
 from apportion.options import SolveOptions
 from apportion.policies import GapFillingView, check_plan
-from apportion.policies.cluster.view import ClusterPlan, ClusterView, check_cluster_plan
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
 from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous
 from apportion.solvers.general.highs import solve as highs
 from tests.strategies import gap_filling_instances

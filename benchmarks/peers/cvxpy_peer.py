@@ -133,7 +133,7 @@ def _bound(
         return objective if termination is Termination.OPTIMAL else None
     info = getattr(problem.solver_stats, "extra_stats", None)
     scip = info.get("model") if isinstance(info, Mapping) else None
-    told = getattr(info, "mip_dual_bound", None) if scip is None else scip.getDualbound()
-    if told is None or not abs(told) < 1e19:
+    claimed = getattr(info, "mip_dual_bound", None) if scip is None else scip.getDualbound()
+    if claimed is None or not abs(claimed) < 1e19:
         return None
-    return -float(told) if maximizes else float(told)
+    return -float(claimed) if maximizes else float(claimed)

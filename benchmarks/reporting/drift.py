@@ -75,7 +75,7 @@ class Drift:
     regressions
         Quality lost by our own solvers, in words: these fail.
     changes
-        The same of peers, and quality gained: these are told.
+        The same of peers, and quality gained: these are reported.
     only_before, only_after
         Keys of one run alone.
     """
@@ -104,9 +104,9 @@ def drift_of(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, A
         if timed is not None:
             cells.append(timed)
         worse, excused, better = _quality(first[key], second[key], gaps_before.get(key), gaps_after.get(key))
-        told = [f"{key}: {words}" for words in worse]
+        lines = [f"{key}: {words}" for words in worse]
         changes += [f"{key}: {words} (a clock decided)" for words in excused]
-        (regressions if first[key].get("ours") else changes).extend(told)
+        (regressions if first[key].get("ours") else changes).extend(lines)
         changes += [f"{key}: {words}" for words in better]
     return Drift(
         machine=machine,
@@ -151,15 +151,15 @@ def _gaps(
         better = max if group.maximizes else min
         value = group.reference if known is None else better(known[0], group.reference)
         best[at] = (value, group.maximizes)
-    told: list[dict[str, float]] = []
+    gaps_of: list[dict[str, float]] = []
     for rows in (before, after):
         gaps = {}
         for key, row in _cells(rows).items():
             known = best.get((row["set"], row["instance"]))
             if known is not None and row.get("objective") is not None:
                 gaps[key] = relative(float(row["objective"]), *known)
-        told.append(gaps)
-    return told[0], told[1]
+        gaps_of.append(gaps)
+    return gaps_of[0], gaps_of[1]
 
 
 def _timed(
@@ -206,16 +206,16 @@ def _medians(samples: NDArray[np.float64], rng: np.random.Generator) -> NDArray[
 
 
 def _by_solver(cells: Sequence[CellDrift], rng: np.random.Generator) -> list[SolverDrift]:
-    told = []
+    lines = []
     for solver in dict.fromkeys(cell.solver for cell in cells):
         logs = np.log([cell.ratio for cell in cells if cell.solver == solver])
         means = rng.choice(logs, (_RESAMPLES, logs.size)).mean(axis=1)
         low, high = np.exp(np.percentile(means, [2.5, 97.5]))
         p_value = sign_test(int((logs > 0).sum()), int((logs < 0).sum()))
-        told.append(
+        lines.append(
             SolverDrift(solver, int(logs.size), float(np.exp(logs.mean())), float(low), float(high), p_value)
         )
-    return told
+    return lines
 
 
 def _quality(

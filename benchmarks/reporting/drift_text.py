@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from benchmarks.reporting.drift import FLOOR, CellDrift, Drift
 
-__all__ = ["told"]
+__all__ = ["drift_text"]
 
 _SHOWN = 30
 
 
-def told(drift: Drift) -> str:
+def drift_text(drift: Drift) -> str:
     """Return the whole comparison as text: quality first, then time."""
     lines = []
     for title, entries in (

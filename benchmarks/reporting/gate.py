@@ -39,27 +39,27 @@ def failures(rows: Sequence[Mapping[str, Any]], complete: bool = False) -> list[
     - with `complete`, a family or a solver of the registry without any row.
     """
     groups = groups_of(rows)
-    told: list[str] = []
+    broken: list[str] = []
     for group in groups:
         for record in group.records.values():
             if record.row.get("ours"):
-                told += [f"{record.row['key']}: {words}" for words in _wrong(record, group)]
+                broken += [f"{record.row['key']}: {words}" for words in _wrong(record, group)]
     if complete:
         seen = {group.family for group in groups}
-        told += [f"family {family} has no row" for family in FAMILIES if family not in seen]
+        broken += [f"family {family} has no row" for family in FAMILIES if family not in seen]
         ran = {name for group in groups for name in group.records}
-        told += [f"solver {solver} has no row" for solver in SOLVERS if solver not in ran]
-    return told
+        broken += [f"solver {solver} has no row" for solver in SOLVERS if solver not in ran]
+    return broken
 
 
 def remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the same of the peers: it is told, and fails nothing."""
-    told = []
+    broken = []
     for group in groups_of(rows):
         for record in group.records.values():
             if not record.row.get("ours") and record.ran:
-                told += [f"{record.row['key']}: {words}" for words in _wrong(record, group)]
-    return told
+                broken += [f"{record.row['key']}: {words}" for words in _wrong(record, group)]
+    return broken
 
 
 def _wrong(record: Record, group: Group) -> list[str]:
@@ -67,26 +67,26 @@ def _wrong(record: Record, group: Group) -> list[str]:
     termination = row["termination"]
     if record.failed or termination == "unavailable":
         return [f"{termination}: {row.get('told', '')}"]
-    told = []
+    broken = []
     check = row.get("check")
     if check is not None and not check["feasible"]:
-        told.append(f"its plan fails the check: {'; '.join(check['violations'])}")
+        broken.append(f"its plan fails the check: {'; '.join(check['violations'])}")
     if group.reference is not None and group.maximizes is not None:
         for name in ("bound", "verified_bound"):
             bound = row.get(name)
             if bound is not None and _beaten(bound, group):
-                told.append(
+                broken.append(
                     f"its {name.replace('_', ' ')} {bound!r} is beaten by a plan of {group.reference!r}"
                 )
         claimed_gap = float(row.get("gap_asked") or 0.0)
         if record.proven and record.gap is not None and record.gap > claimed_gap + _SLACK:
-            told.append(f"claims {termination} at {row['objective']!r}; {group.reference!r} exists")
+            broken.append(f"claims {termination} at {row['objective']!r}; {group.reference!r} exists")
         limit = LARGEST_GAP.get(group.family)
         if row["solver"] == OURS and limit is not None and record.gap is not None and record.gap > limit:
-            told.append(f"gap {record.gap:.2e} to the best known value, above {limit:g}")
+            broken.append(f"gap {record.gap:.2e} to the best known value, above {limit:g}")
     if row["solver"] == OURS and record.ran and record.gap is None and termination != "infeasible":
-        told.append(f"no plan: {termination}")
-    return told
+        broken.append(f"no plan: {termination}")
+    return broken
 
 
 def _beaten(bound: float, group: Group) -> bool:

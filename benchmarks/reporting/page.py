@@ -61,12 +61,12 @@ def page(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
             number += 1
             parts.append(_table(block) if isinstance(block, Table) else _figure(block, number))
         body.append("".join(parts) + "</section>")
-    told = "".join(f'<p class="lead">{_coded(escape(line))}</p>' for line in lead)
+    paragraphs = "".join(f'<p class="lead">{_coded(escape(line))}</p>' for line in lead)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f'<a class="skip" href="#main">To the content</a><header><h1>{escape(title)}</h1>{told}'
+        f'<a class="skip" href="#main">To the content</a><header><h1>{escape(title)}</h1>{paragraphs}'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>'
         f'<main id="main">{"".join(body)}</main></body></html>\n'
     )

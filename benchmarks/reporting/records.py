@@ -45,8 +45,8 @@ class Record:
     @property
     def seconds(self) -> float | None:
         """Least seconds of the whole call, ``None`` if it never ended by itself."""
-        told = self.row.get("seconds")
-        return None if told is None else float(told)
+        measured = self.row.get("seconds")
+        return None if measured is None else float(measured)
 
     @property
     def ran(self) -> bool:

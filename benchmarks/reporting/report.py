@@ -74,8 +74,8 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     typed = dict.fromkeys(str(row["arguments"]) for row in runs if row.get("arguments"))
     if typed:
-        told = " and ".join(f"`python -m benchmarks run {arguments}`" for arguments in typed)
-        lead.append(f"Run with {told}; this page: `python -m benchmarks report`.")
+        commands = " and ".join(f"`python -m benchmarks run {arguments}`" for arguments in typed)
+        lead.append(f"Run with {commands}; this page: `python -m benchmarks report`.")
     if missing:
         lead.append(f"Not run for want of their files: {', '.join(missing)}.")
     return lead
@@ -83,10 +83,10 @@ def _lead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _load(cells: Sequence[Mapping[str, Any]]) -> str:
     """Say what else the machine did."""
-    told = sorted(row["load"] for row in cells if row.get("load") is not None)
-    if not told:
+    loads = sorted(row["load"] for row in cells if row.get("load") is not None)
+    if not loads:
         return ""
-    return f"Load average beside it: median {told[len(told) // 2]:g}, at most {told[-1]:g}. "
+    return f"Load average beside it: median {loads[len(loads) // 2]:g}, at most {loads[-1]:g}. "
 
 
 def _missing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -95,8 +95,8 @@ def _missing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(set.intersection(*without)) if without else []
 
 
-def _machine(told: Mapping[str, Any]) -> str:
-    return f"{told['cpu']}, {told['cores']} cores, {told['memory_gib']} GiB, {told['system']}"
+def _machine(machine: Mapping[str, Any]) -> str:
+    return f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
 
 
 def _method(rows: Sequence[Mapping[str, Any]]) -> Section:

@@ -99,8 +99,8 @@ def failures_section(groups: Sequence[Group]) -> Section:
             if check is not None and refused:
                 rows.append((record.label, record.solver, "plan refused", "; ".join(check["violations"])))
             elif record.failed:
-                told = str(record.row.get("told", ""))
-                rows.append((record.label, record.solver, str(record.row["termination"]), told))
+                words = str(record.row.get("told", ""))
+                rows.append((record.label, record.solver, str(record.row["termination"]), words))
     table = Table(
         "",
         ("instance", "solver", "what", "in its own words"),

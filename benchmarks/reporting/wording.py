@@ -52,11 +52,11 @@ def log_ticks(low: float, high: float, seconds: bool = False) -> list[tuple[floa
     """Return powers of ten between two ends, thinned to at most eight."""
     first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     step = max(1, math.ceil((last - first) / 8))
-    told = []
+    sentences = []
     for power in range(first, last + 1, step):
         value = 10.0**power
         if low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
-            told.append(
+            sentences.append(
                 (value, seconds_text(value) if seconds else f"{value:,.0f}" if power >= 0 else f"{value:g}")
             )
-    return told
+    return sentences

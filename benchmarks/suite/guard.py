@@ -103,8 +103,8 @@ def _wait(
     while True:
         try:
             if not rows.poll(max(deadline - time.monotonic(), 0.0)):
-                told = f"ended at the hard limit of {allowed[stage]:g} s while it should {_word(stage)}"
-                return {"termination": "killed", "told": told, "seconds": allowed[stage]}
+                reason = f"ended at the hard limit of {allowed[stage]:g} s while it should {_word(stage)}"
+                return {"termination": "killed", "told": reason, "seconds": allowed[stage]}
             message: tuple[str, Any] = rows.recv()
         except (EOFError, OSError):
             return _crash(process, stage, errors)

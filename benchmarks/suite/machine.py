@@ -32,17 +32,17 @@ def load() -> float | None:
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
     """Return versions of Python, this package, numpy and others; ``None`` where not installed."""
-    told: dict[str, str | None] = {"python": platform.python_version()}
+    named: dict[str, str | None] = {"python": platform.python_version()}
     for name in dict.fromkeys(("apportion", "numpy", *packages)):
         try:
-            told[name] = version(name)
+            named[name] = version(name)
         except PackageNotFoundError:
-            told[name] = None
-    if told["apportion"] is None:  # run from the sources, not installed
+            named[name] = None
+    if named["apportion"] is None:  # run from the sources, not installed
         from apportion.version import __version__
 
-        told["apportion"] = __version__
-    return told
+        named["apportion"] = __version__
+    return named
 
 
 def commit() -> str | None:

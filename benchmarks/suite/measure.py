@@ -51,8 +51,8 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
     found = versions(solver.packages)
     missing = [name for name in solver.packages if found[name] is None]
     if missing:
-        told = f"{', '.join(missing)} not installed"
-        return {"termination": "unavailable", "told": told, "versions": found}
+        reason = f"{', '.join(missing)} not installed"
+        return {"termination": "unavailable", "told": reason, "versions": found}
     stage("warm_up")
     _warm_up(cell)
     stage("make")
@@ -194,12 +194,12 @@ def _peer(solver: SolverSpec, instance: Any, cell: Cell, limit: float) -> Attemp
     answered = time.perf_counter()
     plan = answer.plan if answer.plan is not None or answer.x is None else task.plan(answer.x)
     decoded = time.perf_counter()
-    told = answer.raw_status
+    status = answer.raw_status
     if plan is not None:
         try:
             apportion.check(instance, plan)
         except ApportionError as error:
-            told, plan = f"{told}; its plan cannot be checked: {error}", None
+            status, plan = f"{status}; its plan cannot be checked: {error}", None
     ended = time.perf_counter()
     watch = answer.watch
     phases = {
@@ -211,7 +211,7 @@ def _peer(solver: SolverSpec, instance: Any, cell: Cell, limit: float) -> Attemp
     trace = [(compiled + at, objective, bound) for at, objective, bound in watch.trace]
     return Attempt(
         termination=answer.termination.value,
-        told=told,
+        told=status,
         plan=plan,
         claimed=answer.objective,
         bound=answer.bound,

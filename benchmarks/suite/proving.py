@@ -21,14 +21,14 @@ def evidence_of(solution: Solution) -> dict[str, Any]:
     before = time.process_time()
     proved = with_proof(solution, PROOF_S)
     found_s = time.process_time() - before
-    told: dict[str, Any] = {"evidence": proved.evidence, "proof": None}
+    row: dict[str, Any] = {"evidence": proved.evidence, "proof": None}
     if proved.proof is not None:
         before = time.process_time()
         verdict = verify(solution.instance, proved.proof)
-        told["proof"] = {
+        row["proof"] = {
             "bytes": len(encode(proved.proof)),
             "states": verdict.states,
             "found_s": found_s,
             "check_s": time.process_time() - before,
         }
-    return told
+    return row

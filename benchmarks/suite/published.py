@@ -125,8 +125,8 @@ def _knapsack(folder: Path) -> Iterator[InstanceSpec]:
 def _mmkp(folder: Path) -> Iterator[InstanceSpec]:
     known = {row["instance"][:-4]: row["solutions_csv"] for row in _rows(folder / "or/mmkp/bounds.csv")}
     for path in sorted((folder / "or/mmkp").glob("*.txt")):
-        told = known.get(path.stem)
-        value = _MMKP_PROVEN.get(path.stem, float(told) if told else None)
+        listed = known.get(path.stem)
+        value = _MMKP_PROVEN.get(path.stem, float(listed) if listed else None)
         yield _spec("mmkp-files", path.stem, value, path=f"or/mmkp/{path.name}", format="mmkp")
 
 

@@ -84,12 +84,12 @@ class GeneratedSet:
     def instances(self, points: int | None, seeds: int | None) -> Iterator[InstanceSpec]:
         """Yield the instances of the first points of the grid and the first seeds, all by default."""
         for arguments in self.grid[:points]:
-            told = "-".join(str(value) for key, value in arguments.items() if key != "arrays")
+            key = "-".join(str(value) for key, value in arguments.items() if key != "arrays")
             for seed in self.seeds[:seeds]:
                 yield InstanceSpec(
                     family=self.family,
                     set_name=self.name,
-                    name=f"{told}-s{seed}",
+                    name=f"{key}-s{seed}",
                     maker=self.maker,
                     arguments=tuple({"seed": seed, **arguments}.items()),
                     size=int(arguments[self.size]),

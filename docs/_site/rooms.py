@@ -17,7 +17,8 @@ PICTURE = ROOT / "docs" / "assets" / "rooms.svg"
 _PACKAGE = ROOT / "src" / "apportion"
 _WIDTH, _ROW, _BOX, _TOP = 960, 74, (132, 34), 24
 _ACROSS = {
-    "cli": 0.45, "stream": 0.23, "explanation": 0.42, "plotting": 0.08, "stored": 0.31, "simulation": 0.62,
+    "cli": 0.45, "service": 0.62, "record": 0.7, "session": 0.5,
+    "stream": 0.23, "explanation": 0.42, "plotting": 0.08, "stored": 0.31, "simulation": 0.62,
     "live": 0.82, "policies": 0.62, "decomposition": 0.92, "batch": 0.66, "executors": 0.75, "api": 0.5,
     "solving": 0.4, "registry": 0.56, "formulations": 0.5, "solvers": 0.9, "proofs": 0.34, "reading": 0.2,
     "instances": 0.1, "estimation": 0.46, "models": 0.84,

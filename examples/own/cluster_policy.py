@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.placing import free_gpus, place_on_freest
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 
 def least_attained_service(view: ClusterView, patience_gpu_s: float = 3600.0) -> ClusterPlan:
@@ -37,7 +37,7 @@ def main() -> None:
     from apportion.policies.cluster.fifo import fifo, srtf
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
     from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
-    from apportion.simulation.cluster.run import run_cluster
+    from apportion.simulation.cluster.rounds import run_cluster
     from apportion.simulation.cluster.scenario import homogeneous
 
     rng = np.random.default_rng(3)

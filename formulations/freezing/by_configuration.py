@@ -27,17 +27,22 @@ a cap all depths stay and the cap is one more capacity, in whole millionths.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.formulations.freezing.table import ConfigurationTable
 from apportion.formulations.protocol import Plan
+from apportion.instances.draft import with_jobs
 from apportion.instances.freezing import FreezingInstance
+from apportion.instances.freezing.meaning import value_of
 from apportion.instances.freezing.schema import PENALTY
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.splicing import difference
 
 __all__ = ["FreezingByConfiguration"]
 
@@ -61,14 +66,27 @@ class FreezingByConfiguration:
         What was compiled.
     model
         The admissible configurations and, for a job that may wait, waiting as its first option.
+    largest
+        float64 [jobs]: the largest magnitude of a value of the job, 0 without options.
     value_error
         Bound on how much the rounding of powers can move a sum of chosen values.
     """
 
-    __slots__ = ("_current", "_depth", "_gpus", "_types", "instance", "model", "value_error")
+    __slots__ = (
+        "_current",
+        "_depth",
+        "_gpus",
+        "_separate_depth",
+        "_types",
+        "instance",
+        "largest",
+        "model",
+        "value_error",
+    )
 
     def __init__(self, instance: FreezingInstance, separate_depth: bool = True) -> None:
         self.instance = instance
+        self._separate_depth = separate_depth
         separated = separate_depth and instance.penalty_cap_millionths is None
         table = ConfigurationTable(instance, best_depth_only=separated)
         self._types, self._depth, self._gpus = table.gpu_type, table.depth, table.gpus
@@ -86,8 +104,10 @@ class FreezingByConfiguration:
         sizes = np.bincount(table.job, minlength=num_jobs)
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         starts = offsets[:-1][sizes > 0]
-        largest = np.maximum.reduceat(np.abs(table.value), starts) if starts.size else np.zeros(0)
-        self.value_error = _ROUNDING * float(largest.sum())
+        self.largest = np.zeros(num_jobs)
+        if starts.size:
+            self.largest[sizes > 0] = np.maximum.reduceat(np.abs(table.value), starts)
+        self.value_error = _ROUNDING * float(self.largest.sum())
         self.model = MultipleChoiceKnapsack.from_arrays(
             table.value,
             np.ascontiguousarray(uses),
@@ -96,6 +116,37 @@ class FreezingByConfiguration:
             sense="maximize" if instance.power > 0 else "minimize",
             capacity_names=tuple(names),
         )
+
+    def patched(self, instance: FreezingInstance) -> Self | None:
+        """Return the formulation of a changed instance, made of this one; ``None`` where little stays.
+
+        This one is given up: its arrays may be written to.
+        """
+        if _frame(instance) != _frame(self.instance):
+            return None
+        splice = difference(self.instance.jobs, instance.jobs)
+        if len(splice.fresh) > len(instance.jobs) // 2:
+            return None
+        part = with_jobs(instance, [instance.jobs[at] for at in splice.fresh])
+        fresh = type(self)(part, self._separate_depth)
+        other = copy(self)
+        other.instance = instance
+        offsets = self.model.offsets, fresh.model.offsets
+        for name in ("_current", "_depth", "_gpus", "_types"):
+            setattr(other, name, splice.rows(getattr(self, name), getattr(fresh, name), *offsets))
+        other.largest = splice.jobs(self.largest, fresh.largest)
+        other.value_error = _ROUNDING * float(other.largest.sum())
+        other.model = self.model.spliced(splice, fresh.model, fresh.model.capacities)
+        return other
+
+    def exact_values(self) -> list[Fraction]:
+        """Return the value of every configuration as the double that defines it, of waiting the penalty."""
+        types, values = list(self.instance.gpus), []
+        for row, job in enumerate(self.model.job_of_option().tolist()):
+            place = (types[self._types[row]], int(self._gpus[row]), int(self._depth[row]))
+            value = value_of(self.instance, self.instance.jobs[job], *place) if self._gpus[row] else None
+            values.append(Fraction(self.instance.queue_penalty if value is None else value))
+        return values
 
     def plan(self, choice: NDArray[np.int64]) -> Plan:
         """Return ``{"configuration": {job: {...}}}``; a job that waits does not stand there."""
@@ -169,6 +220,13 @@ class FreezingByConfiguration:
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""
         return self.model
+
+
+def _frame(instance: FreezingInstance) -> tuple[Any, ...]:
+    """Return all that menus depend on beside their jobs; the amounts of the capacities do not matter."""
+    capped = instance.penalty_cap_millionths is None
+    sizes = instance.gpus_per_node
+    return list(instance.gpus), instance.round_s, instance.power, instance.queue_penalty, sizes, capped
 
 
 def _place(wanted: Any, types: Mapping[str, int]) -> tuple[int, int, int] | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,17 @@ class FreezingOnNodes(FreezingByConfiguration):
 
     def __init__(self, instance: FreezingInstance, separate_depth: bool = True) -> None:
         super().__init__(instance, separate_depth)
+        self.see_nodes(instance)
+
+    def patched(self, instance: FreezingInstance) -> Self | None:
+        """Return the formulation of a changed instance, made of this one; ``None`` where little stays."""
+        other = super().patched(instance)
+        if other is not None:
+            other.see_nodes(instance)
+        return other
+
+    def see_nodes(self, instance: FreezingInstance) -> None:
+        """Look at the nodes of the instance that was compiled, and at who holds which."""
         described = ((name, nodes_of(instance, name)) for name in instance.gpus)
         self._nodes: dict[str, TypeNodes] = {name: nodes for name, nodes in described if nodes is not None}
         self._excluded = 0

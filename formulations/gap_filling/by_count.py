@@ -21,6 +21,8 @@ n in menu_j     {0} and N_j^min..min(N_j^max, |N|)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,12 @@ from numpy.typing import NDArray
 
 from apportion.formulations.gap_filling.completion import complete
 from apportion.formulations.protocol import Plan
+from apportion.instances.draft import with_jobs
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
+from apportion.instances.gap_filling.meaning import exact_job_value
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.splicing import difference
 
 __all__ = ["GapFillingByCount"]
 
@@ -49,11 +54,13 @@ class GapFillingByCount:
         One option per job and admissible node count; every job is required, 0 nodes being an option.
     counts
         int64 [options]: the node count of each option; ascending within a job.
+    largest
+        float64 [jobs]: the largest magnitude that goes into a value of the job.
     value_error
         Bound on the rounding of any sum of compiled values, one per job.
     """
 
-    __slots__ = ("counts", "instance", "model", "value_error")
+    __slots__ = ("counts", "instance", "largest", "model", "value_error")
 
     def __init__(self, instance: GapFillingInstance) -> None:
         self.instance = instance
@@ -77,6 +84,7 @@ class GapFillingByCount:
         values = weight[job_of] * (gain - stall)
         largest = np.zeros(len(jobs))
         np.maximum.at(largest, job_of, weight[job_of] * (gain + stall))
+        self.largest = largest
         self.value_error = _ROUNDING * float(largest.sum())
         kept = _admissible(instance, job_of, counts)
         if kept is not None:
@@ -86,6 +94,40 @@ class GapFillingByCount:
         self.model = MultipleChoiceKnapsack.from_arrays(
             values, counts.reshape(-1, 1), offsets.astype(np.int64), [idle], capacity_names=("idle_nodes",)
         )
+
+    def patched(self, instance: GapFillingInstance) -> GapFillingByCount | None:
+        """Return the formulation of a changed instance, made of this one; ``None`` where little stays.
+
+        This one is given up: its arrays may be written to. The number of idle nodes matters to the menus of
+        jobs that could use more than there are.
+        """
+        earlier = self.instance
+        if instance.horizon_s != earlier.horizon_s:
+            return None
+        idle = len(instance.nodes)
+        stale = None
+        if idle != len(earlier.nodes):
+            fewest = min(idle, len(earlier.nodes))
+            stale = np.array([job.max_nodes > fewest for job in earlier.jobs], dtype=np.bool_)
+        splice = difference(earlier.jobs, instance.jobs, stale)
+        if len(splice.fresh) > len(instance.jobs) // 2:
+            return None
+        fresh = GapFillingByCount(with_jobs(instance, [instance.jobs[at] for at in splice.fresh]))
+        other = copy(self)
+        other.instance = instance
+        offsets = self.model.offsets, fresh.model.offsets
+        other.counts = splice.rows(self.counts, fresh.counts, *offsets)
+        other.largest = splice.jobs(self.largest, fresh.largest)
+        other.value_error = _ROUNDING * float(other.largest.sum())
+        other.model = self.model.spliced(splice, fresh.model, np.array([idle], dtype=np.int64))
+        return other
+
+    def exact_values(self) -> list[Fraction]:
+        """Return what every count is worth in rational arithmetic."""
+        horizon, jobs = Fraction(self.instance.horizon_s), self.instance.jobs
+        owner = self.model.job_of_option().tolist()
+        counted = zip(owner, self.counts.tolist(), strict=True)
+        return [exact_job_value(jobs[job], horizon, count) for job, count in counted]
 
     def plan(self, choice: NDArray[np.int64]) -> Plan:
         """Return ``{"allocation": {job: [node, ...]}}`` for one chosen option per job."""
@@ -193,11 +235,24 @@ def _rates(
     np.maximum.at(reach, curve, np.maximum(top, current))
     start = np.concatenate(([0], np.cumsum(reach + 1))).astype(np.int64)
     table = np.concatenate(
-        [np.interp(np.arange(reach[i] + 1), nodes, rate) for (nodes, rate), i in index.items()]
-        or [np.zeros(0)]
+        [_interpolated(int(reach[i]), nodes, rate) for (nodes, rate), i in index.items()] or [np.zeros(0)]
     )
     running = np.where(current >= low, table[start[curve] + current], 0.0) if curve.size else np.zeros(0)
     return table[start[curve[job_of]] + counts], running
+
+
+def _interpolated(reach: int, nodes: Sequence[int], rate: Sequence[float]) -> NDArray[np.float64]:
+    """Return float64 [reach + 1]: the rate on every count, as sums of two amounts that cannot cancel."""
+    count = np.arange(reach + 1)
+    at, known = np.array(nodes, dtype=np.int64), np.array(rate, dtype=np.float64)
+    right = np.minimum(np.searchsorted(at, count), at.size - 1)
+    left = np.maximum(right - 1, 0)
+    above, below = (at[right] - count).clip(0), count - at[left]
+    between = (above > 0) & (right > 0)
+    rates = known[right]
+    mixed = above[between] * known[left[between]] + below[between] * known[right[between]]
+    rates[between] = mixed / (above[between] + below[between])
+    return rates
 
 
 def _admissible(

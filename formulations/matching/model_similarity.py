@@ -159,9 +159,9 @@ def believed_times(
     rest = sorted(set(range(len(jobs))).difference(profiled))
     predicted = np.full((len(jobs), len(column)), np.nan)
     if information != "oracle":
-        for rows, told in ((rest, _by_work), (profiled, _by_profile)):
+        for rows, predict in ((rest, _by_work), (profiled, _by_profile)):
             if rows:
-                predicted[rows] = told([jobs[k] for k in rows], reference, column, caution)
+                predicted[rows] = predict([jobs[k] for k in rows], reference, column, caution)
     times = predicted[:, [column[pool] for pool in pools]]
     if information != "similarity":
         for row, job in enumerate(jobs):
@@ -176,9 +176,9 @@ def _lacking(
     """Yield what jobs lack for a level of information, and what is no time."""
     for job in jobs:
         where = f"$.jobs.{job.id}"
-        told = {f"measured_s.{name}": time for name, time in job.measured_s.items()}
-        told |= {} if job.work is None else {"work": job.work}
-        for name, value in told.items():
+        given = {f"measured_s.{name}": time for name, time in job.measured_s.items()}
+        given |= {} if job.work is None else {"work": job.work}
+        for name, value in given.items():
             if not (math.isfinite(value) and value > 0):
                 yield Problem(f"{where}.{name}", f"must be a positive finite number, not {value!r}")
         measured = any(name in column for name in job.measured_s)
@@ -212,9 +212,9 @@ def _by_profile(
         rows = [k for k, job in enumerate(jobs) if base in job.measured_s]
         speed, spread = reference.predict([jobs[k].signature for k in rows], base)
         measured = np.array([jobs[k].measured_s[base] for k in rows], dtype=np.float64)
-        told = np.log(measured)[:, None] - np.log(speed) + caution * spread
-        known = ~np.isnan(told)
-        total[rows] += np.where(known, told, 0.0)
+        seconds = np.log(measured)[:, None] - np.log(speed) + caution * spread
+        known = ~np.isnan(seconds)
+        total[rows] += np.where(known, seconds, 0.0)
         count[rows] += known
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.exp(total / count), dtype=np.float64)

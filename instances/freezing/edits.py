@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count, islice
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, listed
-from apportion.instances.freezing.job import FreezingJob, FreezingRow
-from apportion.instances.freezing.rules import PENALTY
-from apportion.instances.freezing.schema import FreezingInstance
-from apportion.instances.kind import Edits
+from apportion.errors import InvalidInstance, Problem, listed
+from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
+from apportion.instances.freezing.rules import PENALTY, check_current_nodes, check_job
+from apportion.instances.freezing.schema import FreezingInstance, settle_job
+from apportion.instances.kind import Edits, JobRules
 
 __all__ = ["EDITS", "WAITING"]
 
@@ -134,10 +135,42 @@ def _fitting(row: FreezingRow, wanted: str) -> FreezingRow | None:
     )
 
 
+def _adopt(instance: FreezingInstance, plan: Mapping[str, Any]) -> Iterator[FreezingJob]:
+    for job in instance.jobs:
+        told = plan["configuration"].get(job.id)
+        now = None if not told else _configuration(told)
+        if now != job.current:
+            yield replace(job, current=now)
+
+
+def _configuration(told: Mapping[str, Any]) -> FreezingConfiguration:
+    nodes = tuple(told["nodes"]) if "nodes" in told else UNSET
+    return FreezingConfiguration(told["gpu_type"], told["gpus"], told.get("depth", 0), nodes)
+
+
+def _check_job(path: str, job: FreezingJob, instance: FreezingInstance, problems: list[Problem]) -> None:
+    check_job(path, job, instance.gpus, problems)
+
+
+def _keep(old: FreezingInstance, new: FreezingInstance) -> bool:
+    """Return whether GPU types and nodes are the same: all that jobs refer to."""
+    same_nodes = (old.gpus_per_node, old.nodes) == (new.gpus_per_node, new.nodes)
+    numbered = bool(new.gpus_per_node)
+    return same_nodes and (old.gpus == new.gpus if numbered else old.gpus.keys() == new.gpus.keys())
+
+
 EDITS = Edits(
     job_type=FreezingJob,
     capacities=_capacities,
     change_capacity=_change_capacity,
     pin=_pin,
     change_budgets=_change_budgets,
+    rules=JobRules(
+        check=_check_job,
+        settle=settle_job,
+        keep=_keep,
+        between=check_current_nodes,
+        concerns=lambda job: job.current is not None and job.current.nodes is not UNSET,
+    ),
+    adopt=_adopt,
 )

@@ -104,8 +104,8 @@ def _job(
         for count in counts.tolist():
             step = compute + (sync * (1.0 - 1.0 / count))
             progress = speed * count / step * (1.0 - penalty)
-            told = tuple(float(f"{value:.6g}") for value in progress)
-            menu.append(FreezingRow(gpu_type, count, tuple(depth.tolist()), told, millionths))
+            written = tuple(float(f"{value:.6g}") for value in progress)
+            menu.append(FreezingRow(gpu_type, count, tuple(depth.tolist()), written, millionths))
     running = menu and rng.random() < 0.5
     place = menu[int(rng.integers(len(menu)))] if running else None
     return FreezingJob(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apportion.instances.fields import Amount, Count, Name
+from apportion.instances.tenants.schema import TenantedJob
 
 if TYPE_CHECKING:
     from apportion.instances.freezing.menu_arrays import MenuArrays
@@ -65,7 +66,7 @@ class FreezingRow(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     penalty_millionths: tuple[Millionths, ...] = ()
 
 
-class FreezingJob(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+class FreezingJob(TenantedJob, frozen=True, forbid_unknown_fields=True, dict=True):
     """A job, its menu and its state.
 
     Attributes
@@ -98,6 +99,8 @@ class FreezingJob(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         What is left to learn, samples at the reference; told, not used by the objective.
     required
         Whether the job must get GPUs.
+    tenant, preemptible, stop_cost, submitted_s, priority, finish
+        What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 
     id: Name

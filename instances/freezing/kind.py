@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from apportion.instances.freezing import meaning
 from apportion.instances.freezing.edits import EDITS, WAITING
 from apportion.instances.freezing.job import FreezingJob
+from apportion.instances.freezing.offering import OFFERING
 from apportion.instances.freezing.schema import FreezingInstance
 from apportion.instances.kind import Kind, Wording
 
@@ -38,6 +39,7 @@ FREEZING = Kind(
     meaning.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
+    offering=OFFERING,
     wording=Wording(
         runs=True,
         waiting=WAITING,

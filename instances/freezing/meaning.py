@@ -21,9 +21,19 @@ from typing import Any, NamedTuple
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.freezing.nodes import NodeWeights, fits_told
 from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
+from apportion.instances.tenants.offers import Offer
 from apportion.report import Report, Violation
 
-__all__ = ["capacities_of", "check", "configurations", "exact_bound", "exact_objective"]
+__all__ = [
+    "capacities_of",
+    "check",
+    "configuration_name",
+    "configurations",
+    "exact_bound",
+    "exact_objective",
+    "offered",
+    "value_of",
+]
 
 _KEYS = {"gpu_type", "gpus", "depth"}
 _SHAPE = '{"gpu_type", "gpus", "depth"} and, where nodes have a size, "nodes"'
@@ -159,6 +169,34 @@ def configurations(
             yield entry.row.gpu_type, entry.row.gpus, value, _uses(instance, entry)
 
 
+def offered(instance: FreezingInstance, job: FreezingJob) -> Iterator[Offer]:
+    """Yield what a job may get, as tenants see it; its rate is r EP / ref."""
+    reference, now = _reference(job), job.current
+    for entry in _entries(job):
+        value = _value(instance, job, entry, reference)
+        if value is None or any(_broken(instance, job, entry, reference)):
+            continue
+        name = configuration_name(entry.row.gpu_type, entry.row.gpus, entry.depth)
+        rate = _restart_factor(instance, job, entry) * entry.progress / reference
+        holds = now is not None and (now.gpu_type, now.gpus) == (entry.row.gpu_type, entry.row.gpus)
+        yield Offer(name, _uses(instance, entry), value, rate, holds)
+    if not job.required:
+        yield Offer("waiting", {}, instance.queue_penalty, 0.0, nothing=True)
+
+
+def configuration_name(gpu_type: str, gpus: int, depth: int) -> str:
+    """Return how a configuration is called in explanations."""
+    return f"{gpus}x{gpu_type}, {depth} layers frozen"
+
+
+def value_of(
+    instance: FreezingInstance, job: FreezingJob, gpu_type: str, gpus: int, depth: int
+) -> float | None:
+    """Return the value of a configuration of a job's menu; ``None`` where it has none."""
+    entry = _find(job, {"gpu_type": gpu_type, "gpus": gpus, "depth": depth})
+    return None if entry is None else _value(instance, job, entry, _reference(job))
+
+
 def capacities_of(instance: FreezingInstance) -> dict[str, int]:
     """Return every capacity by name: the GPUs of each type, and the penalty cap where there is one."""
     return _capacities(instance, None)
@@ -172,7 +210,7 @@ def _weights(
 
 
 def _reference(job: FreezingJob) -> float:
-    """Return the effective progress that counts as 1: as told, else the least positive one of the menu."""
+    """Return the effective progress that counts as 1: as given, else the least positive one of the menu."""
     if job.reference_progress is not None:
         return job.reference_progress
     least = job.menu_arrays.least

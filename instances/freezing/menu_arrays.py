@@ -72,9 +72,9 @@ class MenuArrays:
         listed = (*columns, *(row.depths for row in menu), *penalties)
         self.as_decoded = int not in kinds and set(map(type, listed)) <= {tuple}
         if any(map(len, penalties)):
-            told = zip(penalties, lengths, strict=True)
+            rows = zip(penalties, lengths, strict=True)
             self.penalty: NDArray[np.int64] | None = _integers(
-                [part or (0,) * length for part, length in told], entries
+                [part or (0,) * length for part, length in rows], entries
             )
         else:
             self.penalty = None

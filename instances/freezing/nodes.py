@@ -104,7 +104,7 @@ def _on_nodes(
     for job, configuration in members.items():
         gpus, needed = configuration["gpus"], nodes.needed(configuration["gpus"])
         if needed is None:
-            continue  # the rule of whole nodes has told it
+            continue  # the rule of whole nodes reports it
         if "nodes" not in configuration:
             untold.extend([min(gpus, nodes.size)] * needed)
             continue

@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import UnsetType
 
 from apportion.instances.freezing.job import FreezingJob
+from apportion.instances.tenants.schema import Fairness, Tenant
 
 __all__ = ["FreezingRound"]
 
@@ -53,4 +54,14 @@ class FreezingRound(Protocol):
     @property
     def penalty_cap_millionths(self) -> int | None:
         """Most frozen penalty of all jobs together."""
+        ...
+
+    @property
+    def tenants(self) -> Sequence[Tenant] | UnsetType:
+        """The tenants, where there are any."""
+        ...
+
+    @property
+    def fairness(self) -> Fairness | UnsetType:
+        """What is shared out fairly, where anything is."""
         ...

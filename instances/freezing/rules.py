@@ -6,6 +6,7 @@ entry, to say where.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -27,8 +28,9 @@ from apportion.instances.fields import (
 from apportion.instances.freezing.job import MILLION, FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.nodes import node_counts, nodes_of
 from apportion.instances.freezing.round import FreezingRound
+from apportion.instances.tenants.rules import check_tenants
 
-__all__ = ["LARGEST_POWER", "PENALTY", "problems_of"]
+__all__ = ["LARGEST_POWER", "PENALTY", "check_current_nodes", "check_job", "problems_of"]
 
 PENALTY = "frozen_penalty"
 """The capacity of the penalty cap, as it is named in multipliers; no GPU type may be called so."""
@@ -74,13 +76,20 @@ def problems_of(instance: FreezingRound) -> list[Problem]:
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     for index, job in enumerate(instance.jobs):
         if isinstance(job, FreezingJob):
-            _check_job(f"$.jobs[{index}]", job, instance.gpus, problems)
+            check_job(f"$.jobs[{index}]", job, instance.gpus, problems)
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a FreezingJob, not {type(job).__name__}"))
     ids = (job.id for job in instance.jobs if isinstance(job, FreezingJob))
     check_distinct("$.jobs", ids, "job id", problems)
     if not problems:
-        _check_current_nodes(instance, problems)
+        check_current_nodes(instance, problems)
+    capacities = dict(instance.gpus)
+    if instance.penalty_cap_millionths is not None:
+        capacities[PENALTY] = instance.penalty_cap_millionths
+    check_tenants(instance, capacities, problems)
+    if instance.gpus_per_node and (instance.tenants is not UNSET or instance.fairness is not UNSET):
+        said = "jobs of tenants are not placed on nodes yet; leave it out"
+        problems.append(Problem("$.gpus_per_node", said))
     return problems
 
 
@@ -112,7 +121,8 @@ def _check_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
             check_distinct(path, listed, "node", problems)
 
 
-def _check_current_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
+def check_current_nodes(instance: FreezingRound, problems: list[Problem]) -> None:
+    """Note every node that a job is said to run on and that there is not."""
     known: dict[str, set[str]] = {}
     for index, job in enumerate(instance.jobs):
         if job.current is None or job.current.nodes is UNSET:
@@ -130,7 +140,8 @@ def _check_current_nodes(instance: FreezingRound, problems: list[Problem]) -> No
         check_distinct(path, job.current.nodes, "node", problems)
 
 
-def _check_job(path: str, job: FreezingJob, gpus: dict[str, int], problems: list[Problem]) -> None:
+def check_job(path: str, job: FreezingJob, gpus: Mapping[str, int], problems: list[Problem]) -> None:
+    """Note what is wrong with one job where there are these GPU types."""
     check_name(f"{path}.id", job.id, problems)
     layers_ok = check_count(f"{path}.layers", job.layers, problems, low=1)
     check_count(f"{path}.restarts", job.restarts, problems)
@@ -168,7 +179,7 @@ def _check_job(path: str, job: FreezingJob, gpus: dict[str, int], problems: list
 
 
 def _check_place(
-    path: str, place: FreezingConfiguration | FreezingRow, gpus: dict[str, int], problems: list[Problem]
+    path: str, place: FreezingConfiguration | FreezingRow, gpus: Mapping[str, int], problems: list[Problem]
 ) -> None:
     if check_name(f"{path}.gpu_type", place.gpu_type, problems) and place.gpu_type not in gpus:
         meant = did_you_mean(place.gpu_type, gpus)
@@ -179,7 +190,7 @@ def _check_place(
 
 
 def _check_row(
-    path: str, row: FreezingRow, layers: int | None, gpus: dict[str, int], problems: list[Problem]
+    path: str, row: FreezingRow, layers: int | None, gpus: Mapping[str, int], problems: list[Problem]
 ) -> None:
     _check_place(path, row, gpus, problems)
     columns: tuple[Any, ...] = (row.depths, row.effective_progress, row.penalty_millionths)
@@ -227,7 +238,7 @@ def _check_reference(path: str, job: FreezingJob, problems: list[Problem]) -> No
         )
 
 
-def _is_sound(job: FreezingJob, layers: int, gpus: dict[str, int]) -> bool:
+def _is_sound(job: FreezingJob, layers: int, gpus: Mapping[str, int]) -> bool:
     """Return whether the menu and the reference keep every rule, judged as arrays."""
     import numpy as np  # only freezing instances need it
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import force_setattr
 
 from apportion.errors import InvalidInstance
 from apportion.instances.fields import Amount, Capacity, Count, Name, Number, settle_numbers
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.rules import LARGEST_POWER, PENALTY, problems_of
+from apportion.instances.tenants.rules import settle_tenants
+from apportion.instances.tenants.schema import Tenanted
 
 __all__ = [
     "PENALTY",
@@ -18,12 +20,13 @@ __all__ = [
     "FreezingInstance",
     "FreezingJob",
     "FreezingRow",
+    "settle_job",
 ]
 
 Power = Annotated[float, Meta(ge=-LARGEST_POWER, le=LARGEST_POWER)]
 
 
-class FreezingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="freezing"):
+class FreezingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="freezing"):
     """One round of a cluster whose jobs are elastic in GPUs and layers; every rule is checked when made.
 
     Attributes
@@ -50,6 +53,8 @@ class FreezingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         A name for reports.
     nodes
         Names of the nodes per GPU type, a smaller one last; numbers from ``"0"`` where absent.
+    tenants, fairness
+        Whose jobs they are and what is shared out fairly; see `apportion.instances.tenants.schema.Tenanted`.
 
     Raises
     ------
@@ -63,7 +68,7 @@ class FreezingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     jobs: tuple[FreezingJob, ...]
     power: Power = -0.5
     queue_penalty: Number = 1.1
-    gpus_per_node: dict[Name, Count] = {}
+    gpus_per_node: dict[Name, Count] = field(default_factory=dict)
     penalty_cap_millionths: Capacity | None = None
     name: str = ""
     nodes: dict[Name, tuple[Name, ...]] | UnsetType = UNSET
@@ -77,20 +82,26 @@ class FreezingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         problems = problems_of(self)
         if problems:
             raise InvalidInstance(problems)
+        settle_tenants(self)
         settle_numbers(self, ("round_s", "power", "queue_penalty"))
         _settle_lists(self, ("jobs",))
         for job in self.jobs:
-            settle_numbers(job, ("age_s", "restart_s", "rebuild_s", "weight"))
-            settle_numbers(job, ("reference_progress", "budget_frozen_s", "remaining_work"))
-            _settle_lists(job, ("menu",))
-            if not job.menu_arrays.as_decoded:
-                for row in job.menu:
-                    _settle_lists(row, ("depths", "effective_progress", "penalty_millionths"))
-                    settle_numbers(row, ("effective_progress",))
+            settle_job(job)
+
+
+def settle_job(job: FreezingJob) -> None:
+    """Turn integers in a checked job's float fields into floats, and lists into tuples, as decoding does."""
+    settle_numbers(job, ("age_s", "restart_s", "rebuild_s", "weight"))
+    settle_numbers(job, ("reference_progress", "budget_frozen_s", "remaining_work"))
+    _settle_lists(job, ("menu",))
+    if not job.menu_arrays.as_decoded:
+        for row in job.menu:
+            _settle_lists(row, ("depths", "effective_progress", "penalty_millionths"))
+            settle_numbers(row, ("effective_progress",))
 
 
 def _settle_lists(struct: Struct, fields: tuple[str, ...]) -> None:
     """Turn lists into tuples, as decoding does: what was checked must not change."""
-    for field in fields:
-        if type(getattr(struct, field)) is list:
-            force_setattr(struct, field, tuple(getattr(struct, field)))
+    for name in fields:
+        if type(getattr(struct, name)) is list:
+            force_setattr(struct, name, tuple(getattr(struct, name)))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, islice
+from typing import Any
 
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, listed
+from apportion.errors import InvalidInstance, Problem, listed
 from apportion.instances.gap_filling.meaning import CAPACITY
-from apportion.instances.gap_filling.schema import GapFillingInstance, GapFillingJob
-from apportion.instances.kind import Edits
+from apportion.instances.gap_filling.schema import (
+    GapFillingInstance,
+    GapFillingJob,
+    check_job,
+    check_ownership,
+    settle_job,
+)
+from apportion.instances.kind import Edits, JobRules
 
 __all__ = ["EDITS", "MOST_NEW_NODES"]
 
@@ -28,14 +35,21 @@ def _remove_nodes(instance: GapFillingInstance, nodes: Iterable[str]) -> GapFill
     missing = sorted(gone.difference(instance.nodes))
     if missing:
         raise InvalidInstance.at("$.nodes", f"there is no node {listed(missing)}")
-    return replace(
-        instance,
-        nodes=tuple(node for node in instance.nodes if node not in gone),
-        jobs=tuple(
-            replace(job, current_nodes=tuple(node for node in job.current_nodes if node not in gone))
-            for job in instance.jobs
-        ),
-    )
+    return _set_nodes(instance, [node for node in instance.nodes if node not in gone])
+
+
+def _set_nodes(instance: GapFillingInstance, nodes: Any) -> GapFillingInstance:
+    """Return the instance with these idle nodes; jobs lose the nodes that are not among them."""
+    if not isinstance(nodes, list | tuple) or not all(isinstance(node, str) for node in nodes):
+        raise InvalidInstance.at("$.nodes", "must be a list of node names")
+    idle = set(nodes)
+    return replace(instance, nodes=tuple(nodes), jobs=tuple(_with_nodes(job, idle) for job in instance.jobs))
+
+
+def _with_nodes(job: GapFillingJob, idle: set[str]) -> GapFillingJob:
+    if idle.issuperset(job.current_nodes):
+        return job
+    return replace(job, current_nodes=tuple(node for node in job.current_nodes if node in idle))
 
 
 def _change_capacity(instance: GapFillingInstance, _: str, present: int, delta: int) -> GapFillingInstance:
@@ -82,6 +96,17 @@ def _node_count(job: GapFillingJob, wanted: int | str) -> int:
     return number
 
 
+def _adopt(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Iterator[GapFillingJob]:
+    for job in instance.jobs:
+        held = tuple(plan["allocation"].get(job.id, ()))
+        if held != job.current_nodes:
+            yield replace(job, current_nodes=held)
+
+
+def _check_job(path: str, job: GapFillingJob, _: GapFillingInstance, problems: list[Problem]) -> None:
+    check_job(path, job, problems)
+
+
 EDITS = Edits(
     job_type=GapFillingJob,
     capacities=_capacities,
@@ -89,4 +114,13 @@ EDITS = Edits(
     pin=_pin,
     pin_field="pinned_count",
     remove_nodes=_remove_nodes,
+    rules=JobRules(
+        check=_check_job,
+        settle=settle_job,
+        keep=lambda old, new: old.nodes == new.nodes,
+        between=check_ownership,
+        concerns=lambda job: bool(job.current_nodes),
+    ),
+    set_nodes=_set_nodes,
+    adopt=_adopt,
 )

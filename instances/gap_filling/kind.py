@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from apportion.instances.gap_filling import meaning
 from apportion.instances.gap_filling.edits import EDITS
+from apportion.instances.gap_filling.offering import OFFERING
 from apportion.instances.gap_filling.schema import GapFillingInstance
 from apportion.instances.kind import Kind, Wording
 
@@ -26,5 +27,6 @@ GAP_FILLING = Kind(
     meaning.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
+    offering=OFFERING,
     wording=Wording(units={"objective": " samples"}, counts_nodes=True),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,10 +17,13 @@ from apportion.errors import InvalidInstance, Problem
 from apportion.instances.gap_filling.schema import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.report import Report, Violation
 
-__all__ = ["CAPACITY", "check", "exact_bound", "exact_objective"]
+__all__ = ["CAPACITY", "check", "exact_bound", "exact_job_value", "exact_objective", "rate_at"]
 
 CAPACITY = "idle_nodes"
 """The one capacity of the problem, as it is named in multipliers."""
+_ROUNDING = 16 * 2.0**-52
+_SEEN = 1e-13
+"""Rounding of no more than this part of the objective is left as it is."""
 
 
 def check(instance: GapFillingInstance, plan: Any) -> Report:
@@ -32,12 +35,10 @@ def check(instance: GapFillingInstance, plan: Any) -> Report:
         if not isinstance(held, list | tuple) or not all(isinstance(node, str) for node in held):
             return _malformed(str(job_id), "must be given a list of node names")
     violations = list(_strangers(instance, allocation)) + list(_node_conflicts(instance, allocation))
-    terms: list[float] = []
     for job in instance.jobs:
-        held = allocation.get(job.id, ())
-        violations.extend(_job_violations(job, held))
-        terms.append(_job_value(job, instance.horizon_s, len(set(held))))
-    return Report(math.fsum(terms), tuple(violations))
+        violations.extend(_job_violations(job, allocation.get(job.id, ())))
+    counts = [len(set(allocation.get(job.id, ()))) for job in instance.jobs]
+    return Report(_objective(instance, counts), tuple(violations))
 
 
 def exact_objective(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Fraction:
@@ -45,7 +46,7 @@ def exact_objective(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Fr
     allocation = plan["allocation"]
     return sum(
         (
-            _exact_job_value(job, Fraction(instance.horizon_s), len(allocation.get(job.id, ())))
+            exact_job_value(job, Fraction(instance.horizon_s), len(allocation.get(job.id, ())))
             for job in instance.jobs
         ),
         Fraction(0),
@@ -88,7 +89,7 @@ def exact_bound(instance: GapFillingInstance, multipliers: Mapping[str, float]) 
         if not counts:
             return None
         horizon = Fraction(instance.horizon_s)
-        total += max(_exact_job_value(job, horizon, count) - exact_price * count for count in counts)
+        total += max(exact_job_value(job, horizon, count) - exact_price * count for count in counts)
     return total
 
 
@@ -146,25 +147,45 @@ def _corner_counts(job: GapFillingJob, idle: int) -> Iterator[int]:
     yield from (count for count in sorted(corners) if admissible(count))
 
 
-def _job_value(job: GapFillingJob, horizon: float, count: int) -> float:
+def _objective(instance: GapFillingInstance, counts: Sequence[int]) -> float:
+    """Return the objective of node counts; exactly, then rounded, where the rounding of terms would show.
+
+    A term is the difference of a gain and a loss. Each takes fewer than sixteen roundings of half an ulp of
+    itself, and `math.fsum` adds them up exactly.
+    """
+    terms = [_job_terms(job, instance.horizon_s, n) for job, n in zip(instance.jobs, counts, strict=True)]
+    total = math.fsum(gain - loss for gain, loss in terms)
+    size = math.fsum(gain + loss for gain, loss in terms)
+    if _ROUNDING * size <= _SEEN * abs(total):
+        return total
+    horizon = Fraction(instance.horizon_s)
+    exact = (exact_job_value(job, horizon, n) for job, n in zip(instance.jobs, counts, strict=True))
+    return float(sum(exact, Fraction(0)))
+
+
+def _job_terms(job: GapFillingJob, horizon: float, count: int) -> tuple[float, float]:
+    """Return what a node count gains, and what rescaling to it loses; both at least 0."""
     current = len(job.current_nodes)
     stall = job.rescale_up_s if count > current else job.rescale_down_s if count < current else 0.0
-    running = _rate(job.scaling, current) if current >= job.min_nodes else 0.0
-    return job.weight * (horizon * _rate(job.scaling, count) - running * stall)
+    running = rate_at(job.scaling, current) if current >= job.min_nodes else 0.0
+    return job.weight * horizon * rate_at(job.scaling, count), job.weight * running * stall
 
 
-def _rate(curve: ScalingCurve, count: int) -> float:
+def rate_at(curve: ScalingCurve, count: int) -> float:
+    """Return the throughput at a node count, linear between the points of the curve."""
     right = bisect_left(curve.nodes, count)
     if right == len(curve.nodes):
         return curve.rate[-1]
     if curve.nodes[right] == count:
         return curve.rate[right]
     left = right - 1
-    share = (count - curve.nodes[left]) / (curve.nodes[right] - curve.nodes[left])
-    return curve.rate[left] + share * (curve.rate[right] - curve.rate[left])
+    above, below = curve.nodes[right] - count, count - curve.nodes[left]
+    # a sum of two amounts: `left + share * (right - left)` would cancel where the curve falls
+    return (above * curve.rate[left] + below * curve.rate[right]) / (above + below)
 
 
-def _exact_job_value(job: GapFillingJob, horizon: Fraction, count: int) -> Fraction:
+def exact_job_value(job: GapFillingJob, horizon: Fraction, count: int) -> Fraction:
+    """Return what a job adds to the objective on a number of nodes, exactly."""
     current = len(job.current_nodes)
     stall = job.rescale_up_s if count > current else job.rescale_down_s if count < current else 0.0
     running = _exact_rate(job.scaling, current) if current >= job.min_nodes else Fraction(0)

@@ -22,8 +22,17 @@ from apportion.instances.fields import (
     check_name,
     settle_numbers,
 )
+from apportion.instances.tenants.rules import check_tenants, settle_tenants
+from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
-__all__ = ["GapFillingInstance", "GapFillingJob", "ScalingCurve"]
+__all__ = [
+    "GapFillingInstance",
+    "GapFillingJob",
+    "ScalingCurve",
+    "check_job",
+    "check_ownership",
+    "settle_job",
+]
 
 
 class ScalingCurve(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +50,7 @@ class ScalingCurve(Struct, frozen=True, forbid_unknown_fields=True):
     rate: tuple[Amount, ...]
 
 
-class GapFillingJob(Struct, frozen=True, forbid_unknown_fields=True):
+class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     """A malleable training job.
 
     Attributes
@@ -62,6 +71,8 @@ class GapFillingJob(Struct, frozen=True, forbid_unknown_fields=True):
         If given, the job must get exactly this many nodes.
     forbidden_counts
         Node counts the job must not get.
+    tenant, preemptible, stop_cost, submitted_s, priority, finish
+        What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 
     id: Name
@@ -77,7 +88,7 @@ class GapFillingJob(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GapFillingInstance(
-    Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="gap_filling"
+    Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="gap_filling"
 ):
     """Idle nodes and the jobs to fill them with; every semantic rule is checked on construction.
 
@@ -93,6 +104,8 @@ class GapFillingInstance(
         The admitted jobs.
     name
         A name for reports.
+    tenants, fairness
+        Whose jobs they are and what is shared out fairly; see `apportion.instances.tenants.schema.Tenanted`.
 
     Raises
     ------
@@ -114,10 +127,16 @@ class GapFillingInstance(
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
+        settle_tenants(self)
         settle_numbers(self, ("horizon_s",))
         for job in self.jobs:
-            settle_numbers(job, ("rescale_up_s", "rescale_down_s", "weight"))
-            settle_numbers(job.scaling, ("rate",))
+            settle_job(job)
+
+
+def settle_job(job: GapFillingJob) -> None:
+    """Turn integers in the float fields of a checked job into floats, as decoding does."""
+    settle_numbers(job, ("rescale_up_s", "rescale_down_s", "weight"))
+    settle_numbers(job.scaling, ("rate",))
 
 
 def _problems(instance: GapFillingInstance) -> list[Problem]:
@@ -130,13 +149,15 @@ def _problems(instance: GapFillingInstance) -> list[Problem]:
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     for index, job in enumerate(instance.jobs):
         if isinstance(job, GapFillingJob):
-            _check_job(f"$.jobs[{index}]", job, problems)
+            check_job(f"$.jobs[{index}]", job, problems)
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a GapFillingJob, not {type(job).__name__}"))
     check_distinct(
         "$.jobs", (job.id for job in instance.jobs if isinstance(job, GapFillingJob)), "job id", problems
     )
-    _check_ownership(instance, problems)
+    check_ownership(instance, problems)
+    if isinstance(instance.nodes, tuple | list):
+        check_tenants(instance, {"idle_nodes": len(instance.nodes)}, problems)
     return problems
 
 
@@ -149,7 +170,8 @@ def _check_nodes(nodes: Any, problems: list[Problem]) -> None:
     check_distinct("$.nodes", nodes, "node", problems)
 
 
-def _check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
+def check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
+    """Note what is wrong with one job, whatever the rest of its instance is."""
     check_name(f"{path}.id", job.id, problems)
     low = check_count(f"{path}.min_nodes", job.min_nodes, problems, low=1)
     high = check_count(f"{path}.max_nodes", job.max_nodes, problems, low=1)
@@ -216,7 +238,8 @@ def _check_pins(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
         check_count(f"{path}.forbidden_counts[{index}]", count, problems)
 
 
-def _check_ownership(instance: GapFillingInstance, problems: list[Problem]) -> None:
+def check_ownership(instance: GapFillingInstance, problems: list[Problem]) -> None:
+    """Note every node that a job holds and that is not idle, or that another job holds too."""
     if not isinstance(instance.nodes, tuple | list):
         return
     idle = {node for node in instance.nodes if isinstance(node, str)}

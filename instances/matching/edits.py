@@ -12,10 +12,16 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, listed
+from apportion.errors import InvalidInstance, Problem, listed
 from apportion.instances.fields import LARGEST_CAPACITY
-from apportion.instances.kind import Edits
-from apportion.instances.matching.schema import MatchingInstance, MatchingJob, MatchingMachine
+from apportion.instances.kind import Edits, JobRules
+from apportion.instances.matching.schema import (
+    MatchingInstance,
+    MatchingJob,
+    MatchingMachine,
+    check_job,
+    settle_job,
+)
 
 __all__ = ["EDITS", "LEFT_OUT"]
 
@@ -81,8 +87,8 @@ def _remove_machines(instance: MatchingInstance, names: Iterable[str]) -> Matchi
     if left:
         there = ", ".join(repr(pool.id) for pool in instance.machines[:10]) or "none"
         meant = did_you_mean(left[0], [pool.id for pool in instance.machines])
-        told = f"there is no machine {left[0]!r}; the pools are {there}{meant}"
-        raise InvalidInstance.at("$.machines", told)
+        reason = f"there is no machine {left[0]!r}; the pools are {there}{meant}"
+        raise InvalidInstance.at("$.machines", reason)
     return instance
 
 
@@ -154,10 +160,30 @@ def _with_count(instance: MatchingInstance, pool: MatchingMachine, count: int) -
     return replace(instance, machines=machines, jobs=jobs)
 
 
+def _set_machine(instance: MatchingInstance, machine: MatchingMachine) -> MatchingInstance:
+    if all(pool.id != machine.id for pool in instance.machines):
+        return replace(instance, machines=(*instance.machines, machine))
+    put = tuple(machine if pool.id == machine.id else pool for pool in instance.machines)
+    return replace(instance, machines=put)
+
+
+def _check_job(path: str, job: MatchingJob, instance: MatchingInstance, problems: list[Problem]) -> None:
+    check_job(path, job, instance, {pool.id: pool.count for pool in instance.machines}, problems)
+
+
 EDITS = Edits(
     job_type=MatchingJob,
     capacities=_capacities,
     change_capacity=_change_capacity,
     pin=_pin,
     remove_nodes=_remove_machines,
+    rules=JobRules(
+        check=_check_job,
+        settle=settle_job,
+        keep=lambda old, new: (
+            (old.machines, old.objective, old.divisible) == (new.machines, new.objective, new.divisible)
+        ),
+    ),
+    machine_type=MatchingMachine,
+    set_machine=_set_machine,
 )

@@ -46,8 +46,8 @@ def schedule(instance: MatchingInstance, plan: Mapping[str, Any]) -> dict[str, P
         entry = job.on[pool]
         index = indices.get(job.id, list(range(entry.gpus)) if entry.gpus == counts[pool] else 0)
         machines = tuple(index) if isinstance(index, list | tuple) else (index,)
-        told = timed and job.id in starts
-        begin = float(starts[job.id]) if told else max(filled.get((pool, k), 0.0) for k in machines)
+        timed_start = timed and job.id in starts
+        begin = float(starts[job.id]) if timed_start else max(filled.get((pool, k), 0.0) for k in machines)
         end = begin + (float(entry.time_s or 0.0) if timed else float(entry.uses))
         filled.update(((pool, k), end) for k in machines)
         placed[job.id] = Placed(pool, machines, begin, end)

@@ -26,7 +26,14 @@ from apportion.instances.fields import (
     settle_numbers,
 )
 
-__all__ = ["MatchingEntry", "MatchingInstance", "MatchingJob", "MatchingMachine"]
+__all__ = [
+    "MatchingEntry",
+    "MatchingInstance",
+    "MatchingJob",
+    "MatchingMachine",
+    "check_job",
+    "settle_job",
+]
 
 _FIELD = {"makespan": "time_s", "cost": "cost", "value": "value"}
 
@@ -132,13 +139,18 @@ class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         if problems:
             raise InvalidInstance(problems)
         for job in self.jobs:
-            for entry in job.on.values():
-                settle_numbers(entry, ("time_s", "cost", "value"))
+            settle_job(job)
 
     @property
     def field(self) -> str:
         """The entry's field that the objective reads."""
         return _FIELD[self.objective]
+
+
+def settle_job(job: MatchingJob) -> None:
+    """Turn integers in the float fields of a checked job into floats, as decoding does."""
+    for entry in job.on.values():
+        settle_numbers(entry, ("time_s", "cost", "value"))
 
 
 def _problems(instance: MatchingInstance) -> list[Problem]:
@@ -158,7 +170,7 @@ def _problems(instance: MatchingInstance) -> list[Problem]:
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     for index, job in enumerate(instance.jobs):
         if isinstance(job, MatchingJob):
-            _check_job(f"$.jobs[{index}]", job, instance, pools, problems)
+            check_job(f"$.jobs[{index}]", job, instance, pools, problems)
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a MatchingJob, not {type(job).__name__}"))
     names = [job.id for job in instance.jobs if isinstance(job, MatchingJob)]
@@ -187,9 +199,10 @@ def _check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict
     return pools
 
 
-def _check_job(
+def check_job(
     path: str, job: MatchingJob, instance: MatchingInstance, pools: dict[str, int], problems: list[Problem]
 ) -> None:
+    """Note what is wrong with one job of an instance with these numbers of machines by pool."""
     check_name(f"{path}.id", job.id, problems)
     if not isinstance(job.required, bool):
         problems.append(Problem(f"{path}.required", "must be true or false"))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, listed
-from apportion.instances.kind import Edits
-from apportion.instances.multiple_choice_knapsack.schema import KnapsackJob, MultipleChoiceKnapsackInstance
+from apportion.errors import InvalidInstance, Problem, listed
+from apportion.instances.kind import Edits, JobRules
+from apportion.instances.multiple_choice_knapsack.schema import (
+    KnapsackJob,
+    MultipleChoiceKnapsackInstance,
+    check_job,
+    settle_job,
+)
 
 __all__ = ["EDITS"]
 
@@ -40,10 +46,29 @@ def _pin(
     )
 
 
+def _adopt(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> Iterator[KnapsackJob]:
+    for job in instance.jobs:
+        chosen = plan["choice"].get(job.id)
+        if chosen != job.current:
+            yield replace(job, current=chosen)
+
+
+def _check_job(
+    path: str, job: KnapsackJob, instance: MultipleChoiceKnapsackInstance, problems: list[Problem]
+) -> None:
+    check_job(path, job, instance.capacities, problems)
+
+
 EDITS = Edits(
     job_type=KnapsackJob,
     capacities=_capacities,
     change_capacity=_change_capacity,
     pin=_pin,
     pin_field="pinned",
+    rules=JobRules(
+        check=_check_job,
+        settle=settle_job,
+        keep=lambda old, new: old.capacities.keys() <= new.capacities.keys(),
+    ),
+    adopt=_adopt,
 )

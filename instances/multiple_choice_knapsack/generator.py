@@ -20,7 +20,7 @@ from apportion.instances.multiple_choice_knapsack.schema import (
     MultipleChoiceKnapsackInstance,
 )
 
-__all__ = ["LAWS", "Law", "Menus", "generate", "generate_sia", "sia_option_ids", "to_instance"]
+__all__ = ["LAWS", "Law", "MenuArrays", "generate", "generate_sia", "sia_option_ids", "to_instance"]
 
 Law = Literal["uncorrelated", "weakly_correlated", "strongly_correlated", "subset_sum"]
 
@@ -31,7 +31,7 @@ _SIA_TYPES = (("t4", 4, 6), ("rtx", 8, 3), ("a100", 8, 2))
 """Sia's 64-GPU cluster: GPU type, GPUs per node, nodes."""
 
 
-class Menus(NamedTuple):
+class MenuArrays(NamedTuple):
     """Ragged menus, in the order of the arguments of ``MultipleChoiceKnapsack.from_arrays``.
 
     Attributes
@@ -70,7 +70,7 @@ def generate(
     largest_use: int = 1000,
     tightness: float = 0.5,
     required: bool = True,
-) -> Menus:
+) -> MenuArrays:
     """Generate menus after the classes of Pisinger, *A minimal algorithm for the multiple-choice knapsack
     problem*, EJOR 83 (1995).
 
@@ -118,7 +118,7 @@ def generate(
         value = mean
     least = use.min(axis=1).sum(axis=0)
     most = use.max(axis=1).sum(axis=0)
-    return Menus(
+    return MenuArrays(
         values=np.ascontiguousarray(value.reshape(-1)),
         uses=np.ascontiguousarray(use.reshape(-1, num_capacities)),
         offsets=np.arange(num_jobs + 1, dtype=np.int64) * num_options,
@@ -129,7 +129,7 @@ def generate(
     )
 
 
-def generate_sia(seed: int, scale: int = 1) -> Menus:
+def generate_sia(seed: int, scale: int = 1) -> MenuArrays:
     """Generate one round of a Sia-style allocator: 48 jobs and 64 GPUs of three types, times `scale`.
 
     The problem of Sia (Jayaram Subramanya et al., SOSP 2023, section 3.3) on its 64-GPU cluster: a job picks
@@ -157,7 +157,7 @@ def generate_sia(seed: int, scale: int = 1) -> Menus:
     goodput /= goodput.min(axis=1, keepdims=True)
     uses = np.zeros((gpus.size, len(counts)), dtype=np.int64)
     uses[np.arange(gpus.size), gpu_type] = gpus
-    return Menus(
+    return MenuArrays(
         values=(np.sqrt(goodput) - 1.1).reshape(-1),
         uses=np.tile(uses, (num_jobs, 1)),
         offsets=np.arange(num_jobs + 1, dtype=np.int64) * gpus.size,
@@ -178,7 +178,7 @@ def sia_option_ids(scale: int = 1) -> list[str]:
 
 
 def to_instance(
-    menus: Menus, name: str, option_ids: Sequence[str] | None = None, decimals: int | None = None
+    menus: MenuArrays, name: str, option_ids: Sequence[str] | None = None, decimals: int | None = None
 ) -> MultipleChoiceKnapsackInstance:
     """Name the jobs j0, j1, ... and the options and return an instance; a use of 0 is left out.
 

@@ -7,14 +7,18 @@ from msgspec.structs import replace
 from apportion.instances.kind import Kind
 from apportion.instances.multiple_choice_knapsack import meaning
 from apportion.instances.multiple_choice_knapsack.edits import EDITS
+from apportion.instances.multiple_choice_knapsack.offering import OFFERING
 from apportion.instances.multiple_choice_knapsack.schema import KnapsackJob, MultipleChoiceKnapsackInstance
 
 __all__ = ["MULTIPLE_CHOICE_KNAPSACK"]
 
 
 def _in_id_order(instance: MultipleChoiceKnapsackInstance) -> MultipleChoiceKnapsackInstance:
+    """Sort the jobs, their options, and the capacities."""
     return replace(
-        instance, jobs=tuple(sorted(map(_options_in_order, instance.jobs), key=lambda job: job.id))
+        instance,
+        capacities=dict(sorted(instance.capacities.items())),
+        jobs=tuple(sorted(map(_options_in_order, instance.jobs), key=lambda job: job.id)),
     )
 
 
@@ -31,4 +35,5 @@ MULTIPLE_CHOICE_KNAPSACK = Kind(
     meaning.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
+    offering=OFFERING,
 )

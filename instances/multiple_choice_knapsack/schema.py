@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -22,8 +23,10 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
+from apportion.instances.tenants.rules import check_tenants, settle_tenants
+from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
-__all__ = ["KnapsackJob", "KnapsackOption", "MultipleChoiceKnapsackInstance"]
+__all__ = ["KnapsackJob", "KnapsackOption", "MultipleChoiceKnapsackInstance", "check_job", "settle_job"]
 
 
 class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +47,7 @@ class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
     uses: dict[Name, Use]
 
 
-class KnapsackJob(Struct, frozen=True, forbid_unknown_fields=True):
+class KnapsackJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     """A job and its menu.
 
     Attributes
@@ -61,6 +64,8 @@ class KnapsackJob(Struct, frozen=True, forbid_unknown_fields=True):
         If given, the job must get this option.
     forbidden
         Options the job must not get.
+    tenant, preemptible, stop_cost, submitted_s, priority, finish
+        What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 
     id: Name
@@ -72,7 +77,7 @@ class KnapsackJob(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MultipleChoiceKnapsackInstance(
-    Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="multiple_choice_knapsack"
+    Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="multiple_choice_knapsack"
 ):
     """Jobs with menus under capacities; every semantic rule is checked on construction.
 
@@ -88,6 +93,8 @@ class MultipleChoiceKnapsackInstance(
         The jobs.
     name
         A name for reports.
+    tenants, fairness
+        Whose jobs they are and what is shared out fairly; see `apportion.instances.tenants.schema.Tenanted`.
 
     Raises
     ------
@@ -112,9 +119,15 @@ class MultipleChoiceKnapsackInstance(
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
+        settle_tenants(self)
         for job in self.jobs:
-            for option in job.options:
-                settle_numbers(option, ("value",))
+            settle_job(job)
+
+
+def settle_job(job: KnapsackJob) -> None:
+    """Turn integers in the float fields of a checked job into floats, as decoding does."""
+    for option in job.options:
+        settle_numbers(option, ("value",))
 
 
 def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
@@ -132,16 +145,18 @@ def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     for index, job in enumerate(instance.jobs):
         if isinstance(job, KnapsackJob):
-            _check_job(f"$.jobs[{index}]", job, instance.capacities, problems)
+            check_job(f"$.jobs[{index}]", job, instance.capacities, problems)
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a KnapsackJob, not {type(job).__name__}"))
     check_distinct(
         "$.jobs", (job.id for job in instance.jobs if isinstance(job, KnapsackJob)), "job id", problems
     )
+    check_tenants(instance, instance.capacities, problems, rates=instance.sense == "maximize")
     return problems
 
 
-def _check_job(path: str, job: KnapsackJob, capacities: dict[str, int], problems: list[Problem]) -> None:
+def check_job(path: str, job: KnapsackJob, capacities: Collection[str], problems: list[Problem]) -> None:
+    """Note what is wrong with one job under capacities of these names."""
     check_name(f"{path}.id", job.id, problems)
     if not isinstance(job.required, bool):
         problems.append(Problem(f"{path}.required", "must be true or false"))
@@ -170,7 +185,7 @@ def _check_job(path: str, job: KnapsackJob, capacities: dict[str, int], problems
             problems.append(Problem(f"{path}.forbidden[{index}]", f"{named!r} is not an option of this job"))
 
 
-def _check_uses(path: str, uses: Any, capacities: dict[str, int], problems: list[Problem]) -> None:
+def _check_uses(path: str, uses: Any, capacities: Collection[str], problems: list[Problem]) -> None:
     if not isinstance(uses, dict):
         problems.append(Problem(path, "must be an object of uses by capacity"))
         return

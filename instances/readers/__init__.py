@@ -96,6 +96,12 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
                 "apportion.instances.readers.gavel",
                 (r".*throughputs.*\.gavel",),
             ),
+            Reader(
+                "csv",
+                "a table of job, option, value and capacities, or of job, machine and time_s, cost or value",
+                "apportion.instances.readers.csv_table",
+                (r".*\.csv",),
+            ),
         )
     }
 )

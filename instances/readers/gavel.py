@@ -79,8 +79,8 @@ def throughputs(raw: bytes) -> dict[tuple[str, int], dict[str, float]]:
             alone = measured.get("null") if isinstance(measured, dict) else None
             number = alone if isinstance(alone, int | float) and not isinstance(alone, bool) else math.nan
             if not abs(number) <= LARGEST_NUMBER:
-                told = f"must be a number of steps per second up to {LARGEST_NUMBER:g}"
-                raise InvalidInstance(Problem(f"$.{gpu}.{key}.null", told))
+                wrong = f"must be a number of steps per second up to {LARGEST_NUMBER:g}"
+                raise InvalidInstance(Problem(f"$.{gpu}.{key}.null", wrong))
             if number > 0:
                 table.setdefault(_job(gpu, key), {})[gpu] = float(number)
     return table

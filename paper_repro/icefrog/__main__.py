@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,9 +24,16 @@ from paper_repro.icefrog.experiments import FREEZING, PARTS, Plan, cases, plan, 
 from paper_repro.icefrog.figures import Study
 from paper_repro.icefrog.heat_chart import heat_chart
 from paper_repro.icefrog.store import Runs
-from paper_repro.icefrog.tables import ablation, claims, grid, loads, policies, reductions, wrong_beliefs
-
-_BATCHES = {None: "each policy's own batches", False: "users' batches"}
+from paper_repro.icefrog.tables import (
+    ablation,
+    grid,
+    loads,
+    policies,
+    reductions,
+    together,
+    wrong_beliefs,
+)
+from paper_repro.tables import Table, markdown, write_table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,60 +44,91 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="two workloads and few cases, under a minute")
     parser.add_argument("--minutes", type=float, help="begin no run after so long; the next call goes on")
+    parser.add_argument("--commit", help="of the code that ran, where it is no checkout")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     runs, told = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
     until = None if given.minutes is None else time.monotonic() + 60 * given.minutes
     left = runs.run((case for part in PARTS for case in cases(part, told[part], given.quick)), until)
     if left:
-        print(f"{left} runs are left; call again")
-        return
-    text = "\n".join([*_head(runs, told, given.quick), *_tables(runs, told, given.quick)])
-    print(text)
-    (given.out / "results.md").write_text(text + "\n", encoding="utf-8")
-    for name, draw in _drawings(runs, told, given.data).items():
+        print(f"{left} runs are left; what is whole is told, call again for the rest")
+    finished = [
+        part for part in PARTS if all(case in runs.known for case in cases(part, told[part], given.quick))
+    ]
+    text = list(_head(runs, told, finished, given.quick))
+    seeds = f"workloads {', '.join(told['main'])}; error seed 0"
+    for name, (title, rows) in _tables(runs, told, finished, given.quick).items():
+        text += [f"## {title}", "", *markdown(rows), ""]
+        made = Table("paper_repro.icefrog", rows, seeds, commit=given.commit)
+        write_table(given.out / "results" / f"{name}.json", made)
+    print("\n".join(text))
+    (given.out / "results.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    for name, draw in _drawings(runs, told, given.data, finished).items():
         (given.out / name).write_text(draw(), encoding="utf-8")
         print(f"written: {given.out / name}")
 
 
-def _head(runs: Runs, told: Plan, quick: bool) -> Iterator[str]:
-    asked = dict.fromkeys(case for part in PARTS for case in cases(part, told[part], quick))
+def _head(runs: Runs, told: Plan, finished: Sequence[str], quick: bool) -> Iterator[str]:
+    asked = dict.fromkeys(case for part in finished for case in cases(part, told[part], quick))
     cpu_s = sum(runs[case].seconds for case in asked)
     packages = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy"))
     yield (
         f"{len(asked)} runs of 160 jobs, {cpu_s:.0f} CPU seconds in all; "
-        f"{packages}, Python {platform.python_version()}; error seed 0, rounds of 60 s, restarts of 30 s, "
-        "rebuilds of 5 s."
+        f"{packages}, Python {platform.python_version()}; error seed 0, restarts of 30 s, rebuilds of 5 s, "
+        "rounds as each policy's authors set them."
     )
     starved = sum(runs[case].jobs_done < 160 for case in asked)
     yield f"Runs in which not all jobs ended within 10 days: {starved}."
+    missing = [part for part in PARTS if part not in finished]
+    if missing:
+        yield f"Parts that are not finished, and not told: {', '.join(missing)}."
     yield ""
 
 
-def _tables(runs: Runs, told: Plan, quick: bool) -> Iterator[str]:
-    for part, adaptive in (("main", None), ("fixed", False)):
-        study = Study(runs, told[part])
-        for gpus in (48,) if quick else (48, 64):
-            yield from (f"## {gpus} GPUs, {_BATCHES[adaptive]}", "", *policies(study, gpus, adaptive))
-            yield from reductions(study, gpus, adaptive)
-            yield from claims(study, gpus, adaptive)
-    yield from ("## Loads, 64 GPUs", "", *loads(Study(runs, told["loads"])))
-    yield from ("## Theta, depth and belief, 48 GPUs: less than Sia, %", "")
-    yield from grid(Study(runs, told["depths"]), Study(runs, told["beliefs"]))
-    yield from ("## Other errors, 48 GPUs: average completion time over that of true beliefs", "")
-    yield from wrong_beliefs(Study(runs, told["wrong"]), truths_told(quick))
-    yield from ("## Ablation, 48 GPUs", "", *ablation(Study(runs, told["ablation"]), truths_told(quick)))
+def _tables(
+    runs: Runs, told: Plan, finished: Sequence[str], quick: bool
+) -> dict[str, tuple[str, list[dict[str, Any]]]]:
+    """Return title and rows of every table whose runs are all there."""
+    study = {part: Study(runs, told[part]) for part in finished}
+    found: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    for part, gpus in (("main", 48), ("wide", 64)):
+        if part in study:
+            where = f"{gpus} GPUs, each policy's own batches"
+            found[f"policies_{gpus}"] = (where, policies(study[part], gpus, None))
+            found[f"less_{gpus}"] = (f"{where}: less than", reductions(study[part], gpus, None))
+    if "main" in study:
+        found["together"] = ("Deciding together, 48 GPUs", together(study["main"]))
+    if "fixed" in study:
+        sizes = (48,) if quick else (48, 64)
+        rows = [row for gpus in sizes for row in policies(study["fixed"], gpus, False)]
+        found["policies_users"] = ("Users' batches", rows)
+        rows = [row for gpus in sizes for row in reductions(study["fixed"], gpus, False)]
+        found["less_users"] = ("Users' batches: less than", rows)
+    if "loads" in study:
+        found["loads"] = ("Loads, 64 GPUs", loads(study["loads"]))
+    if "depths" in study and "beliefs" in study:
+        found["grid"] = ("Theta, depth and belief, 48 GPUs", grid(study["depths"], study["beliefs"]))
+    if "wrong" in study:
+        found["wrong"] = ("Other errors, 48 GPUs", wrong_beliefs(study["wrong"], truths_told(quick)))
+    if "ablation" in study:
+        found["ablation"] = ("Ablation, 48 GPUs", ablation(study["ablation"], truths_told(quick)))
+    return found
 
 
-def _drawings(runs: Runs, told: Plan, data: Path) -> dict[str, Callable[[], str]]:
+def _drawings(runs: Runs, told: Plan, data: Path, finished: Sequence[str]) -> dict[str, Callable[[], str]]:
+    if "main" not in finished:
+        return {}
     main_study = Study(runs, told["main"])
     shown = replace(FREEZING["IceFrog, theta 0.5"], workload=told["main"][0], gpus=48)
-    return {
+    drawn: dict[str, Callable[[], str]] = {
         "completion.svg": lambda: completion_chart(main_study, 48),
         "band.svg": lambda: band_chart(main_study, 48),
-        "sensitivity.svg": lambda: heat_chart(Study(runs, told["depths"]), Study(runs, told["beliefs"])),
         "course.svg": lambda: course_chart(data, shown),
     }
+    if "depths" in finished and "beliefs" in finished:
+        depths, beliefs = Study(runs, told["depths"]), Study(runs, told["beliefs"])
+        drawn["sensitivity.svg"] = lambda: heat_chart(depths, beliefs)
+    return drawn
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.policies.cluster.belief import profiled
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.simulation.cluster.nature import MeasuredTraining
 
 __all__ = ["FrozenAccount"]

@@ -11,18 +11,19 @@ import msgspec
 import numpy as np
 
 from apportion.estimation.training import HOMOGENEOUS, Application, read_applications
-from apportion.estimation.training.freezing_profile import PROFILES, FreezingProfile
+from apportion.estimation.training.freezing_file import FreezingProfiles
 from apportion.estimation.training.goodput import GoodputTable
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.names import cluster_policy
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import TrainingJob, read_workload
 from paper_repro.icefrog.account import FrozenAccount
+from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.icefrog.frozen_after import FrozenAfter
 
 __all__ = ["WORKLOADS", "Case", "Result", "prepared", "run_case"]
@@ -52,6 +53,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         Whether jobs choose their batch by themselves; ``None``: as the policy's jobs do.
     theta, believed_theta
         True and believed scale of the frozen penalty; ``None``: believed is the truth.
+    stand_in
+        Whose step times by depth stand in for cifar10's and imagenet's; ``None``: these are not frozen.
     belief
         Believed psi: ``true``, ``phase-agnostic`` or ``borrowed`` (another network's).
     noise
@@ -60,6 +63,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         As of `IceFrog`.
     rebuild_s
         Standstill where depth alone changes, true and believed.
+    round_s
+        Seconds between decisions; ``None``: as the policy's authors set them.
     """
 
     workload: str
@@ -69,14 +74,16 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     adaptive: bool | None = None
     theta: float = 1.0
     believed_theta: float | None = None
+    stand_in: str | None = "yolov3"
     belief: str = "true"
     noise: float = 0.0
-    deepest: float = 0.9
+    deepest: float = 0.7
     warm_up: float = 0.1
     budget: float | None = None
     penalty_cap: float | None = None
     weigh_restarts: bool = True
     rebuild_s: float = 5.0
+    round_s: float | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -152,14 +159,15 @@ def _policy(case: Case) -> ClusterPolicy:
     return made
 
 
-def _believed(case: Case) -> dict[str, FreezingProfile]:
+def _believed(case: Case) -> FreezingProfiles:
+    known = freezing_of(case.stand_in)
     if case.belief == "phase-agnostic":
-        return {name: one.phase_agnostic() for name, one in PROFILES.items()}
+        return {name: one.phase_agnostic() for name, one in known.items()}
     if case.belief == "borrowed":
         # ResNet18's penalty for all CNNs but itself and BERT's for it: as wrong as the tables at hand allow
         other = {"cifar10": "bert", "imagenet": "cifar10", "yolov3": "cifar10", "bert": "imagenet"}
-        return {name: one.with_penalty_of(PROFILES[other[name]]) for name, one in PROFILES.items()}
-    return dict(PROFILES)
+        return {name: one.with_penalty_of(known[other[name]]) for name, one in known.items()}
+    return known
 
 
 def _both(one: Observer, other: Observer | None) -> Observer:
@@ -178,7 +186,7 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
     freezes = name.startswith("icefrog") or "+" in case.policy
     adaptive = cluster_policy(name).adaptive if case.adaptive is None else case.adaptive
     believed = case.theta if case.believed_theta is None else case.believed_theta
-    nature = made.nature(adaptive, freezes, case.theta)
+    nature = made.nature(adaptive, freezing_of(case.stand_in) if freezes else {}, case.theta)
     account = FrozenAccount(nature, len(made.jobs))
     begun = time.process_time()
     run = run_cluster(
@@ -188,6 +196,7 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
         made.submitted_s,
         made.requested_gpus,
         made.beliefs(adaptive, _believed(case) if freezes else {}, believed, case.noise),
+        round_s=cluster_policy(name).round_s if case.round_s is None else case.round_s,
         rebuild_s=case.rebuild_s,
         limit_s=_LONGEST_S,
         observe=_both(account, watch) if freezes else watch,

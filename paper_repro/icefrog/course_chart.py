@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from apportion.estimation.training.freezing_profile import LEVELS, PROFILES
+from apportion.estimation.training.freezing_profile import LEVELS
 from apportion.plotting.palette import FAINT, IDLE, color
 from apportion.plotting.svg import Svg
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.simulation.report_charts import nice_ticks
 from paper_repro.icefrog.cases import Case, prepared, run_case
 from paper_repro.icefrog.chart_parts import across
+from paper_repro.icefrog.freezing import freezing_of
 
 __all__ = ["course_chart"]
 
@@ -41,7 +42,7 @@ def course_chart(data: Path, case: Case) -> str:
     jobs = prepared(data, case).jobs
     chosen = [
         max(own, key=lambda job: result.jct_s[job])
-        for name in PROFILES
+        for name in freezing_of(case.stand_in)
         if (own := [job for job, one in enumerate(jobs) if one.application == name])
     ]
     svg = Svg(_LEFT + _WIDTH + _RIGHT)

@@ -10,43 +10,9 @@ from msgspec.structs import replace
 
 from paper_repro.icefrog.cases import Case, Result
 from paper_repro.icefrog.store import Runs
+from paper_repro.intervals import Mean
 
-__all__ = ["Mean", "Study"]
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean over workloads with the half-width of its 95 % interval by Student's t.
-
-    Attributes
-    ----------
-    value
-        The mean.
-    half
-        ``None`` for fewer than three workloads.
-    count
-        Workloads.
-    """
-
-    value: float
-    half: float | None
-    count: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Mean:
-        """Return the mean of values."""
-        if len(values) < 3:
-            return cls(float(np.mean(values)), None, len(values))
-        from scipy.stats import t
-
-        half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
-        return cls(float(np.mean(values)), half, len(values))
-
-    def told(self, scale: float = 1.0, digits: int = 0) -> str:
-        """Return it in words."""
-        if self.half is None:
-            return f"{self.value * scale:.{digits}f}"
-        return f"{self.value * scale:.{digits}f} ± {self.half * scale:.{digits}f}"
+__all__ = ["Study"]
 
 
 @dataclass(frozen=True, slots=True)

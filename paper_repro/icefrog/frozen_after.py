@@ -8,10 +8,10 @@ import numpy as np
 
 from apportion.estimation.training.freezing_profile import LEVELS
 from apportion.policies.cluster.belief import profiled
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.policies.cluster.depth_gains import frozen_penalties
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.placing import run_lengths
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
 
 __all__ = ["FrozenAfter"]
 

@@ -1,8 +1,9 @@
-"""The study's tables in Markdown."""
+"""The study's tables as rows of figures; means over workloads, `±` columns their 95 % half-widths."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,207 +18,166 @@ from paper_repro.icefrog.experiments import (
     FREEZING,
     LOADED,
     LOADS,
+    STOOD_IN,
     THETAS,
     TRUTHS,
+    TUNED,
     ablated,
     believing,
 )
 from paper_repro.icefrog.figures import Study
+from paper_repro.intervals import Mean
 
-__all__ = ["BAND", "ablation", "claims", "grid", "loads", "policies", "reductions", "wrong_beliefs"]
+__all__ = ["BAND", "ablation", "grid", "loads", "policies", "reductions", "together", "wrong_beliefs"]
 
 BAND = (0.36, 0.48)
 """What the paper claims: average completion time lower by so much than the state of the art."""
 
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "|---" * len(head) + "|"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""
+Row = dict[str, Any]
 
 
-def policies(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
-    """Yield what every policy came to on one cluster."""
-    named = {
-        name: Case("", name, gpus, adaptive=adaptive) for name in (BASELINES if adaptive is None else FIXED)
-    }
-    named |= {name: replace(case, gpus=gpus, adaptive=adaptive) for name, case in FREEZING.items()}
-    if adaptive is None and gpus == 48:
-        named |= {name: replace(case, gpus=gpus) for name, case in AFTERWARDS.items()}
+def _pair(name: str, mean: Mean, scale: float = 1.0) -> Row:
+    half = None if mean.half is None else mean.half * scale
+    return {name: mean.value * scale, f"± {name}": half}
+
+
+def _run(study: Study, named: Mapping[str, Case]) -> dict[str, Case]:
+    """Return the cases that were run."""
+    return {name: case for name, case in named.items() if study.results(case)}
+
+
+def _baselines(study: Study, gpus: int, adaptive: bool | None) -> dict[str, Case]:
+    names = BASELINES if adaptive is None else FIXED
+    plain = {name: Case("", name, gpus, adaptive=adaptive) for name in names}
+    tuned = {name: replace(case, gpus=gpus) for name, case in TUNED.items()} if adaptive is None else {}
+    return _run(study, plain | tuned)
+
+
+def _variants(study: Study, gpus: int, adaptive: bool | None) -> dict[str, Case]:
+    asked = FREEZING | STOOD_IN if adaptive is None else FREEZING
+    return _run(study, {name: replace(case, gpus=gpus, adaptive=adaptive) for name, case in asked.items()})
+
+
+def policies(study: Study, gpus: int, adaptive: bool | None) -> list[Row]:
+    """Return what every policy came to on one cluster."""
+    after = {name: replace(case, gpus=gpus, adaptive=adaptive) for name, case in AFTERWARDS.items()}
+    named = _baselines(study, gpus, adaptive) | _variants(study, gpus, adaptive) | _run(study, after)
     rows = []
     for name, case in named.items():
-        if not study.results(case):
-            continue
         average = study.mean(case, lambda one: one.avg_jct_s)
         rows.append(
-            [
-                name,
-                str(average.count),
-                average.told(),
-                study.mean(case, lambda one: one.p99_jct_s / 3600).told(digits=1),
-                study.mean(case, lambda one: one.makespan_s / 3600).told(digits=1),
-                study.mean(case, lambda one: one.restarts / 160).told(digits=1),
-                study.mean(case, lambda one: one.mean_frozen_fraction).told(digits=2),
-                study.mean(case, lambda one: 100 * one.lost_progress).told(digits=1),
-                study.mean(case, lambda one: 100 * one.deep_jobs).told(digits=0),
-            ]
+            {"gpus": gpus, "policy": name, "workloads": average.count}
+            | _pair("average, s", average)
+            | _pair("99th percentile, h", study.mean(case, lambda one: one.p99_jct_s / 3600))
+            | _pair("makespan, h", study.mean(case, lambda one: one.makespan_s / 3600))
+            | {"restarts a job": study.mean(case, lambda one: one.restarts / 160).value}
+            | {"frozen": study.mean(case, lambda one: one.mean_frozen_fraction).value}
+            | {"lost progress, %": study.mean(case, lambda one: 100 * one.lost_progress).value}
+            | {"jobs beyond 0.65, %": study.mean(case, lambda one: 100 * one.deep_jobs).value}
         )
-    yield from _table(
-        [
-            "policy",
-            "workloads",
-            "average, s",
-            "99th percentile, h",
-            "makespan, h",
-            "restarts a job",
-            "frozen",
-            "lost progress, %",
-            "jobs beyond 0.65, %",
-        ],
-        rows,
-    )
+    return rows
 
 
-def reductions(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
-    """Yield by how much IceFrog is shorter than every baseline; bold where 36-48 % lies in the interval."""
+def reductions(study: Study, gpus: int, adaptive: bool | None) -> list[Row]:
+    """Return by how many per cent IceFrog's average completion time is shorter than every baseline's."""
     rows = []
-    for name in BASELINES if adaptive is None else FIXED:
-        base = Case("", name, gpus, adaptive=adaptive)
-        if not study.results(base):
-            continue
-        cells = []
-        for case in FREEZING.values():
-            found = study.shorter(replace(case, gpus=gpus, adaptive=adaptive), base)
-            half = found.half or 0.0
-            inside = found.value + half >= BAND[0] and found.value - half <= BAND[1]
-            told = found.told(100.0)
-            cells.append(f"**{told}**" if inside else told)
-        rows.append([name, *cells])
-    yield from _table(["less than, %", *FREEZING], rows)
+    for told, ours in _variants(study, gpus, adaptive).items():
+        for name, theirs in _baselines(study, gpus, adaptive).items():
+            less = study.shorter(ours, theirs)
+            row = {"gpus": gpus, "policy": told, "less than": name, "workloads": less.count}
+            rows.append(row | _pair("less, %", less, 100.0))
+    return rows
 
 
-def _less(study: Study, case: Case, than: Case) -> str:
-    """Return in words by which share a case is shorter, a dash where it was not run."""
-    return study.shorter(case, than).told(100.0) if study.results(case) else "-"
-
-
-def loads(study: Study) -> Iterator[str]:
-    """Yield average completion times by load."""
+def together(study: Study) -> list[Row]:
+    """Return what deciding GPUs and depth together brings over freezing afterwards what Sia has placed."""
     rows = []
-    some = list(FREEZING.items())[:3]
+    for told, case in FREEZING.items():
+        for name, after in _run(
+            study, {one: replace(two, gpus=48) for one, two in AFTERWARDS.items()}
+        ).items():
+            if after.theta == case.theta:
+                less = study.shorter(replace(case, gpus=48), after)
+                row = {"policy": told, "less than": name, "workloads": less.count}
+                rows.append(row | _pair("less, %", less, 100.0))
+    return rows
+
+
+def _less(study: Study, case: Case, than: Case) -> Row:
+    return _pair("less than Sia, %", study.shorter(case, than), 100.0)
+
+
+def loads(study: Study) -> list[Row]:
+    """Return average completion times by load, 64 GPUs."""
+    rows = []
     for load in LOADS:
         named = {name: Case("", name, load=load) for name in LOADED}
-        named |= {name: replace(case, load=load) for name, case in some}
-        cells = [
-            study.mean(case, lambda one: one.avg_jct_s).told() if study.results(case) else "-"
-            for case in named.values()
-        ]
-        if not study.results(named["sia"]):
-            continue
-        less = [_less(study, replace(case, load=load), named["sia"]) for _, case in some]
-        rows.append([f"{load:g}x", *cells, *less])
-    head = ["load", *LOADED, *(name for name, _ in some), *(f"{name}: less than Sia, %" for name, _ in some)]
-    yield from _table(head, rows)
+        named |= {name: replace(case, load=load) for name, case in list(FREEZING.items())[:3]}
+        for name, case in _run(study, named).items():
+            average = study.mean(case, lambda one: one.avg_jct_s)
+            row = {"load": load, "policy": name, "workloads": average.count} | _pair("average, s", average)
+            rows.append(row | _less(study, case, named["sia"]))
+    return rows
 
 
-def grid(study: Study, beliefs: Study) -> Iterator[str]:
-    """Yield by how much less than Sia, against theta and depth cap, then against truth and belief.
-
-    The second part may have other workloads.
-    """
+def grid(study: Study, beliefs: Study) -> list[Row]:
+    """Return by how much less than Sia, by theta and deepest depth, then by true and believed theta."""
     sia = Case("", "sia", 48)
-    asked = {
-        theta: [Case("", "icefrog", 48, theta=theta, deepest=deepest) for deepest in CAPS] for theta in THETAS
-    }
-    known = {theta: cases for theta, cases in asked.items() if study.results(cases[-1])}
-    rows = [
-        [
-            f"{theta:g}",
-            *(_less(study, case, sia) for case in cases),
-        ]
-        for theta, cases in known.items()
-    ]
-    yield from _table(["theta \\ deepest", *(f"{deepest:g}" for deepest in CAPS)], rows)
+    rows = []
+    for theta in THETAS:
+        for deepest in CAPS:
+            case = Case("", "icefrog", 48, theta=theta, deepest=deepest)
+            if study.results(case):
+                row = {"policy": "icefrog", "theta": theta, "believed": theta, "deepest": deepest}
+                rows.append(row | _less(study, case, sia))
     for name in ("icefrog", "icefrog-learning"):
-        rows = [
-            [f"{theta:g}"]
-            + [
-                _less(beliefs, case, sia)
-                for case in (believing(theta, believed, name) for believed in TRUTHS)
-            ]
-            for theta in TRUTHS
-        ]
-        yield from _table([f"{name}: true theta \\ believed", *(f"{theta:g}" for theta in TRUTHS)], rows)
+        for theta in TRUTHS:
+            for believed in TRUTHS:
+                case = believing(theta, believed, name)
+                if beliefs.results(case):
+                    row = {"policy": name, "theta": theta, "believed": believed, "deepest": case.deepest}
+                    rows.append(row | _less(beliefs, case, sia))
+    return rows
 
 
-def wrong_beliefs(study: Study, thetas: Sequence[float]) -> Iterator[str]:
-    """Yield what other errors cost, as a share of the average with true beliefs."""
+def wrong_beliefs(study: Study, thetas: Sequence[float]) -> list[Row]:
+    """Return what other errors add to the average completion time with true beliefs, per cent."""
     rows = []
     for theta in thetas:
         truth = Case("", "icefrog", 48, theta=theta)
         for told, asked in BELIEFS.items():
-            case = replace(asked, gpus=48, theta=theta)
-            if not study.results(case):
-                continue
-            learning = replace(case, policy="icefrog-learning")
-            rows.append(
-                [f"{theta:g}", told]
-                + [_signed(-100 * study.shorter(one, truth).value) for one in (case, learning)]
-            )
-    yield from _table(["true theta", "believed", "IceFrog, %", "learning, %"], rows)
+            for policy in ("icefrog", "icefrog-learning"):
+                case = replace(asked, policy=policy, gpus=48, theta=theta)
+                if study.results(case):
+                    less = study.shorter(case, truth)
+                    row = {"theta": theta, "believed": told, "policy": policy, "workloads": less.count}
+                    rows.append(
+                        row | _pair("longer, %", less, -100.0) | {"± longer, %": _positive(less.half)}
+                    )
+    return rows
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.1f}" if abs(value) >= 0.05 else "0"
+def _positive(half: float | None) -> float | None:
+    return None if half is None else 100.0 * half
 
 
-def ablation(study: Study, thetas: Sequence[float]) -> Iterator[str]:
-    """Yield what every ingredient adds."""
+def ablation(study: Study, thetas: Sequence[float]) -> list[Row]:
+    """Return what every ingredient adds."""
+    sia = Case("", "sia", 48)
     rows = []
     for theta in thetas:
-        sia = Case("", "sia", 48)
         for told, asked in ABLATION.items():
             case = ablated(asked, theta)
             if not study.results(case):
                 continue
+            average = study.mean(case, lambda one: one.avg_jct_s)
             rows.append(
-                [
-                    f"{theta:g}",
-                    told,
-                    study.mean(case, lambda one: one.avg_jct_s).told(),
-                    study.shorter(case, sia).told(100.0),
-                    study.mean(case, lambda one: one.restarts / 160).told(digits=1),
-                    study.mean(case, lambda one: one.mean_frozen_fraction).told(digits=2),
-                    study.mean(case, lambda one: one.worst_frozen).told(digits=2),
-                    study.mean(case, lambda one: 100 * one.lost_progress).told(digits=1),
-                ]
+                {"theta": theta, "variant": told, "workloads": average.count}
+                | _pair("average, s", average)
+                | _less(study, case, sia)
+                | {"restarts a job": study.mean(case, lambda one: one.restarts / 160).value}
+                | {"frozen": study.mean(case, lambda one: one.mean_frozen_fraction).value}
+                | {"worst job": study.mean(case, lambda one: one.worst_frozen).value}
+                | {"lost progress, %": study.mean(case, lambda one: 100 * one.lost_progress).value}
             )
-    head = ["theta", "variant", "average, s", "less than Sia, %", "restarts a job", "frozen", "worst job"]
-    yield from _table([*head, "lost progress, %"], rows)
-
-
-def claims(study: Study, gpus: int, adaptive: bool | None) -> Iterator[str]:
-    """Yield, per assumption, against whom 36-48 % is reached, and what deciding together adds."""
-    together: list[str] = []
-    for told, case in FREEZING.items():
-        inside: list[str] = []
-        below: list[str] = []
-        above: list[str] = []
-        for name in BASELINES if adaptive is None else FIXED:
-            base = Case("", name, gpus, adaptive=adaptive)
-            if not study.results(base):
-                continue
-            value = study.shorter(replace(case, gpus=gpus, adaptive=adaptive), base).value
-            where = below if value < BAND[0] else above if value > BAND[1] else inside
-            where.append(f"{name} {100 * value:.0f}")
-        if adaptive is None and gpus == 48:
-            for name, after in AFTERWARDS.items():
-                if after.theta == case.theta:
-                    less = study.shorter(replace(case, gpus=gpus), replace(after, gpus=gpus))
-                    together.append(f"- {told}: {less.told(100.0)} % less than {name}")
-        parts = [("within", inside), ("less", below), ("more", above)]
-        yield f"- {told}: " + "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
-    yield from together
-    yield ""
+    return rows

@@ -13,15 +13,16 @@ import numpy as np
 
 from apportion.estimation.training import Application, read_applications
 from apportion.estimation.training.goodput import GoodputTable
+from apportion.policies.cluster.cluster_view import ClusterPolicy
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.joint_counts import as_requested
-from apportion.policies.cluster.view import ClusterPolicy
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.cluster.workload import read_workload
 from apportion.simulation.generated import generated_trace
+from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.joint.gap_nodes import GapNodes
 from paper_repro.joint.policies.agnostic import TypeAgnostic
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
@@ -93,14 +94,15 @@ def run_ablation(data: Path, task: Task) -> Result:
         nodes, present = gap.joined(nodes), gap.present(nodes)
     jobs = read_workload(data / "sia" / "workloads" / "philly" / f"workload-{task.seed}.csv", profiles)
     scenario = Scenario(jobs, tuple(profiles[job.application] for job in jobs), nodes, tables)
+    freezing = freezing_of() if case.freezes else {}
     begun = time.process_time()
     run = run_cluster(
         case.make(),
         nodes,
-        scenario.nature(True, case.freezes, theta),
+        scenario.nature(True, freezing, theta),
         scenario.submitted_s,
         scenario.requested_gpus,
-        scenario.oracle(True, case.freezes, theta),
+        scenario.beliefs(True, freezing, theta),
         restart_s=np.array([RESTART_S[job.application] for job in jobs]),
         rebuild_s=5.0,
         present=present,

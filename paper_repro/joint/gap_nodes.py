@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
 from apportion.estimation.training.application import Application
-from apportion.policies.cluster.view import Nodes
+from apportion.policies.cluster.cluster_view import Nodes
 from apportion.simulation.idle_trace import IdleTrace
 
 __all__ = ["GapNodes"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from apportion.policies.cluster.cluster_view import ClusterPolicy
 from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.matching import Matching, longest_first
-from apportion.policies.cluster.view import ClusterPolicy
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.policies.in_turn import in_turn
 from paper_repro.joint.policies.observed_speeds import ObservedSpeeds

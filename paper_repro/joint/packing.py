@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.estimation.similarity import SimilarityPredictor
+from apportion.policies.cluster.cluster_view import ClusterPolicy
 from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.matching import Matching, longest_first
 from apportion.policies.cluster.packing import Packing, PairSpeeds
-from apportion.policies.cluster.view import ClusterPolicy
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
 from apportion.simulation.cluster.co_location import SharedGpus
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.matching import LONGEST_GAP, RESTART_S, ROUND_S
 from paper_repro.joint.tasks import Result, Task

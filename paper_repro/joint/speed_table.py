@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apportion.errors import InvalidInstance, Problem
 from apportion.policies.cluster.belief import SpeedBelief
 from apportion.simulation.cluster.job_states import JobStates
-from apportion.simulation.cluster.run import Beliefs
+from apportion.simulation.cluster.rounds import Beliefs
 
 __all__ = ["SpeedTable"]
 

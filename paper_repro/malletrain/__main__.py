@@ -13,14 +13,16 @@ import argparse
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from apportion.executors import in_order, open_executor
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
+from paper_repro.intervals import Mean
 from paper_repro.malletrain.sweep import compared
-from paper_repro.malletrain.unknown_scaling import GUESSES
+from paper_repro.tables import Table, markdown, write_table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,73 +33,79 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--nodes", type=int, default=512)
     parser.add_argument("--days", type=float, default=3.0)
+    parser.add_argument("--noise", type=float, default=0.1, help="error of what is measured, log-normal")
     parser.add_argument(
         "--executor", help="process, process:N, dask, dask:N or dask://HOST:PORT; here without"
     )
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     cells = [
-        (kind, trainers, seed)
-        for kind in ("hpo", "nas")
-        for trainers in (10, 20)
+        (kind, halving, trainers, seed)
         for seed in range(1, given.seeds + 1)
+        for trainers in (10, 20)
+        for kind in ("nas", "hpo")
+        for halving in (False, True)
     ]
-    rows = []
-    with open_executor(given.executor) as executor:
-        asked = ((given.data, given.nodes, given.days, *cell) for cell in cells)
-        for (kind, trainers, seed), row in zip(cells, in_order(executor, compared, asked), strict=True):
-            rows.append((kind, trainers, seed, row.require()))
-            print(f"{kind} {trainers} trainers seed {seed}: {_told(rows[-1][3])}", flush=True)
-    text = _table(rows, given)
-    print("\n" + text)
-    (given.out / "results.md").write_text(text + "\n")
-    (given.out / "results.html").write_text(_page(rows))
-    print(f"\nwritten: {given.out}/results.md, results.html")
-
-
-def _told(shares: dict[str, float]) -> str:
-    return ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
-
-
-def _table(rows: list[tuple[str, int, int, dict[str, float]]], given: argparse.Namespace) -> str:
-    names = list(rows[0][3])
     where = "Summit" if given.data else "a generated machine"
-    lines = [
-        f"# MalleTrain: unknown scaling, {given.nodes} nodes of {where}, {given.days:g} days",
-        "",
-        "Output as a share of the oracle's.",
-        "",
-        "| workload | trainers | seed | " + " | ".join(names) + " | gain over the guesses |",
-        "|" + " --- |" * (len(names) + 4),
-    ]
-    for kind, trainers, seed, shares in rows:
-        gains = [shares["MalleTrain"] / shares[f"guess: {guess}"] - 1 for guess in GUESSES]
-        told = " | ".join(f"{100 * share:.2f} %" for share in shares.values())
-        span = f"{100 * min(gains):+.1f} to {100 * max(gains):+.1f} %"
-        lines.append(f"| {kind} | {trainers} | {seed} | {told} | {span} |")
-    worst = min(shares["MalleTrain"] for *_, shares in rows)
-    best = max(
-        shares["MalleTrain"] / shares[f"guess: {guess}"] - 1 for *_, shares in rows for guess in GUESSES
-    )
-    lines += [
-        "",
-        f"Paper: up to +22.3 %. Here: up to {100 * best:+.1f} %, at least {100 * worst:.2f} % of the oracle.",
-        "The gain comes from node counts: a wrong curve gives nodes to jobs that cannot use them. What is "
-        "left to the oracle is the cost of profiling on purpose and of the first decisions about a new job.",
-    ]
-    return "\n".join(lines)
+    seeds = f"1 to {given.seeds}, {given.nodes} nodes of {where}, {given.days:g} days"
+    rows: list[dict[str, Any]] = []
+    with open_executor(given.executor) as executor:
+        asked = ((given.data, given.nodes, given.days, *cell, given.noise) for cell in cells)
+        for cell, row in zip(cells, in_order(executor, compared, asked), strict=True):
+            kind, halving, trainers, seed = cell
+            cell_of = {
+                "workload": kind + (", halving" if halving else ""),
+                "trainers": trainers,
+                "seed": seed,
+            }
+            rows.append(cell_of | row.require())
+            print("\n".join(list(markdown(rows))[-1:]), flush=True)
+            # what is done so far, whole, should the rest be stopped
+            write_table(given.out / "shares.json", Table("paper_repro.malletrain", rows, seeds))
+    compared_to = _gains(rows, given.noise)
+    text = [f"# MalleTrain: unknown scaling, {given.nodes} nodes of {where}, {given.days:g} days", ""]
+    text += ["Output as a share of the oracle's.", "", *markdown(rows), "", *markdown(compared_to)]
+    print("\n" + "\n".join(text))
+    (given.out / "results.md").write_text("\n".join(text) + "\n")
+    write_table(given.out / "gains.json", Table("paper_repro.malletrain", compared_to, seeds))
+    (given.out / "results.html").write_text(_page(rows))
+    print(f"\nwritten: {given.out}/results.md, shares.json, gains.json, results.html")
 
 
-def _page(rows: list[tuple[str, int, int, dict[str, float]]]) -> str:
+def _gains(rows: list[dict[str, Any]], noise: float) -> list[dict[str, Any]]:
+    """Return by how many per cent one way to know curves beats another, paired cell by cell."""
+    told = f", noise {noise:g}"
+    pairs = [
+        (f"MalleTrain{told}", "guess: linear"),
+        (f"MalleTrain{told}", "guess: average"),
+        (f"MalleTrain{told}", f"ordinary running{told}"),
+        ("MalleTrain", "guess: average"),
+        ("MalleTrain", "ordinary running"),
+        ("MalleTrain", "MalleTrain, told the costs"),
+    ]
+    found = []
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        own = [row for row in rows if row["workload"] == workload]
+        for ours, theirs in pairs:
+            more = [100 * (row[ours] / row[theirs] - 1) for row in own]
+            mean = Mean.of(more)
+            found.append(
+                {"workload": workload, "output of": ours, "over": theirs, "more, %": mean.value}
+                | {"half-width": mean.half, "least": min(more), "most": max(more), "cells": mean.count}
+            )
+    return found
+
+
+def _page(rows: list[dict[str, Any]]) -> str:
     parts = []
-    for kind in ("hpo", "nas"):
-        names = list(rows[0][3])
-        means = [np.mean([100 * shares[name] for own, *_, shares in rows if own == kind]) for name in names]
+    names = [name for name in rows[0] if name not in ("workload", "trainers", "seed")]
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        own = [row for row in rows if row["workload"] == workload]
+        means = [float(np.mean([100 * row[name] for row in own])) for name in names]
         drawn = [
-            (name, [("of the oracle", float(mean), COLOURS[0])])
-            for name, mean in zip(names, means, strict=True)
+            (name, [("of the oracle", mean, COLOURS[0])]) for name, mean in zip(names, means, strict=True)
         ]
-        parts.append(bars(drawn, f"Output against the oracle, {kind}, mean over trainers and seeds"))
+        parts.append(bars(drawn, f"Output against the oracle, {workload}, mean over trainers and seeds"))
     title = "MalleTrain: jobs whose scaling is unknown"
     return whole_page(title, [f"<h1>{escape(title)}</h1>", *parts])
 

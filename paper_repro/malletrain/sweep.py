@@ -12,16 +12,45 @@ from apportion.simulation.idle_trace import read_idle_trace
 from apportion.simulation.node_changes import NodeChanges, node_changes
 from apportion.simulation.replay import Replay
 from apportion.simulation.workload import Workload
+from paper_repro.malletrain.instrument import Instrument
 from paper_repro.malletrain.unknown_scaling import GUESSES, guessed_rates, unknown_workload
 
 __all__ = ["compared"]
 
 
 def compared(
-    data: Path | None, nodes: int, days: float, kind: Literal["hpo", "nas"], trainers: int, seed: int
+    data: Path | None,
+    nodes: int,
+    days: float,
+    kind: Literal["hpo", "nas"],
+    halving: bool,
+    trainers: int,
+    seed: int,
+    noise: float,
 ) -> dict[str, float]:
-    """Replay one cell of the grid."""
-    return _compare(_changes(data, seed, nodes, days), unknown_workload(seed, kind), trainers, seed)
+    """Replay one cell of the grid and return the outputs as shares of the oracle's."""
+    jobs = unknown_workload(seed, kind, halving=halving)
+    changes = _changes(data, seed, nodes, days)
+    alone_s = jobs.work / jobs.rates[:, 1]
+
+    def output(shown: Workload, policy: Policy) -> float:
+        replay = Replay(changes, shown, policy, trainers)
+        replay.run()
+        return float((replay.progress() * alone_s).sum())  # seconds on one node
+
+    oracle = output(jobs.believing(guessed_rates(jobs, "oracle", seed)), FreeTrain())
+    shares = {
+        f"guess: {guess}": output(jobs.believing(guessed_rates(jobs, guess, seed)), FreeTrain()) / oracle
+        for guess in GUESSES
+    }
+    for told, error in (("", 0.0), (f", noise {noise:g}", noise)):
+        shares[f"MalleTrain{told}"] = (
+            output(jobs, Instrument(MalleTrain(relative=True), error, seed)) / oracle
+        )
+        ordinary = Instrument(MalleTrain(at_once=0, relative=True), error, seed)
+        shares[f"ordinary running{told}"] = output(jobs, ordinary) / oracle
+    shares["MalleTrain, told the costs"] = output(jobs, MalleTrain(relative=True)) / oracle
+    return shares
 
 
 def _changes(data: Path | None, seed: int, nodes: int, days: float) -> NodeChanges:
@@ -30,23 +59,3 @@ def _changes(data: Path | None, seed: int, nodes: int, days: float) -> NodeChang
     trace = read_idle_trace(data / "summit_idle_intervals.npz")
     start_s = float(trace.event_s[1000]) + (seed - 1) * 2 * 86_400.0
     return node_changes(trace, nodes, start_s, start_s + days * 86_400.0)
-
-
-def _compare(changes: NodeChanges, jobs: Workload, trainers: int, seed: int) -> dict[str, float]:
-    """Return the output of every way to know the curves, as a share of the oracle's."""
-
-    def output(shown: Workload, policy: Policy) -> float:
-        replay = Replay(changes, shown, policy, trainers)
-        replay.run()
-        return float(replay.progress().sum())  # jobs are equally long on one node
-
-    oracle = output(jobs.believing(guessed_rates(jobs, "oracle", seed)), FreeTrain())
-    shares = {
-        f"guess: {guess}": output(jobs.believing(guessed_rates(jobs, guess, seed)), FreeTrain()) / oracle
-        for guess in GUESSES
-    }
-    shares["MalleTrain"] = output(jobs, MalleTrain(relative=True)) / oracle
-    shares["learning only from ordinary running"] = (
-        output(jobs, MalleTrain(at_once=0, relative=True)) / oracle
-    )
-    return shares

@@ -23,10 +23,16 @@ GUESSES = ("linear", "average", "another job's")
 _REACH = 64
 _MINUTES_ALONE = 3000.0
 """Work of a job: minutes on one node."""
+_BRACKET, _BETWEEN_S = 27, 4 * 3600.0
 
 
-def unknown_workload(seed: int, kind: Literal["hpo", "nas"], count: int = 400) -> Workload:
-    """Return jobs with a curve of their own each, all submitted at once, each 3000 minutes long on one node.
+def unknown_workload(
+    seed: int, kind: Literal["hpo", "nas"], count: int = 400, halving: bool = False
+) -> Workload:
+    """Return jobs with a curve of their own each, each 3000 minutes long on one node, all submitted at once.
+
+    With `halving` they are brackets of 27 trials of a successive halving, one submitted every four hours: 18
+    are ended at a ninth of the work, 6 at a third, 3 train it whole; which is drawn beforehand.
 
     ``hpo``: ShuffleNet's published curve times a factor in U(0.5, 2) per trial (batch size, precision).
     ``nas``: rate on one node log-uniform in 500 to 8000 samples per second, loss of efficiency per doubling
@@ -50,6 +56,12 @@ def unknown_workload(seed: int, kind: Literal["hpo", "nas"], count: int = 400) -
         rates = np.array([np.interp(nodes, [0, *2 ** np.arange(7)], [0.0, *row]) for row in points])
         up, down = rng.uniform(17, 19, count), rng.uniform(11, 13, count)
     ones = np.ones(count, dtype=np.int64)
+    share, submitted_s = np.ones(count), np.zeros(count)
+    if halving:
+        brackets = -(-count // _BRACKET)
+        ends = np.repeat([1 / 9, 1 / 3, 1.0], [18, 6, 3])
+        share = np.concatenate([rng.permutation(ends) for _ in range(brackets)])[:count]
+        submitted_s = np.arange(count) // _BRACKET * _BETWEEN_S
     return Workload(
         ids=tuple(f"{kind}{job:04d}" for job in range(count)),
         curve=np.arange(count),
@@ -59,8 +71,8 @@ def unknown_workload(seed: int, kind: Literal["hpo", "nas"], count: int = 400) -
         max_nodes=ones * _REACH,
         up_s=up,
         down_s=down,
-        work=rates[:, 1] * _MINUTES_ALONE * 60.0,
-        submitted_s=np.zeros(count),
+        work=rates[:, 1] * _MINUTES_ALONE * 60.0 * share,
+        submitted_s=submitted_s,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +10,32 @@ from numpy.typing import NDArray
 
 from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
+from apportion.models.multiple_choice import Sense
 from apportion.outcome import Termination
 from apportion.solvers.assignment.restricted import restricted, spread
-from apportion.solvers.general.highs_call import LONG, call
+from apportion.solvers.general.highs_call import HIGHS_ERROR, LONG, call
 from apportion.solvers.general.points import Start
 
-__all__ = ["Branched", "branch_and_bound"]
+__all__ = ["Branched", "branch_and_bound", "trusted"]
+
+
+def trusted(bound: float, sense: Sense, *, whole: bool) -> float:
+    """Return what of HiGHS's bound is relied on: less by its tolerance, or the whole number beyond that.
+
+    Parameters
+    ----------
+    bound
+        Its dual bound.
+    sense
+        The sense of the model.
+    whole
+        Whether all objectives are whole numbers.
+    """
+    sign = 1.0 if sense == "maximize" else -1.0
+    loose = bound + sign * HIGHS_ERROR * (max(1.0, abs(bound)) if whole else abs(bound))
+    if not whole or abs(bound) >= 2.0**50:
+        return loose
+    return float(math.floor(loose) if sign > 0 else math.ceil(loose))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,9 @@ from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.general.cp_sat_call import Limits, call, new_model, preload, weighted_sum
 from apportion.solvers.general.integers import IntegerModel, integers_of, refusal
-from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import answered_at_sight, judged_start, kept, seconds_left, settled
+from apportion.solvers.general.linear_call import LinearCall
+from apportion.solvers.general.observer import Observe
+from apportion.solvers.general.points import answered_at_sight
 
 __all__ = ["preload", "refuses", "solve"]
 
@@ -50,21 +50,20 @@ def solve(
     Outcome
         ``error`` with the reason if the model cannot be written in integers exactly.
     """
-    began = time.perf_counter()
     if (answer := answered_at_sight(model)) is not None:
         return answer
     if (reason := refuses(model)) is not None:
         return Outcome(termination=Termination.ERROR, raw_status=reason)
+    asked = LinearCall.begun(model, options, start, observe)
+    observer, hint = asked.observer, asked.hint
     native = new_model()
     whole = integers_of(model)
-    given = judged_start(model, start)
-    observer = Observer(model.sense == "maximize", options, observe)
     columns = _write(native, model, whole)
-    if given is not None and given.point is not None:
-        for column in np.flatnonzero(~np.isnan(given.point)):
-            native.add_hint(columns[column], round(float(given.point[column])))
+    if hint is not None:
+        for column in np.flatnonzero(~np.isnan(hint)):
+            native.add_hint(columns[column], round(float(hint[column])))
     limits = Limits(
-        seconds=seconds_left(options, began),
+        seconds=asked.seconds,
         work=options.work_limit,
         gap=options.gap,
         seed=options.seed,
@@ -77,24 +76,20 @@ def solve(
         observer.incumbent(point, model.objective(point), _outward(model, whole, native_bound))
         return observer.raised is not None
 
-    handed_over = time.perf_counter()
+    handed_over = asked.clock.seconds
     said = call(native, limits, listen if observer.active else None)
-    observer.finish()
     point, bound = None, None
     if said.value is not None and said.bound is not None:
         point = np.array([said.value(column) for column in columns], dtype=np.float64)
         bound = _outward(model, whole, said.bound)
-    point, objective = kept(model, given, point)
-    return Outcome(
-        termination=settled(said.termination, objective, bound, options.gap),
-        raw_status=said.raw,
-        point=point,
-        objective=objective,
-        bound=bound,
-        bound_source=None if bound is None else "solver",
-        seconds={"hand_over": handed_over - began, "solve": said.seconds},
+    return asked.outcome(
+        said.termination,
+        said.raw,
+        point,
+        bound,
+        seconds=(handed_over, said.seconds),
         counters={"branches": float(said.branches), "conflicts": float(said.conflicts)},
-        start_used=None if given is None else given.point is not None,
+        start_used=None if asked.start is None else hint is not None,
     )
 
 

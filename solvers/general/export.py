@@ -82,11 +82,11 @@ def readable(name: str) -> str:
 def _all_legal(names: Iterable[str]) -> list[str]:
     """Return legal names, told apart where they are equal."""
     seen: Counter[str] = Counter()
-    told = []
+    unique = []
     for name in map(legal, names):
         seen[name] += 1
-        told.append(name if seen[name] == 1 else f"{name}%#{seen[name]}")
-    return told
+        unique.append(name if seen[name] == 1 else f"{name}%#{seen[name]}")
+    return unique
 
 
 def to_lp(model: LinearModel) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from apportion.errors import BackendUnavailable
@@ -68,8 +69,14 @@ def _refusal(package: str) -> str | None:
 
 
 def _release(package: str) -> tuple[int, ...] | None:
+    return _looked_up(package, version)
+
+
+@cache
+def _looked_up(package: str, find: Callable[[str], str]) -> tuple[int, ...] | None:
+    """Return the release that `find` tells; kept, because it is asked for in every solve."""
     try:
-        text = version(package)
+        text = find(package)
     except PackageNotFoundError:
         return None
     numbers = []

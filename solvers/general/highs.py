@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome
 from apportion.solvers.general.highs_call import Listen, call, preload
+from apportion.solvers.general.linear_call import LinearCall
 from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import answered_at_sight, judged_start, kept, seconds_left, settled
+from apportion.solvers.general.points import answered_at_sight
 
 __all__ = ["preload", "refuses", "solve"]
 
@@ -50,23 +50,16 @@ def solve(
     """
     if (answer := answered_at_sight(model)) is not None:
         return answer
-    began = time.perf_counter()
-    given = judged_start(model, start)
-    observer = Observer(model.sense == "maximize", options, observe)
+    asked = LinearCall.begun(model, options, start, observe)
+    observer = asked.observer
     listen = _listener(model, observer) if observer.active and model.integer.any() else None
-    said = call(
-        model, _settings(options, seconds_left(options, began)), given, listen=listen, interruptible=True
-    )
-    observer.finish()
-    point, objective = kept(model, given, said.point)
-    return Outcome(
-        termination=settled(said.termination, objective, said.bound, options.gap),
-        raw_status=said.raw,
-        point=point,
-        objective=objective,
-        bound=said.bound,
-        bound_source=None if said.bound is None else "solver",
-        seconds={"hand_over": said.seconds[0], "solve": said.seconds[1]},
+    said = call(model, _settings(options, asked.seconds), asked.start, listen=listen, interruptible=True)
+    return asked.outcome(
+        said.termination,
+        said.raw,
+        said.point,
+        said.bound,
+        seconds=said.seconds,
         counters={"nodes": float(said.nodes), "iterations": float(said.iterations)},
         start_used=said.start_taken,
     )

@@ -23,7 +23,10 @@ from apportion.solvers.general.points import Start, rounded
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import Scaling, scaling_of
 
-__all__ = ["LONG", "Answer", "Listen", "call", "preload"]
+__all__ = ["HIGHS_ERROR", "LONG", "Answer", "Listen", "call", "preload"]
+
+HIGHS_ERROR = 1e-6
+"""What HiGHS's tolerances may add to a bound, relative to it: near ties of 1e-9 have been called decided."""
 
 LONG = 1.0
 """Seconds from which a call is worth a thread, so that Ctrl-C is heard while it lasts."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.options import Incumbent, SolveOptions
+from apportion.options import SolveOptions
+from apportion.solvers.clock import Clock
+from apportion.solvers.incumbent import BestFound
 
 __all__ = ["Observe", "Observer"]
 
 Observe = Callable[[NDArray[np.float64] | None, float | None, float | None, float], None]
 """``observe(point, objective, bound, seconds)``; point and objective are ``None`` for a bound alone."""
+
+_BETWEEN_BOUNDS = 0.1
+"""Seconds between two bounds that are reported alone."""
 
 
 class Observer:
@@ -27,6 +31,8 @@ class Observer:
         Whose `on_incumbent` is called with every incumbent.
     observe
         Called with the point itself, for whoever must keep it.
+    clock
+        For the seconds reported.
 
     Attributes
     ----------
@@ -34,19 +40,13 @@ class Observer:
         The first exception one of them raised; the backend stops as soon as it can and `finish` raises it.
     """
 
-    def __init__(self, maximizes: bool, options: SolveOptions, observe: Observe | None) -> None:
-        self._sign = 1.0 if maximizes else -1.0
-        self._best: float | None = None
-        self._on_incumbent = options.on_incumbent
+    def __init__(self, maximizes: bool, options: SolveOptions, observe: Observe | None, clock: Clock) -> None:
+        self._best: BestFound[NDArray[np.float64]] = BestFound(maximizes, options, clock)
         self._observe = observe
-        self._began = time.perf_counter()
-        self._last_bound_told = 0.0
+        self._clock = clock
+        self._next_bound = _BETWEEN_BOUNDS
+        self.active = options.on_incumbent is not None or observe is not None
         self.raised: BaseException | None = None
-
-    @property
-    def active(self) -> bool:
-        """Whether anybody listens."""
-        return self._on_incumbent is not None or self._observe is not None
 
     @property
     def wants_bounds(self) -> bool:
@@ -55,26 +55,21 @@ class Observer:
 
     def incumbent(self, point: NDArray[np.float64], objective: float, bound: float | None) -> None:
         """Report an improving point."""
-        if self.raised is not None:
+        if self.raised is not None or not self._best.keep(point, objective):
             return
-        if self._best is not None and self._sign * objective <= self._sign * self._best:
-            return
-        self._best = objective
-        seconds = time.perf_counter() - self._began
         try:
             if self._observe is not None:
-                self._observe(point, objective, bound, seconds)
-            if self._on_incumbent is not None:
-                self._on_incumbent(Incumbent(objective, bound, seconds))
+                self._observe(point, objective, bound, self._clock.seconds)
+            self._best.report(objective, bound)
         except BaseException as error:  # it must not unwind through native code
             self.raised = error
 
     def bound(self, bound: float) -> None:
         """Report a bound, at most ten times a second."""
-        seconds = time.perf_counter() - self._began
-        if self._observe is None or self.raised is not None or seconds < self._last_bound_told + 0.1:
+        seconds = self._clock.seconds
+        if self._observe is None or self.raised is not None or seconds < self._next_bound:
             return
-        self._last_bound_told = seconds
+        self._next_bound = seconds + _BETWEEN_BOUNDS
         try:
             self._observe(None, None, bound, seconds)
         except BaseException as error:

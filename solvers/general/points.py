@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 
 from apportion.gap import absolute_gap
 from apportion.models.linear import LinearModel
-from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 
 __all__ = [
@@ -19,7 +17,6 @@ __all__ = [
     "judged_start",
     "kept",
     "rounded",
-    "seconds_left",
     "settled",
 ]
 
@@ -82,13 +79,6 @@ def rounded(model: LinearModel, point: NDArray[np.float64]) -> NDArray[np.float6
     close = model.integer & (np.abs(x - near) <= 1e-5)
     x[close] = near[close]
     return x + 0.0
-
-
-def seconds_left(options: SolveOptions, began: float) -> float | None:
-    """Return what is left of the time limit since `began` on the performance counter, at least 10 ms."""
-    if options.time_limit is None:
-        return None
-    return max(options.time_limit - (time.perf_counter() - began), 0.01)
 
 
 def settled(

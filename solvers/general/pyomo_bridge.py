@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ from apportion.models.linear import LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.general.guard import check_engines
-from apportion.solvers.general.observer import Observe, Observer
+from apportion.solvers.general.linear_call import LinearCall
+from apportion.solvers.general.observer import Observe
 from apportion.solvers.general.points import (
     answered_at_sight,
-    judged_start,
     kept,
     rounded,
-    seconds_left,
-    settled,
 )
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import power_of_two_scale
@@ -62,44 +59,40 @@ def solve(
     """
     if (answer := answered_at_sight(model)) is not None:
         return answer
-    began = time.perf_counter()
+    asked = LinearCall.begun(model, options, start, observe)
     if "highs" in solver_name:
         check_engines("highspy")
     import pyomo.environ as pyo
 
-    observer = Observer(model.sense == "maximize", options, observe)
-    given = judged_start(model, start)
+    complete = asked.start is not None and asked.start.complete
     with native_output_to_stderr():
         solver = pyo.SolverFactory(solver_name)
         if not solver.available(exception_flag=False):
             raise BackendUnavailable(f"Pyomo does not find the solver {solver_name!r}")
         scale = power_of_two_scale(model.cost)
         native = to_pyomo(model, scale)
-        if given is not None and given.complete and given.point is not None:
-            for column, value in enumerate(given.point.tolist()):
+        if complete and asked.hint is not None:
+            for column, value in enumerate(asked.hint.tolist()):
                 native.x[column].value = value
         _configure(solver, options)
-        handed_over = time.perf_counter()
-        left = seconds_left(options, began)
-        limit = {} if left is None else {"timelimit": left}
+        handed_over = asked.clock.seconds
+        limit = {} if asked.seconds is None else {"timelimit": asked.seconds}
         results = solver.solve(native, load_solutions=False, **limit)
         point = _point(model, native, results)
-        ended = time.perf_counter()
-    point, objective = kept(model, given, point)
+        ended = asked.clock.seconds
+    point, objective = kept(model, asked.start, point)
     if point is not None and objective is not None:
-        observer.incumbent(point, objective, None)
-    observer.finish()
+        asked.observer.incumbent(point, objective, None)
     termination = _termination(results)
     bound = None if termination is Termination.INFEASIBLE else _bound(model, results, scale)
-    return Outcome(
-        termination=settled(termination, objective, bound, options.gap),
-        raw_status=f"{results.solver.status}, {results.solver.termination_condition}",
-        point=point,
-        objective=objective,
-        bound=bound,
-        bound_source=None if bound is None else "solver",
-        seconds={"hand_over": handed_over - began, "solve": ended - handed_over},
-        start_used=None if given is None else given.complete,
+    return asked.outcome(
+        termination,
+        f"{results.solver.status}, {results.solver.termination_condition}",
+        point,
+        bound,
+        seconds=(handed_over, ended - handed_over),
+        counters={},
+        start_used=None if asked.start is None else complete,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +15,9 @@ from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.general.guard import check_engines
 from apportion.solvers.general.interrupting import interruptibly
+from apportion.solvers.general.linear_call import LinearCall
 from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import (
-    Start,
-    answered_at_sight,
-    judged_start,
-    kept,
-    rounded,
-    seconds_left,
-    settled,
-)
+from apportion.solvers.general.points import answered_at_sight, rounded
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import power_of_two_scale
 
@@ -69,27 +61,26 @@ def solve(
     """
     if (answer := answered_at_sight(model)) is not None:
         return answer
-    began = time.perf_counter()
     check_engines("ortools")
     from ortools.math_opt.python import mathopt
     from ortools.util.python.solve_interrupter import SolveInterrupter
 
+    asked = LinearCall.begun(model, options, start, observe)
+    observer = asked.observer
     interrupter = SolveInterrupter()
     scale = power_of_two_scale(model.cost)
-    given = judged_start(model, start)
-    observer = Observer(model.sense == "maximize", options, observe)
     with native_output_to_stderr():
         native = mathopt.Model.from_model_proto(_proto(model, scale))
         variables = list(native.variables())
-        hints = _hints(given, variables)
-        parameters = _parameters(options, seconds_left(options, began))
+        hints = _hints(asked.hint, variables)
+        parameters = _parameters(options, asked.seconds)
         listening: dict[str, Any] = {}
         if observer.active and model.integer.any():
             listening = {
                 "callback_reg": mathopt.CallbackRegistration(events={mathopt.Event.MIP_SOLUTION}),
                 "cb": _listener(model, variables, observer),
             }
-        handed_over = time.perf_counter()
+        handed_over = asked.clock.seconds
         try:
             result, interrupted = interruptibly(
                 lambda: mathopt.solve(
@@ -105,12 +96,10 @@ def solve(
         except (RuntimeError, ValueError, AttributeError, TypeError) as error:
             observer.finish()
             # MathOpt hides the real text in the context of an AttributeError
-            told = getattr(error.__context__, "message", None) or error.__context__ or error
-            return Outcome(termination=Termination.ERROR, raw_status=f"MathOpt: {told}")
-        ended = time.perf_counter()
-    observer.finish()
-    seconds = (handed_over - began, ended - handed_over)
-    outcome = _outcome(model, options, result, variables, scale, given, hints, seconds)
+            reason = getattr(error.__context__, "message", None) or error.__context__ or error
+            return Outcome(termination=Termination.ERROR, raw_status=f"MathOpt: {reason}")
+        seconds = (handed_over, asked.clock.seconds - handed_over)
+    outcome = _outcome(asked, result, variables, scale, bool(hints), seconds)
     reasons = mathopt.TerminationReason
     open_still = result.termination.reason in (reasons.FEASIBLE, reasons.NO_SOLUTION_FOUND)
     return replace(outcome, termination=Termination.INTERRUPTED) if interrupted and open_still else outcome
@@ -141,13 +130,13 @@ def _proto(model: LinearModel, scale: float) -> Any:
     return proto
 
 
-def _hints(given: Start | None, variables: list[Any]) -> list[Any]:
+def _hints(hint: NDArray[np.float64] | None, variables: list[Any]) -> list[Any]:
     from ortools.math_opt.python import mathopt
 
-    if given is None or given.point is None:
+    if hint is None:
         return []
-    known = np.flatnonzero(~np.isnan(given.point))
-    return [mathopt.SolutionHint(variable_values={variables[i]: float(given.point[i]) for i in known})]
+    known = np.flatnonzero(~np.isnan(hint))
+    return [mathopt.SolutionHint(variable_values={variables[i]: float(hint[i]) for i in known})]
 
 
 def _parameters(options: SolveOptions, time_limit: float | None) -> Any:
@@ -169,46 +158,41 @@ def _parameters(options: SolveOptions, time_limit: float | None) -> Any:
 def _listener(model: LinearModel, variables: list[Any], observer: Observer) -> Any:
     from ortools.math_opt.python import mathopt
 
-    def told(data: Any) -> Any:
+    def listen(data: Any) -> Any:
         solution = data.solution
         if solution is not None:
             point = rounded(model, np.array([solution[v] for v in variables], dtype=np.float64))
             observer.incumbent(point, model.objective(point), None)
         return mathopt.CallbackResult(terminate=observer.raised is not None)
 
-    return told
+    return listen
 
 
 def _outcome(
-    model: LinearModel,
-    options: SolveOptions,
+    asked: LinearCall,
     result: Any,
     variables: list[Any],
     scale: float,
-    given: Start | None,
-    hints: list[Any],
+    hinted: bool,
     seconds: tuple[float, float],
 ) -> Outcome:
     point = None
     if result.has_primal_feasible_solution():
         values = result.variable_values()
-        point = rounded(model, np.array([values[v] for v in variables], dtype=np.float64))
-    point, objective = kept(model, given, point)
+        point = rounded(asked.model, np.array([values[v] for v in variables], dtype=np.float64))
     termination = _termination(result.termination)
     bound = None
     if termination not in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR):
         claimed = float(result.termination.objective_bounds.dual_bound) / scale
         bound = claimed if np.isfinite(claimed) and abs(claimed) < 1e20 / scale else None
-    return Outcome(
-        termination=settled(termination, objective, bound, options.gap),
-        raw_status=str(result.termination.reason) + f" {result.termination.detail}".rstrip(),
-        point=point,
-        objective=objective,
-        bound=bound,
-        bound_source=None if bound is None else "solver",
-        seconds={"hand_over": seconds[0], "solve": seconds[1]},
+    return asked.outcome(
+        termination,
+        str(result.termination.reason) + f" {result.termination.detail}".rstrip(),
+        point,
+        bound,
+        seconds=seconds,
         counters={"nodes": float(result.solve_stats.node_count)},
-        start_used=None if given is None else bool(hints),
+        start_used=None if asked.start is None else hinted,
     )
 
 

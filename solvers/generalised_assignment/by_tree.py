@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
+from apportion.solvers.generalised_assignment.improving import Improving
+from apportion.solvers.search.any_placement import any_placement
 from apportion.solvers.search.assignment_tree import (
     LARGEST_SUM,
     MOST_JOBS,
@@ -30,6 +32,8 @@ _PRECISION = 10
 """Prices are finer than values by at most this many bits."""
 _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
+_BEFORE = 1_500_000_000
+"""Cells of tables, about half a second, before anything but decisions is tried: most are proven by then."""
 _CLOSE = Fraction(1, 4 * 10**9)
 """Values on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
 
@@ -91,10 +95,12 @@ class TreeSearch:
         An assignment of costs or values that `fits`.
     prices
         float64 [machines]: prices of the capacities to begin with.
+    improving
+        Whether better plans are looked for between decisions.
     """
 
-    def __init__(self, model: Assignment, prices: NDArray[np.float64]) -> None:
-        self.model = model
+    def __init__(self, model: Assignment, prices: NDArray[np.float64], improving: bool = True) -> None:
+        self.model, self._improves = model, improving
         lattice = self.lattice_of(model)
         assert lattice is not None
         self.lattice = lattice
@@ -127,8 +133,9 @@ class TreeSearch:
         start: NDArray[np.int64] | None,
         gap: float,
         nodes: int | None,
+        seed: int,
         over: Callable[[], bool],
-        told: Callable[[NDArray[np.int64], float | None], None],
+        report: Callable[[NDArray[np.int64], float | None], None],
     ) -> Searched:
         """Search until proven, over, or out of nodes.
 
@@ -140,19 +147,25 @@ class TreeSearch:
             Relative gap at which to stop.
         nodes
             Limit on the nodes, ``None`` for none.
+        seed
+            Random seed of the search for better plans.
         over
             Whether the time is over.
-        told
+        report
             Called with every better choice and the bound.
         """
-        self.choice, self._told = None, told
+        self.choice, self._report = None, report
         self._slices = Slices(over, nodes)
+        self._worked = 0
         self._gap = Fraction(gap)
         if start is None:
             status, start = self._any()
             if start is None:
                 return self._ended(None, status is Status.EXHAUSTED)
-        rising = Rising(self._decide, 0, self._value(start), self.step, self.step, self._slices.over)
+        self._improving = Improving(self.placement, self.step * self.scale, self._paid, seed, self._slices)
+        rising = Rising(
+            self._decide, 0, self._value(start), self.step, self.step, self._slices.over, self._improve
+        )
         self._rising = rising
         self._take(start)
         rising.run()
@@ -173,22 +186,11 @@ class TreeSearch:
 
     def _any(self) -> tuple[Status, NDArray[np.int64] | None]:
         """Look for any plan at all: no costs, any placement is within the target 0."""
-        nothing = Placement(
-            np.zeros_like(self.placement.cost),
-            self.placement.use,
-            self.placement.capacity,
-            self.placement.open,
+        placement = self.placement
+        status, found = any_placement(
+            placement.use[0], placement.capacity[0], placement.open == 1, self._slices
         )
-        unit = LARGEST_SUM // (64 * self.model.num_jobs * self.model.num_jobs)
-        size = self.placement.use[0] / np.maximum(self.placement.capacity[0], 1)[:, None]
-        least = np.where(self.placement.open == 1, size, np.inf).min(axis=0)
-        most = float(least[np.isfinite(least)].max(initial=0.0))
-        prices = np.full(least.size, unit) if most <= 0 else np.rint(unit * least / most)
-        tree = AssignmentTree(
-            nothing, 0, unit, np.where(np.isfinite(prices), prices, unit).astype(np.int64), 2**40
-        )
-        status = self._slices.run(tree, 2**62)
-        return status, self._choice_of(tree.found) if status is Status.FOUND else None
+        return status, None if found is None else self._choice_of(found)
 
     def _decide(self, target: int, nodes: int) -> Answer:
         first = self._rising.nodes == 0
@@ -211,6 +213,21 @@ class TreeSearch:
             bound = -(-tree.bound // self.scale)
         return Answer(status is Status.EXHAUSTED, value, bound, tree.nodes)
 
+    def _improve(self) -> None:
+        """Search for better plans as long as the decisions took, anew after every one that is found."""
+        rising = self._rising
+        work = self._slices.work - self._worked
+        if self._slices.work < _BEFORE or not self._improves:
+            return
+        while not rising.closed and self.choice is not None:
+            at = np.argmax(self.rows == self.choice, axis=0).astype(np.int32)
+            better = self._improving.turn(at, self.prices, work)
+            if better is None:
+                break
+            self._take(self._choice_of(better))
+            rising.high = min(rising.high, self._value_of(better))
+        self._worked = self._slices.work
+
     def _value_of(self, found: NDArray[np.int32]) -> int:
         return int(self.placement.cost[found, np.arange(found.size)].sum()) // self.scale
 
@@ -231,7 +248,7 @@ class TreeSearch:
         ):
             self.choice = choice
             self._reach()
-            self._told(choice, self._bound())
+            self._report(choice, self._bound())
 
     def _bound(self) -> float | None:
         """Return the bound in the model's sense, rounded outward, or the objective it equals."""
@@ -249,9 +266,9 @@ class TreeSearch:
 
     def _first_prices(self, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return what each job costs at least at prices of the capacities: the duals of the relaxation."""
-        paid = np.zeros(self.placement.cost.shape[0])
-        paid[: prices.size] = prices / float(self.lattice.unit) * self.scale
-        reduced = self.placement.cost + paid[:, None] * self.placement.use[0]
+        self._paid = np.zeros(self.placement.cost.shape[0])
+        self._paid[: prices.size] = prices / float(self.lattice.unit) * self.scale
+        reduced = self.placement.cost + self._paid[:, None] * self.placement.use[0]
         least = np.where(self.placement.open == 1, reduced, np.inf).min(axis=0)
         least = np.where(np.isfinite(least), least, 0.0)
         most = LARGEST_SUM // (2 * self.model.num_jobs)

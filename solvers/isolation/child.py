@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.options import SolveOptions
+from apportion.references import loaded
 
 __all__ = ["OUT_OF_MEMORY", "main"]
 
@@ -83,10 +84,10 @@ def _answer(
     def observe(
         point: NDArray[np.float64] | None, objective: float | None, bound: float | None, seconds: float
     ) -> None:
-        answers.send(("incumbent", number, point, objective, bound, seconds))
+        answers.send(("incumbent", number, point, bound))
 
     try:
-        solve: Callable[..., Any] = getattr(_module(entry), entry.split(":")[1])
+        solve: Callable[..., Any] = loaded(entry)
         return ("done", number, solve(model, options, start, *extra, observe=observe))
     except MemoryError:
         return ("memory", number, "MemoryError")

@@ -22,8 +22,9 @@ from apportion.interruption import heard
 from apportion.models.linear import Block, LinearModel
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
-from apportion.solvers.isolation.best import Best
+from apportion.solvers.clock import Clock
 from apportion.solvers.isolation.process import Process, UnreadableAnswer
+from apportion.solvers.isolation.streamed_best import StreamedBest
 
 __all__ = ["Child", "solve"]
 
@@ -73,7 +74,7 @@ class Child:
     ) -> Outcome:
         """Run ``entry`` (``"module:function"``) on a model in the child; see `solve`."""
         deadline = None if options.time_limit is None else time.perf_counter() + options.time_limit
-        best = Best(model, options.on_incumbent)
+        best = StreamedBest(model, options, Clock(options))
         best.begin_with(start)
         if not self._lock.acquire(timeout=-1.0 if options.time_limit is None else options.time_limit):
             return best.outcome(Termination.TIME_LIMIT, "the child process was busy")
@@ -94,7 +95,7 @@ class Child:
 
     def _solve(
         self,
-        best: Best,
+        best: StreamedBest,
         entry: str,
         model: LinearModel,
         options: SolveOptions,
@@ -111,8 +112,8 @@ class Child:
                     return best.outcome(Termination.TIME_LIMIT, "the child process was still starting")
                 self._number += 1
                 left = None if deadline is None else max(deadline - time.perf_counter() - _HEADROOM, 1e-3)
-                told = replace(options, time_limit=left, on_incumbent=None)
-                self._process.send(("solve", self._number, entry, extra, _nameless(model), told, start))
+                given = replace(options, time_limit=left, on_incumbent=None)
+                self._process.send(("solve", self._number, entry, extra, _nameless(model), given, start))
                 while True:
                     message = self._process.receive(None if deadline is None else deadline + _GRACE)
                     if message is None:
@@ -134,7 +135,7 @@ class Child:
                 self.close()
                 return best.outcome(Termination.ERROR, f"unreadable answer: {error}")
 
-    def _heard(self, best: Best, kind: str, number: int, *rest: Any) -> Outcome | None:
+    def _heard(self, best: StreamedBest, kind: str, number: int, *rest: Any) -> Outcome | None:
         """Act on a message; return the outcome if it is the last one."""
         if number != self._number:
             return None

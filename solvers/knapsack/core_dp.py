@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.outcome import Termination
-from apportion.solvers.knapsack.budget import Budget
+from apportion.solvers.clock import Clock
 from apportion.solvers.knapsack.reduction import Core
 from apportion.solvers.knapsack.states import Dense, Sparse, States
 
@@ -41,8 +41,6 @@ class Found:
         No choice has less total loss than this.
     stopped
         The limit that ended the search, or ``None`` when it ran to its end.
-    truncated
-        Whether states were dropped for want of room only.
     stages, states
         Groups entered, and the most states held at once.
     """
@@ -51,7 +49,6 @@ class Found:
     entries: NDArray[np.int64] | None
     floor: float
     stopped: Termination | None
-    truncated: bool
     stages: int
     states: int
 
@@ -72,7 +69,7 @@ def search(
     step: float,
     goal: float,
     cap: int,
-    budget: Budget,
+    clock: Clock,
     improved: Callable[[float], None],
 ) -> Found:
     """Find the least total loss, if it is below `best`.
@@ -90,84 +87,151 @@ def search(
     cap
         Most states held at once in a list, and an eighth of those in a window; beyond it the least promising
         are dropped.
-    budget
+    clock
         Clock and work.
     improved
         Called with each better total loss.
     """
-    divisor = _divisor(core.deviation)
-    room, rest = divmod(core.room, divisor)
-    price = core.multiplier * divisor
-    rise, fall = core.rise * divisor, core.fall * divisor
-    np.minimum(rise, price, out=rise)
-    rises, falls, second = rise.tolist(), fall.tolist(), core.second.tolist()
-    starts = core.start.tolist()
-    deviations = core.deviation if divisor == 1 else core.deviation // divisor
-    spread = int(deviations.max() - deviations.min()) if deviations.size else 0
-    states: States = (Dense if spread <= _DENSE_SPREAD else Sparse).at_origin(
-        core.multiplier * rest, room, price
-    )
-    trail = _Trail()
-    answer: tuple[int, int] | None = None
-    floor, widest, work, stopped, truncated = np.inf, 1, 0, None, False
-    group, settled = 0, False
-    previous: tuple[list[int], list[float]] | None = None
-    groups = len(second)
-    lowest = states.finish()
-    if lowest[0] < best:
-        best, answer = lowest[0], (0, lowest[1])
-        improved(best)
+    stages = _Stages(core, best, step, improved)
     try:
-        while group < groups and second[group] < best - step:
-            a, b = starts[group], starts[group + 1]
-            shifts, losses = deviations[a:b].tolist(), core.loss[a:b].tolist()
-            same = previous is not None and previous[0] == shifts and previous[1] == losses
-            if same and settled:
-                group += 1
-                continue
-            previous = (shifts, losses)
-            count = bisect_left(losses, best - step)
-            shifts, losses = shifts[:count], losses[:count]
-            if not budget.affords(len(losses) * states.size * states.seconds_each):
-                stopped = Termination.TIME_LIMIT
-                floor = min(floor, _least(states, rises[group], falls[group]))
-                break
-            before = states
-            trail.groups.append(group)
-            trail.options.append(shifts)
-            trail.before.append(before)
-            trail.bytes += before.nbytes
-            work += len(losses) * before.size
-            states = before.advanced(shifts, losses)
-            group += 1
-            lowest = states.finish()
-            if lowest[0] < best:
-                best, answer = lowest[0], (len(trail.groups), lowest[1])
-                improved(best)
-            states, dropped = states.trimmed(best - step, rises[group], falls[group], cap)
-            widest = max(widest, states.size)
-            if dropped < best - step:
-                floor, truncated = min(floor, dropped), True
-            if states.size == 0:
-                break
-            settled = states.equals(before)
-            if isinstance(states, Sparse):
-                states = states.densified(cap)
-            if goal > 0.0 and best - min(floor, least := _least(states, rises[group], falls[group])) <= goal:
-                floor = min(floor, least)
-                break
-            budget.work += work
-            work = 0
-            stopped = budget.exhausted()
-            if stopped is None and trail.bytes > _HISTORY_BYTES:
-                stopped = Termination.MEMORY_LIMIT
-            if stopped is not None:
-                floor = min(floor, _least(states, rises[group], falls[group]))
-                break
+        stopped = _enter_groups(stages, goal, cap, clock)
     except KeyboardInterrupt:  # keep the best choice found; what the states prove is lost
-        stopped, floor = Termination.INTERRUPTED, 0.0
-    entries = None if answer is None else _entries(core, trail, answer, deviations)
-    return Found(best, entries, min(floor, best), stopped, truncated, len(trail.groups), widest)
+        stopped, stages.floor = Termination.INTERRUPTED, 0.0
+    return stages.found(stopped)
+
+
+def _enter_groups(stages: _Stages, goal: float, cap: int, clock: Clock) -> Termination | None:
+    """Enter group after group until none can matter, the goal or a limit is reached; return the limit."""
+    group = 0
+    previous: tuple[list[int], list[float]] | None = None
+    while stages.matters(group):
+        options = stages.options(group)
+        if stages.settled and options == previous:
+            group += 1
+            continue
+        previous = options
+        shifts, losses = options
+        count = bisect_left(losses, stages.best - stages.step)
+        states = stages.states
+        if not clock.affords(count * states.size * states.seconds_each):
+            stages.lower_floor(group)
+            return Termination.TIME_LIMIT
+        stages.enter(group, shifts[:count], losses[:count], cap)
+        group += 1
+        if stages.states.size == 0:
+            return None
+        if goal > 0.0 and stages.best - min(stages.floor, stages.least(group)) <= goal:
+            stages.lower_floor(group)
+            return None
+        clock.charge(count * states.size)
+        stopped = clock.stopped()
+        if stopped is None and stages.trail.bytes > _HISTORY_BYTES:
+            stopped = Termination.MEMORY_LIMIT
+        if stopped is not None:
+            stages.lower_floor(group)
+            return stopped
+    return None
+
+
+class _Stages:
+    """The states of one search, those before every stage, and what they show so far.
+
+    Attributes
+    ----------
+    best, floor
+        The least total loss known, and what no choice has less of.
+    settled
+        Whether the last group changed no state: a group like it would not either.
+    """
+
+    def __init__(self, core: Core, best: float, step: float, improved: Callable[[float], None]) -> None:
+        self.best, self.step = best, step
+        self.floor: float = np.inf
+        self.settled = False
+        self.trail = _Trail()
+        self._core, self._improved = core, improved
+        self._answer: tuple[int, int] | None = None
+        self._widest = 1
+        divisor = _divisor(core.deviation)
+        room, rest = divmod(core.room, divisor)
+        price = core.multiplier * divisor
+        rise, fall = core.rise * divisor, core.fall * divisor
+        np.minimum(rise, price, out=rise)
+        self._rises, self._falls = rise.tolist(), fall.tolist()
+        self._second, self._starts = core.second.tolist(), core.start.tolist()
+        self._deviations = core.deviation if divisor == 1 else core.deviation // divisor
+        spread = int(self._deviations.max() - self._deviations.min()) if self._deviations.size else 0
+        self.states: States = (Dense if spread <= _DENSE_SPREAD else Sparse).at_origin(
+            core.multiplier * rest, room, price
+        )
+        self._note_the_best()
+
+    def matters(self, group: int) -> bool:
+        """Return whether there is such a group and its second option may be in a better choice."""
+        return group < len(self._second) and self._second[group] < self.best - self.step
+
+    def options(self, group: int) -> tuple[list[int], list[float]]:
+        """Return a group's deviations in use, and their losses in rising order."""
+        a, b = self._starts[group], self._starts[group + 1]
+        return self._deviations[a:b].tolist(), self._core.loss[a:b].tolist()
+
+    def least(self, group: int) -> float:
+        """Return the least total loss that the states may lead to from a group on."""
+        return float(self.states.bounds(self._rises[group], self._falls[group]).min(initial=np.inf))
+
+    def lower_floor(self, group: int) -> None:
+        """Account for all that the states may lead to from a group on."""
+        self.floor = min(self.floor, self.least(group))
+
+    def enter(self, group: int, shifts: list[int], losses: list[float], cap: int) -> None:
+        """Let a group take each of these options in every state."""
+        before = self.states
+        self.trail.groups.append(group)
+        self.trail.options.append(shifts)
+        self.trail.before.append(before)
+        self.trail.bytes += before.nbytes
+        self.states = before.advanced(shifts, losses)
+        self._note_the_best()
+        to_beat = self.best - self.step
+        self.states, dropped = self.states.trimmed(
+            to_beat, self._rises[group + 1], self._falls[group + 1], cap
+        )
+        self._widest = max(self._widest, self.states.size)
+        if dropped < to_beat:
+            self.floor = min(self.floor, dropped)
+        if self.states.size == 0:
+            return
+        self.settled = self.states.equals(before)
+        if isinstance(self.states, Sparse):
+            self.states = self.states.densified(cap)
+
+    def found(self, stopped: Termination | None) -> Found:
+        """Return what is known."""
+        entries = None if self._answer is None else self._entries(*self._answer)
+        floor, stages = min(self.floor, self.best), len(self.trail.groups)
+        return Found(self.best, entries, floor, stopped, stages, self._widest)
+
+    def _note_the_best(self) -> None:
+        loss, state = self.states.finish()
+        if loss < self.best:
+            self.best, self._answer = loss, (len(self.trail.groups), state)
+            self._improved(loss)
+
+    def _entries(self, stages: int, at: int) -> NDArray[np.int64]:
+        """Walk back from a state to the entry every group took."""
+        core, trail = self._core, self.trail
+        chosen = core.start[:-1].copy()
+        for stage in range(stages - 1, -1, -1):
+            group, shifts, before = trail.groups[stage], trail.options[stage], trail.before[stage]
+            start = int(core.start[group])
+            losses = core.loss[start : start + len(shifts)].tolist()
+            totals = [
+                before.loss_at(at - shift) + charge for shift, charge in zip(shifts, losses, strict=True)
+            ]
+            pick = min(range(len(totals)), key=totals.__getitem__)
+            chosen[group] = start + pick
+            at -= shifts[pick]
+        return chosen
 
 
 def _divisor(deviation: NDArray[np.int64]) -> int:
@@ -175,24 +239,3 @@ def _divisor(deviation: NDArray[np.int64]) -> int:
     if deviation.size == 0 or (np.abs(deviation) == 1).any():
         return 1
     return max(int(np.gcd.reduce(np.unique(deviation))), 1)
-
-
-def _entries(
-    core: Core, trail: _Trail, answer: tuple[int, int], deviations: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Walk back from a state to the entry every group took."""
-    chosen = core.start[:-1].copy()
-    stages, at = answer
-    for stage in range(stages - 1, -1, -1):
-        group, shifts, before = trail.groups[stage], trail.options[stage], trail.before[stage]
-        start = int(core.start[group])
-        losses = core.loss[start : start + len(shifts)].tolist()
-        totals = [before.loss_at(at - shift) + charge for shift, charge in zip(shifts, losses, strict=True)]
-        pick = min(range(len(totals)), key=totals.__getitem__)
-        chosen[group] = start + pick
-        at -= shifts[pick]
-    return chosen
-
-
-def _least(states: States, rise: float, fall: float) -> float:
-    return float(states.bounds(rise, fall).min(initial=np.inf))

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
-from apportion.solvers.knapsack.budget import Budget
-from apportion.solvers.knapsack.menus import Block, Columns, Menus, build
+from apportion.solvers.clock import Clock
+from apportion.solvers.knapsack.menu_blocks import Block, Columns, MenuBlocks, build
 
 __all__ = ["DualPoint", "bound_at", "multiplier", "solve_dual"]
 
@@ -82,12 +82,12 @@ def multiplier(model: MultipleChoiceKnapsack) -> tuple[float, float]:
     menus = build(model, prune=False)
     if menus is None:
         raise ValueError("no choice is feasible: the least uses of the required jobs exceed the capacity")
-    point = solve_dual(menus, Budget(SolveOptions()))
+    point = solve_dual(menus, Clock(SolveOptions()))
     bound = bound_at(menus, point.multiplier)
     return point.multiplier, bound if model.sense == "maximize" else -bound
 
 
-def bound_at(menus: Menus, multiplier: float) -> float:
+def bound_at(menus: MenuBlocks, multiplier: float) -> float:
     """Return ``L(lambda)`` of a maximising knapsack, rounded upwards past any error of float64 arithmetic."""
     total, size, terms = multiplier * menus.capacity, multiplier * menus.capacity, 1
     for block in menus.blocks:
@@ -108,8 +108,8 @@ _HINTED = 0.02
 """Half width of the first bracket around a hinted multiplier, relative."""
 
 
-def solve_dual(menus: Menus, budget: Budget, hint: float | None = None) -> DualPoint:
-    """Solve the dual, or stop at the limits of `budget` with the multiplier reached.
+def solve_dual(menus: MenuBlocks, clock: Clock, hint: float | None = None) -> DualPoint:
+    """Solve the dual, or stop at the limits of `clock` with the multiplier reached.
 
     A `hint`, such as the multiplier of a similar model, narrows the first bracket; a bad one costs sweeps.
     """
@@ -118,7 +118,7 @@ def solve_dual(menus: Menus, budget: Budget, hint: float | None = None) -> DualP
         around = ((1.0 - _HINTED) * hint, (1.0 + _HINTED) * hint)
     elif sum(block.value.size for block in menus.blocks) >= _SAMPLE_FROM:
         around = _sampled_bracket(menus)
-        if budget.exhausted() is not None:  # one sweep for a bound and, most likely, a choice that fits
+        if clock.stopped() is not None:  # one sweep for a bound and, most likely, a choice that fits
             columns = _best(menus.blocks, around[1])
             return DualPoint(around[1], columns, columns, 1, False)
     sweeps = 1
@@ -150,19 +150,19 @@ def solve_dual(menus: Menus, budget: Budget, hint: float | None = None) -> DualP
                 break
             low, low_at = columns, guess
             guess *= 2.0
-            if budget.exhausted():
+            if clock.stopped():
                 return DualPoint(low_at, low, low, sweeps, False)
-    return _narrow(menus, low, low_at, menus.least if high is None else high, high_at, sweeps, budget)
+    return _narrow(menus, low, low_at, menus.least if high is None else high, high_at, sweeps, clock)
 
 
 def _narrow(
-    menus: Menus,
+    menus: MenuBlocks,
     low: Columns,
     low_at: float,
     high: Columns,
     high_at: float | None,
     sweeps: int,
-    budget: Budget,
+    clock: Clock,
 ) -> DualPoint:
     low, high = [c.copy() for c in low], [c.copy() for c in high]
     blocks, numbers = menus.blocks, range(len(menus.blocks))
@@ -223,7 +223,7 @@ def _narrow(
                 _write_back([b if b is a else None for b in active], low, high)
                 active[k] = _activate(blocks[k], low[k], high[k], (a, np.flatnonzero(differ)))
                 room -= int(a.low_use.sum()) - int(active[k].low_use.sum())
-        if budget.exhausted():
+        if clock.stopped():
             break
     _write_back(active, low, high)
     if high_at is None:
@@ -275,7 +275,7 @@ def _write_back(active: list[_Active] | list[_Active | None], low: Columns, high
             high[k][where] = a.high
 
 
-def _sampled_bracket(menus: Menus) -> tuple[float, float]:
+def _sampled_bracket(menus: MenuBlocks) -> tuple[float, float]:
     """Return two multipliers that probably lie around the best one, from every n-th job."""
     options = sum(block.value.size for block in menus.blocks)
     stride = max(2, options // _SAMPLE_OPTIONS)
@@ -287,12 +287,12 @@ def _sampled_bracket(menus: Menus) -> tuple[float, float]:
     margin = min(0.5, 2.0 / jobs**0.5)
     found = []
     for factor in (1.0 + margin, 1.0 - margin):
-        sample = Menus(
+        sample = MenuBlocks(
             parts, least_use + int(factor * spare), jobs, least, least_use, menus.largest_use, False
         )
         low = _best(parts, 0.0)
         if sample.used(low) <= sample.capacity:
             found.append(0.0)
             continue
-        found.append(_narrow(sample, low, 0.0, least, None, 0, Budget(SolveOptions())).multiplier)
+        found.append(_narrow(sample, low, 0.0, least, None, 0, Clock(SolveOptions())).multiplier)
     return min(found), max(found)

@@ -12,7 +12,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.knapsack.menus import Columns, Menus
+from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks
 from apportion.solvers.knapsack.reduction import Core
 
 __all__ = ["closes", "improvement_step"]
@@ -23,7 +23,7 @@ _LARGEST = 2.0**52
 _JOBS_AT_A_TIME = 1 << 13
 
 
-def improvement_step(core: Core, menus: Menus, incumbent: Columns, loss: float) -> float:
+def improvement_step(core: Core, menus: MenuBlocks, incumbent: Columns, loss: float) -> float:
     """Return a positive amount by which any better choice in the core beats `incumbent`, or 0.0 if unknown.
 
     Parameters
@@ -49,7 +49,7 @@ def improvement_step(core: Core, menus: Menus, incumbent: Columns, loss: float) 
     return step - 2.0 * rounding if rounding < 0.125 * step else 0.0
 
 
-def closes(menus: Menus, base: Columns, incumbent: Columns, loss: float, rounding: float) -> bool:
+def closes(menus: MenuBlocks, base: Columns, incumbent: Columns, loss: float, rounding: float) -> bool:
     """Return whether no value between the incumbent and the bound lies on the grid of all the menus' values.
 
     Parameters
@@ -78,7 +78,7 @@ def closes(menus: Menus, base: Columns, incumbent: Columns, loss: float, roundin
     return grid > 0 and ahead is not None and (grid - ahead % grid) / _SCALE > loss + rounding
 
 
-def _ahead(menus: Menus, incumbent: Columns, base: Columns) -> int | None:
+def _ahead(menus: MenuBlocks, incumbent: Columns, base: Columns) -> int | None:
     """Return the units of value by which a choice is ahead of the base, ``None`` if they are not whole."""
     ahead = 0
     for block, column, base_column in zip(menus.blocks, incumbent, base, strict=True):

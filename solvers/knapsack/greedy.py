@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models import MultipleChoiceKnapsack
-from apportion.solvers.knapsack.menus import Columns, Menus, build
+from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks, build
 
 __all__ = ["break_solution", "choice", "repaired"]
 
@@ -32,7 +32,7 @@ def choice(model: MultipleChoiceKnapsack, multiplier: float) -> NDArray[np.int64
     return menus.rows(repaired(menus, [block.best(multiplier) for block in menus.blocks]))
 
 
-def break_solution(menus: Menus, low: Columns, high: Columns, largest_first: bool = True) -> Columns:
+def break_solution(menus: MenuBlocks, low: Columns, high: Columns, largest_first: bool = True) -> Columns:
     """Return `high` with the jobs moved to `low` that first-fit takes, by falling use or in order."""
     columns = [column.copy() for column in high]
     room = menus.capacity - menus.used(high)
@@ -50,7 +50,7 @@ def break_solution(menus: Menus, low: Columns, high: Columns, largest_first: boo
     return columns
 
 
-def repaired(menus: Menus, columns: Columns) -> Columns:
+def repaired(menus: MenuBlocks, columns: Columns) -> Columns:
     """Return a feasible choice made from any choice: downgraded until it fits, then filled up."""
     columns = [column.copy() for column in columns]
     excess = menus.used(columns) - menus.capacity
@@ -78,7 +78,7 @@ def _fitting(uses: NDArray[np.int64], room: int) -> NDArray[np.intp]:
     return np.concatenate(taken) if taken else np.zeros(0, dtype=np.intp)
 
 
-def _downgrade(menus: Menus, columns: Columns, excess: int) -> None:
+def _downgrade(menus: MenuBlocks, columns: Columns, excess: int) -> None:
     freed = [b.use_at(c) - b.use_at(t) for b, c, t in zip(menus.blocks, columns, menus.least, strict=True)]
     lost = [b.value_at(c) - b.value_at(t) for b, c, t in zip(menus.blocks, columns, menus.least, strict=True)]
     block_of = np.repeat(np.arange(len(freed)), [f.size for f in freed])
@@ -93,7 +93,7 @@ def _downgrade(menus: Menus, columns: Columns, excess: int) -> None:
         columns[k][jobs] = least[jobs]
 
 
-def _upgrade(menus: Menus, columns: Columns, room: int) -> bool:
+def _upgrade(menus: MenuBlocks, columns: Columns, room: int) -> bool:
     """Move jobs to better options that fit the room, greatest gain per use first; False if there are none."""
     changed = False
     for block, column in zip(menus.blocks, columns, strict=True):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.knapsack.menus import Columns, Menus
+from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks
 
 __all__ = ["Core", "charged", "reduce"]
 
@@ -90,7 +90,7 @@ class Core:
 
 
 def reduce(
-    menus: Menus,
+    menus: MenuBlocks,
     multiplier: float,
     base: Columns,
     limit: float,
@@ -143,7 +143,7 @@ def reduce(
     )  # fmt: skip
 
 
-def _empty(menus: Menus, base: Columns, multiplier: float) -> Core:
+def _empty(menus: MenuBlocks, base: Columns, multiplier: float) -> Core:
     ints, floats = np.zeros(0, dtype=np.int64), np.zeros(0)
     room = menus.capacity - menus.used(base)
     ends = np.full(1, np.inf)
@@ -152,7 +152,7 @@ def _empty(menus: Menus, base: Columns, multiplier: float) -> Core:
 
 
 def _core(
-    menus: Menus,
+    menus: MenuBlocks,
     multiplier: float,
     base: Columns,
     limit: float,
@@ -207,7 +207,7 @@ def _core(
 
 
 def _ordered(
-    menus: Menus,
+    menus: MenuBlocks,
     multiplier: float,
     base: Columns,
     rounding: float,
@@ -239,7 +239,7 @@ def _ordered(
     )  # fmt: skip
 
 
-def charged(core: Core, menus: Menus, wanted: Columns, charge: float) -> Core:
+def charged(core: Core, menus: MenuBlocks, wanted: Columns, charge: float) -> Core:
     """Return the core with `charge` added to the loss of every option other than the wanted one of its job.
 
     The base becomes the option of least loss so charged, so that losses stay at least 0 and the base free.

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_lowering import LoweredAssignment
-from apportion.options import SolveOptions
 from apportion.outcome import Termination
-from apportion.solvers.assignment.clock import Clock
-from apportion.solvers.assignment.mip import branch_and_bound
+from apportion.solvers.assignment.call import AssignmentCall
+from apportion.solvers.assignment.mip import branch_and_bound, trusted
 
 __all__ = ["branched", "open_entries"]
 
@@ -46,14 +45,10 @@ def open_entries(model: Assignment, prices: NDArray[np.float64], incumbent: floa
 
 
 def branched(
-    model: Assignment,
-    lowered: LoweredAssignment,
-    best: NDArray[np.int64],
-    options: SolveOptions,
-    clock: Clock,
-    prices: NDArray[np.float64],
+    call: AssignmentCall, lowered: LoweredAssignment, best: NDArray[np.int64], prices: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], bool]:
-    """Return the best schedule found from `best` on, and whether it is proven; the clock takes the bound."""
+    """Return the best schedule found from `best` on, and whether it is proven; the call takes the bound."""
+    model, options, left = call.model, call.options, call.clock.seconds_left
     top = model.objective(best)
     allowed = open_entries(model, prices, top)
     if int(allowed.sum()) > _OPEN:
@@ -61,22 +56,20 @@ def branched(
     begin = lowered.point(best)
     found = branch_and_bound(
         lowered.model,
-        _BACKSTOP if clock.left is None else clock.left,
+        _BACKSTOP if left is None else left,
         begin,
         np.append(allowed, True) | (begin > 0),
         options.gap,
         options.seed,
-        _NODES if clock.left is None else None,
+        _NODES if left is None else None,
         ceiling=top,
     )
     if found.bound is not None:
-        proven = min(found.bound, top)
-        if (model.values == np.rint(model.values)).all():
-            proven = float(np.ceil(proven - 1e-6))
-        clock.bound = max(clock.bound or 0.0, proven)
+        whole = bool((model.values == np.rint(model.values)).all())
+        call.best.tighten(trusted(min(found.bound, top), model.sense, whole=whole))
     if found.point is not None:
         choice = lowered.choice(found.point)
         if model.check(choice).feasible and model.objective(choice) < top:
             best = choice
-            clock.tell(model.objective(best))
+            call.offer(best)
     return best, found.termination is Termination.OPTIMAL and options.gap == 0

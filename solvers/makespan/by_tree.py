@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
+from apportion.solvers.search.any_placement import any_placement
 from apportion.solvers.search.assignment_tree import (
     LARGEST_SUM,
     MOST_JOBS,
@@ -25,7 +26,7 @@ from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["MakespanSearch", "fits"]
+__all__ = ["MakespanSearch", "first_choice", "fits"]
 
 _PAIRS = 400_000
 """Jobs times machines up to which the tree is held."""
@@ -55,6 +56,20 @@ def _lattice(model: Assignment) -> Lattice | None:
     return on_lattice(model.values, LARGEST_SUM // (4 * max(model.num_jobs, 1)))
 
 
+def first_choice(model: Assignment, slices: Slices) -> tuple[bool, NDArray[np.int64] | None]:
+    """Return whether there is surely no plan, and a plan that was found, of a model that `fits`."""
+    rows = np.full((model.num_machines, model.num_jobs), -1, dtype=np.int64)
+    rows[model.machine, model.job_of_option()] = np.arange(model.num_options)
+    use = np.where((rows >= 0) & model.limited[:, None], model.uses[np.maximum(rows, 0)], 0)
+    room = np.where(model.limited, model.capacities, 0)
+    allowed = (rows >= 0) & (use <= room[:, None])
+    if not allowed.any(axis=0).all():
+        return True, None
+    status, found = any_placement(use, room, allowed, slices)
+    choice = None if found is None else rows[found, np.arange(model.num_jobs)]
+    return status is Status.EXHAUSTED, choice
+
+
 class MakespanSearch:
     """The search over one model, from a feasible choice.
 
@@ -70,7 +85,7 @@ class MakespanSearch:
         float64 [machines]: prices of the machines' time to begin with.
     slices
         Limits of the call.
-    told
+    report
         Called with every better choice and the bound.
     gap
         Relative gap at which to stop.
@@ -88,13 +103,13 @@ class MakespanSearch:
         least: float,
         weights: NDArray[np.float64],
         slices: Slices,
-        told: Callable[[NDArray[np.int64], float], None],
+        report: Callable[[NDArray[np.int64], float], None],
         gap: float = 0.0,
     ) -> None:
         lattice = _lattice(model)
         assert lattice is not None
         self.model, self.choice, self.least, self.gap = model, choice, least, gap
-        self.slices, self.told, self._lattice, self._weight = slices, told, lattice, weights
+        self.slices, self.report, self._lattice, self._weight = slices, report, lattice, weights
         self._whole = replace(model, values=lattice.whole.astype(np.float64))
         shape = (model.num_machines, model.num_jobs)
         owner = model.job_of_option()
@@ -191,10 +206,10 @@ class MakespanSearch:
         if self.model.objective(choice) < self.model.objective(self.choice):
             self.choice = choice
             if self._rising is None:
-                self.told(choice, self.least)
+                self.report(choice, self.least)
                 return
             self._rising.slack = self._slack(self._length(choice))
-            self.told(choice, self._bound())
+            self.report(choice, self._bound())
 
     def _slack(self, length: int) -> int:
         """Return how much better a plan must be to be looked for."""

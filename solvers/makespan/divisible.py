@@ -5,11 +5,9 @@ Narayanan et al. (OSDI 2020) bisect on T; with shares of work instead of shares 
 
 from __future__ import annotations
 
-from apportion.models.assignment import Assignment
 from apportion.models.assignment_lowering import lower_assignment
-from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
-from apportion.solvers.assignment.clock import Clock
+from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.assignment.lp import Unsolved, relax
 from apportion.solvers.general.guard import check_engines
 from apportion.solvers.makespan.first import divisible_prices
@@ -17,34 +15,24 @@ from apportion.solvers.makespan.first import divisible_prices
 __all__ = ["solve"]
 
 
-def solve(model: Assignment, options: SolveOptions, clock: Clock) -> Outcome:
-    """Solve a divisible makespan.
-
-    Parameters
-    ----------
-    model
-        The assignment, divisible.
-    options
-        Limits.
-    clock
-        The clock of the call.
-    """
+def solve(call: AssignmentCall) -> Outcome:
+    """Solve the divisible makespan of a call."""
+    model = call.model
     lowered = lower_assignment(model)
     check_engines("highspy")
-    relaxation = relax(lowered.model, clock.left)
+    relaxation = relax(lowered.model, call.clock.seconds_left)
     if isinstance(relaxation, Unsolved):
-        ended = Termination.TIME_LIMIT if clock.over else relaxation.termination
+        ended = Termination.TIME_LIMIT if call.clock.late() else relaxation.termination
         ended = Termination.NUMERICAL_ERROR if ended is Termination.INFEASIBLE else ended
         return Outcome(termination=ended, raw_status=relaxation.raw)
     shares = lowered.choice(relaxation.point)
-    objective = model.objective(shares)
-    clock.bound = relaxation.objective
-    clock.tell(objective, shares)
+    call.best.bound = relaxation.objective
+    call.offer(shares)
     return Outcome(
         termination=Termination.OPTIMAL,
         raw_status="optimal basis",
         point=shares,
-        objective=objective,
+        objective=model.objective(shares),
         bound=relaxation.objective,
         bound_source="solver",
         multipliers=divisible_prices(model, lowered, relaxation),

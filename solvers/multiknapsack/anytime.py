@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.options import SolveOptions
+from apportion.outcome import Termination
+from apportion.solvers.clock import Clock
 
 from .beam import search
-from .budget import Budget
 from .core_mip import solve_core
-from .incumbent import Best
-from .menus import Menus
+from .incumbent import BestChoice
+from .option_table import OptionTable
 from .proving import Proving, provable
 from .reduction import within_reach
 from .tilt import Tilt, freezing, tilted
@@ -54,8 +55,8 @@ _MIP_SHARE = 0.5
 """for this share of the time gone by until then, half a second at least; and again when that has trebled,"""
 _HOPEFUL_OPTIONS = 250
 """if it closed a third of the gap or the core has no more options; else hardly ever."""
-_SECONDS_PER_MIP_NODE = 1e-2
-"""What deterministic mode charges for a node of HiGHS."""
+_SECONDS_PER_STATE, _SECONDS_PER_LAYER, _SECONDS_PER_MIP_NODE = 2.5e-7, 1.5e-4, 1e-2
+"""What deterministic mode charges for the states and layers of a beam, and for a node of HiGHS."""
 _OVERRUN = 0.25
 """Seconds by which HiGHS may be late on a core."""
 _LARGEST_LAYER = 4_000_000
@@ -99,7 +100,7 @@ class Search:
         L(weights) over the menus.
     best
         The incumbent so far.
-    options, budget
+    options, clock
         Of the solve call.
     counters
         Updated in place: ``passes``, ``states``, ``nodes``, ``mip_calls``, ``mip_nodes``, ``live_options``.
@@ -107,12 +108,12 @@ class Search:
 
     def __init__(
         self,
-        menus: Menus,
+        menus: OptionTable,
         weights: NDArray[np.float64],
         bound: float,
-        best: Best,
+        best: BestChoice,
         options: SolveOptions,
-        budget: Budget,
+        clock: Clock,
         counters: dict[str, float],
     ) -> None:
         self._all = menus
@@ -120,7 +121,7 @@ class Search:
         self._bound = bound
         self._best = best
         self._options = options
-        self._budget = budget
+        self._clock = clock
         self._counters = counters
         self._random = np.random.default_rng(options.seed)
         self._live = menus
@@ -129,17 +130,21 @@ class Search:
         self._widths = {False: float(_FIRST_WIDTH), True: float(_FIRST_WIDTH)}
         self._part = float(_PART)
         self._rate = 3e-7
-        self._last_gain = budget.elapsed()
+        self._last_gain = clock.elapsed
         self._began = self._last_gain
         self._next_mip = self._began + _MIP_AFTER
         self._proving: Proving | None = None
         if provable(menus):
-            self._proving = Proving(menus, weights, best, budget, options.seed)
+            self._proving = Proving(menus, weights, best, clock, options.seed)
 
     @property
-    def live(self) -> Menus:
+    def live(self) -> OptionTable:
         """The options that reduced costs have not fixed away."""
         return self._live
+
+    def first_turn(self) -> Ending | None:
+        """Let the exact search have its first turn; ``None`` if that proves nothing."""
+        return None if self._proving is None else self._prove()
 
     def run(self) -> Ending:
         """Search until something ends it."""
@@ -149,8 +154,8 @@ class Search:
                 return Ending("proven")
             if best.close:
                 return Ending("gap")
-            if self._budget.spent():
-                return Ending("work" if self._budget.out_of_work else "limit")
+            if (stopped := self._clock.stopped()) is not None:
+                return Ending("work" if stopped is Termination.NODE_LIMIT else "limit")
             if self._exhausted():
                 return Ending("exhausted")
             self._refresh()
@@ -166,7 +171,7 @@ class Search:
     def _exhausted(self) -> bool:
         if self._options.time_limit is not None or self._options.work_limit is not None:
             return False
-        return self._budget.elapsed() > _PATIENCE + 3.0 * self._last_gain
+        return self._clock.elapsed > _PATIENCE + 3.0 * self._last_gain
 
     def _refresh(self) -> None:
         """Fix options by reduced cost whenever the incumbent has risen since the last time."""
@@ -180,13 +185,13 @@ class Search:
     def _beam(self) -> Ending | None:
         live, best = self._live, self._best
         open_jobs = np.flatnonzero(np.diff(live.offsets) > 1)
-        anchor = None if best.rows is None else live.locate(best.rows)
+        anchor = None if best.point is None else live.locate(best.point)
         usable = anchor is not None and bool((anchor >= 0).all())
         partial = (
             usable and open_jobs.size > self._part and bool(self._random.random() < _share(open_jobs.size))
         )
         if self._tilt is None:
-            self._tilt = freezing(live, self._weights, self._budget.late)
+            self._tilt = freezing(live, self._weights, self._clock.late)
         menus, jobs = live, np.arange(live.num_jobs)
         floor = best.floor
         if partial and anchor is not None and floor is not None and best.value is not None:
@@ -197,8 +202,8 @@ class Search:
             menus = live.part(jobs, live.capacities - live.used(anchor[rest]))
             floor -= float(live.values[anchor[rest]].sum())
         heat = float(np.exp(self._random.uniform(-0.6, 0.5)))
-        tilt = tilted(menus, self._tilt.weights, self._tilt.temperature * heat, self._budget.late)
-        if self._budget.late():
+        tilt = tilted(menus, self._tilt.weights, self._tilt.temperature * heat, self._clock.late)
+        if self._clock.late():
             return None
         entropy = tilt.entropy(menus)
         if self._random.random() < 0.5:
@@ -206,12 +211,15 @@ class Search:
         else:
             order = self._random.permutation(entropy.size)
         width = self._width(partial, menus)
-        began = self._budget.seconds
-        found = search(menus, tilt, order, width, floor, self._budget.late)
-        took = self._budget.seconds - began
-        if not self._budget.counted and found.expanded > 50_000:
+        began = self._clock.seconds
+        found = search(menus, tilt, order, width, floor, self._clock.late)
+        took = self._clock.seconds - began
+        if not self._clock.counted and found.expanded > 50_000:
             self._rate = 0.7 * self._rate + 0.3 * took / found.expanded
-        self._budget.charge(states=found.expanded, layers=menus.num_jobs)
+        layers = menus.num_jobs
+        self._clock.charge(
+            max(1, found.expanded), found.expanded * _SECONDS_PER_STATE + layers * _SECONDS_PER_LAYER
+        )
         self._counters["passes"] += 1
         self._counters["states"] += found.expanded
         improved = False
@@ -219,24 +227,24 @@ class Search:
             choice = found.choice if anchor is None or not partial else anchor.copy()
             if partial:
                 choice[jobs] = menus.rows[found.choice]
-            improved = best.offer(live.rows[choice])
+            improved = best.take(live.rows[choice])
         if improved:
-            self._last_gain = self._budget.elapsed()
+            self._last_gain = self._clock.elapsed
         else:
             self._widths[partial] = min(_WIDEST, self._widths[partial] * 1.1 + 1)
-        if found.complete and not self._budget.late():
+        if found.complete and not self._clock.late():
             if not partial:
-                return Ending("proven", infeasible=best.rows is None)
+                return Ending("proven", infeasible=best.point is None)
             # The neighbourhood is exhausted: a larger one is affordable.
             self._part *= 1.1
         return None
 
-    def _width(self, partial: bool, menus: Menus) -> int:
+    def _width(self, partial: bool, menus: OptionTable) -> int:
         """States per layer, such that a pass fits the memory and a third of the time left."""
         layers = max(1, menus.num_jobs)
         widest = int(np.diff(menus.offsets).max(initial=1))
         width = min(self._widths[partial], _MEMORY / layers, _LARGEST_LAYER / widest)
-        left = self._budget.remaining()
+        left = self._clock.remaining
         if left is not None:
             per_state = self._rate * menus.num_options
             width = min(width, max(16.0, 0.33 * left / max(per_state, 1e-12)))
@@ -248,8 +256,8 @@ class Search:
             return False
         if self._counters["passes"] == 0 and self._proving.seconds >= _GLANCE:
             return False
-        left = self._budget.remaining()
-        elapsed = self._budget.elapsed() - self._began
+        left = self._clock.remaining
+        elapsed = self._clock.elapsed - self._began
         hopeful = bool(np.log2(np.diff(self._live.offsets)).sum() <= _HOPEFUL_BITS)
         head = _HEAD[hopeful] if left is None else min(_HEAD[hopeful], _HEAD_SHARE * (elapsed + left))
         return self._proving.seconds < head + _PROOF_SHARE[hopeful] * elapsed
@@ -261,43 +269,43 @@ class Search:
         ended = proving.run(_TURN if self._counters["passes"] else _GLANCE)
         self._counters["nodes"] = float(proving.nodes)
         if self._best.value != value:
-            self._last_gain = self._budget.elapsed()
-        return Ending("proven", self._best.rows is None, proving) if ended else None
+            self._last_gain = self._clock.elapsed
+        return Ending("proven", self._best.point is None, proving) if ended else None
 
     def _mip_is_due(self) -> bool:
-        if self._budget.elapsed() < self._next_mip or self._live.num_options > _MIP_OPTIONS:
+        if self._clock.elapsed < self._next_mip or self._live.num_options > _MIP_OPTIONS:
             return False
-        left = self._budget.remaining()
+        left = self._clock.remaining
         return left is None or left > 2 * _OVERRUN
 
     def _mip(self) -> Ending | None:
         """Let HiGHS try the core; how long, and when next, follows from how far it gets."""
-        budget, best, live = self._budget, self._best, self._live
-        share = max(0.5, _MIP_SHARE * (budget.elapsed() - self._began))
-        left = budget.remaining()
+        clock, best, live = self._clock, self._best, self._live
+        share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
+        left = clock.remaining
         if left is not None:
             share = min(share, left - _OVERRUN)
-        anchor = None if best.rows is None else live.locate(best.rows)
+        anchor = None if best.point is None else live.locate(best.point)
         answer = solve_core(
             live,
             start=anchor if anchor is not None and bool((anchor >= 0).all()) else None,
-            seconds=None if budget.counted else share,
-            nodes=max(1, int(100 * share)) if budget.counted else None,
+            seconds=None if clock.counted else share,
+            nodes=max(1, int(100 * share)) if clock.counted else None,
             step=best.step,
             threads=self._options.threads,
             seed=self._options.seed,
         )
-        budget.charge_nodes(answer.nodes, _SECONDS_PER_MIP_NODE)
+        clock.charge(answer.nodes, answer.nodes * _SECONDS_PER_MIP_NODE)
         self._counters["mip_calls"] += 1
         self._counters["mip_nodes"] += answer.nodes
-        if answer.choice is not None and best.offer(live.rows[answer.choice]):
-            self._last_gain = budget.elapsed()
+        if answer.choice is not None and best.take(live.rows[answer.choice]):
+            self._last_gain = clock.elapsed
         if answer.proven:
-            return Ending("proven", infeasible=best.rows is None, by_solver=True)
+            return Ending("proven", infeasible=best.point is None, by_solver=True)
         closed = 0.0
         if answer.bound is not None and best.value is not None and self._bound > best.value:
             closed = (self._bound - answer.bound) / (self._bound - best.value)
-        gone = budget.elapsed() - self._began
+        gone = clock.elapsed - self._began
         hopeful = closed > 1 / 3 or live.num_options <= _HOPEFUL_OPTIONS
         self._next_mip = self._began + (3.0 if hopeful else 50.0) * gone
         return None

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .meet import list_tails, match
-from .menus import Menus
+from .option_table import OptionTable
 from .reduction import noise
 from .tilt import Tilt
 
@@ -47,7 +47,7 @@ class Pass:
 
 
 def search(
-    menus: Menus,
+    menus: OptionTable,
     tilt: Tilt,
     order: NDArray[np.int64],
     width: int,
@@ -176,7 +176,7 @@ def _most_tails(width: int) -> int:
 
 
 def _tail_length(
-    menus: Menus, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64], width: int
+    menus: OptionTable, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64], width: int
 ) -> int:
     """How many last jobs have about as many combinations worth listing as will be matched."""
     if order.size < _SHORTEST:
@@ -191,7 +191,7 @@ _STRICT_LAYERS = 6
 
 
 def _lookahead(
-    menus: Menus, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64]
+    menus: OptionTable, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return, before each layer: a root of T/2 S^-1, the mean and smallest use to come, S itself."""
     num_caps, layers = menus.capacities.size, order.size

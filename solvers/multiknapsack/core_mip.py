@@ -13,7 +13,7 @@ from apportion.outcome import Termination
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.points import Start
 
-from .menus import Menus
+from .option_table import OptionTable
 
 __all__ = ["CoreAnswer", "solve_core"]
 
@@ -47,7 +47,7 @@ class CoreAnswer:
 
 
 def solve_core(
-    menus: Menus,
+    menus: OptionTable,
     *,
     start: NDArray[np.int64] | None,
     seconds: float | None,
@@ -105,7 +105,7 @@ def solve_core(
     return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw)
 
 
-def _written(menus: Menus) -> LinearModel:
+def _written(menus: OptionTable) -> LinearModel:
     """Return the menus as a linear model: a row per job, then a row per capacity."""
     num, jobs, caps = menus.num_options, menus.num_jobs, menus.num_capacities
     rows, columns = np.nonzero(menus.uses)

@@ -11,19 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solvers.compiled import load
 
 from .master import Master
-from .menus import Menus, build
+from .option_table import OptionTable, build
 
 __all__ = ["Dual", "bound_at", "model_bound", "multipliers", "solve_dual", "solve_large"]
 
 _ROUNDS = 400
 _RAISES = 5
+_KEPT = 12
+"""Choices kept for repair."""
+_AT_ONCE = 50_000
+"""Uses up to which the compiled twin, which does not look at the clock, takes some milliseconds."""
 _LARGE = 30_000
 """From so many options on, most evaluations are made on a sample of jobs and on the options near the top."""
 
@@ -38,8 +44,6 @@ class Dual:
         float64 [capacities] >= 0: the best found.
     bound
         L at these multipliers.
-    choice
-        int64 [jobs]: a maximising option per job at these multipliers.
     evaluations
         How often L was evaluated.
     choices
@@ -50,13 +54,12 @@ class Dual:
 
     multipliers: NDArray[np.float64]
     bound: float
-    choice: NDArray[np.int64]
     evaluations: int
     choices: tuple[NDArray[np.int64], ...]
     infeasible: bool
 
 
-def bound_at(menus: Menus, weights: NDArray[np.float64]) -> float:
+def bound_at(menus: OptionTable, weights: NDArray[np.float64]) -> float:
     """Return L(weights) over all the options of the menus."""
     if menus.num_jobs == 0:
         return float(weights @ menus.capacities)
@@ -82,7 +85,7 @@ def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> 
 
 
 def solve_dual(
-    menus: Menus,
+    menus: OptionTable,
     *,
     gap: float = 1e-9,
     rounds: int = _ROUNDS,
@@ -104,6 +107,9 @@ def solve_dual(
     late
         Asked before every evaluation; true ends the search with what it has.
     """
+    compiled = load("multiknapsack.dual_c")
+    if compiled is not None and menus.num_options * menus.num_capacities <= _AT_ONCE:
+        return _compiled(compiled, menus, gap, rounds, start)
     capacities = menus.capacities
     num_caps = capacities.size
     scale = np.maximum(capacities, 1.0)
@@ -115,12 +121,12 @@ def solve_dual(
     master = Master(capacities / scale, least_value - penalty)
     recent: list[NDArray[np.int64]] = []
     count = 0
-    best_bound, best, best_choice = np.inf, np.zeros(num_caps), np.zeros(0, np.int64)
+    best_bound, best = np.inf, np.zeros(num_caps)
     over = np.zeros(num_caps)
 
     def look(weights: NDArray[np.float64]) -> float:
         """Evaluate, keep the cut, update the best; returns L."""
-        nonlocal count, best_bound, best, best_choice, over
+        nonlocal count, best_bound, best, over
         scores = menus.values - weights @ menus.uses
         choice = menus.best_choice(scores)
         bound = float(weights @ capacities + scores[choice].sum())
@@ -129,14 +135,14 @@ def solve_dual(
         master.add(float(menus.values[choice].sum()), used / scale)
         count += 1
         recent.append(choice)
-        del recent[:-12]
+        del recent[:-_KEPT]
         if bound < best_bound:
-            best_bound, best, best_choice = bound, weights, choice
+            best_bound, best = bound, weights
         return bound
 
     look(np.zeros(num_caps))
     if (over <= 0).all():
-        return Dual(best, best_bound, best_choice, count, tuple(recent), False)
+        return Dual(best, best_bound, count, tuple(recent), False)
     if start is not None:
         look(np.maximum(start, 0.0))
     else:
@@ -180,16 +186,29 @@ def solve_dual(
             _, check = master.solve()
             if check >= floor - 1e-12 * max(1.0, abs(floor)):
                 look(weights)
-    return Dual(best, best_bound, best_choice, count, tuple(recent), infeasible)
+    return Dual(best, best_bound, count, tuple(recent), infeasible)
+
+
+def _compiled(
+    module: Any, menus: OptionTable, gap: float, rounds: int, start: NDArray[np.float64] | None
+) -> Dual:
+    """Minimise by the compiled twin of `solve_dual`, without looking at the clock."""
+    weights = np.zeros(menus.num_capacities) if start is None else np.maximum(start, 0.0)
+    ring = np.zeros((_KEPT, menus.num_jobs), dtype=np.int64)
+    arrays = menus.values, menus.uses, menus.offsets, menus.capacities
+    flat = (np.ascontiguousarray(array) for array in arrays)
+    bound, count, infeasible = module.solve(*flat, weights, ring, gap, rounds, start is not None)
+    recent = tuple(ring[place % _KEPT] for place in range(max(0, count - _KEPT), count))
+    return Dual(weights, bound, count, recent, infeasible)
 
 
 def solve_large(
-    menus: Menus,
+    menus: OptionTable,
     *,
     gap: float = 1e-9,
     start: NDArray[np.float64] | None = None,
     late: Callable[[], bool] = lambda: False,
-) -> tuple[Dual, Menus]:
+) -> tuple[Dual, OptionTable]:
     """Minimise L over many options: on a sample of jobs, then on the options near the top; check over all.
 
     Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
@@ -207,9 +226,8 @@ def solve_large(
         ).multipliers
     if late():
         scores = menus.values - start @ menus.uses
-        choice = menus.best_choice(scores)
-        bound = float(start @ menus.capacities + scores[choice].sum())
-        return Dual(start, bound, choice, 1, (), False), menus
+        bound = float(start @ menus.capacities + menus.largest(scores).sum())
+        return Dual(start, bound, 1, (), False), menus
     loss = menus.loss(start)
     near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
     kept = loss <= np.quantile(loss[:: max(1, options // 20_000)], near)

@@ -1,24 +1,23 @@
-"""The best choice so far: checked in integers before it is kept, reported when it improves."""
+"""The best choice so far: checked in integers before it is kept, and what would be better than it."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.gap import absolute_gap
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions
+from apportion.options import SolveOptions
+from apportion.solvers.clock import Clock
+from apportion.solvers.incumbent import BestFound
 
-from .budget import Budget
-
-__all__ = ["EQUAL", "Best"]
+__all__ = ["EQUAL", "BestChoice"]
 
 EQUAL = 5e-10
 """Relative difference of values that counts as none: half of what is called optimal."""
 
 
-class Best:
-    """The incumbent of one solve call, and the bound it is measured against.
+class BestChoice(BestFound[NDArray[np.int64]]):
+    """The incumbent of one solve call; its point is the chosen row of every job, -1 for none.
 
     Parameters
     ----------
@@ -26,25 +25,24 @@ class Best:
         The model whose rows choices name.
     options
         For `gap` and `on_incumbent`.
-    budget
+    clock
         For the seconds reported.
+
+    Attributes
+    ----------
+    step
+        The step of the grid on which all objectives lie, 0 where none is known.
     """
 
-    def __init__(self, model: MultipleChoiceKnapsack, options: SolveOptions, budget: Budget) -> None:
+    def __init__(self, model: MultipleChoiceKnapsack, options: SolveOptions, clock: Clock) -> None:
+        super().__init__(model.sense == "maximize", options, clock)
         self._model = model
-        self._options = options
-        self._budget = budget
-        self._sign = 1.0 if model.sense == "maximize" else -1.0
-        self.rows: NDArray[np.int64] | None = None
-        self.objective: float | None = None
-        self.bound: float | None = None
         self.step = 0.0
-        self.improvements = 0
 
     @property
     def value(self) -> float | None:
         """The incumbent's value, maximising."""
-        return None if self.objective is None else self._sign * self.objective
+        return None if self.objective is None else self.sign * self.objective
 
     @property
     def floor(self) -> float | None:
@@ -55,27 +53,21 @@ class Best:
         return value + (self.step if self.step > 0 else EQUAL * abs(value))
 
     @property
-    def ceiling(self) -> float | None:
-        """The bound, maximising."""
-        return None if self.bound is None else self._sign * self.bound
-
-    @property
     def proven(self) -> bool:
         """Whether nothing better can exist by the bound and the grid of values."""
-        floor, ceiling = self.floor, self.ceiling
-        if floor is None or ceiling is None:
+        floor = self.floor
+        if floor is None or self.bound is None:
             return False
+        ceiling = self.sign * self.bound
         return ceiling < floor - 0.5 * self.step if self.step > 0 else ceiling <= floor
 
     @property
     def close(self) -> bool:
         """Whether the relative gap asked for is reached."""
-        if self.objective is None or self.bound is None:
-            return False
-        return abs(self.bound - self.objective) <= absolute_gap(self.objective, self._options.gap)
+        return self.objective is not None and self.closes(self.objective)
 
     def fits(self, rows: NDArray[np.int64]) -> bool:
-        """Whether a choice of rows serves every required job and keeps every capacity."""
+        """Return whether a choice of rows serves every required job and keeps every capacity."""
         model = self._model
         if (model.required & (rows < 0)).any():
             return False
@@ -83,18 +75,8 @@ class Best:
 
     def values_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values of the rows that are chosen, maximising."""
-        return self._sign * self._model.values[rows[rows >= 0]]
+        return self.sign * self._model.values[rows[rows >= 0]]
 
-    def offer(self, rows: NDArray[np.int64]) -> bool:
-        """Keep a choice of rows if it is feasible and better; calls `on_incumbent` if it is kept."""
-        model = self._model
-        if not self.fits(rows):
-            return False
-        objective = model.objective(rows)
-        if self.objective is not None and self._sign * (objective - self.objective) <= 0:
-            return False
-        self.rows, self.objective = rows, objective
-        self.improvements += 1
-        if self._options.on_incumbent is not None:
-            self._options.on_incumbent(Incumbent(objective, self.bound, self._budget.seconds))
-        return True
+    def take(self, rows: NDArray[np.int64]) -> bool:
+        """Keep and report a choice of rows if it is feasible and better; return whether it was kept."""
+        return self.fits(rows) and self.offer(rows, self._model.objective(rows))

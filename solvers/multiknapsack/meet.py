@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .menus import Menus
+from .option_table import OptionTable
 from .tilt import Tilt
 
 __all__ = ["Tails", "list_tails", "match"]
@@ -47,7 +47,7 @@ class Tails:
 
 
 def list_tails(
-    menus: Menus,
+    menus: OptionTable,
     tilt: Tilt,
     live: NDArray[np.bool_],
     jobs: NDArray[np.int64],

@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.outcome import SearchTree
+from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.search.menu_search import MenuSearch, Settings, Status
 from apportion.solvers.search.rows import WholeMenus
 from apportion.solvers.search.whole import Unit, unit_of
 
-from .budget import Budget
 from .dual import solve_dual
-from .incumbent import Best
-from .menus import Menus
+from .incumbent import BestChoice
+from .option_table import OptionTable
 
 __all__ = ["Proving", "provable"]
 
@@ -29,7 +29,7 @@ _SECONDS_PER_NODE = {True: 1.5e-8, False: 4e-6}
 """By whether the search is compiled; what deterministic mode charges."""
 
 
-def provable(menus: Menus) -> bool:
+def provable(menus: OptionTable) -> bool:
     """Whether the exact search takes menus of this size and of such uses."""
     return (
         menus.num_options <= _MOST_OPTIONS
@@ -49,7 +49,7 @@ class Proving:
         float64 [capacities]: near-optimal multipliers, in units of value.
     best
         The incumbent, raised by what is found and raising what is looked for.
-    budget
+    clock
         Charged for every node.
     seed
         For the multiplier vectors that are drawn.
@@ -59,14 +59,14 @@ class Proving:
 
     def __init__(
         self,
-        menus: Menus,
+        menus: OptionTable,
         weights: NDArray[np.float64],
-        best: Best,
-        budget: Budget,
+        best: BestChoice,
+        clock: Clock,
         seed: int,
         settings: Settings | None = None,
     ) -> None:
-        self._menus, self._weights, self._best, self._budget = menus, weights, best, budget
+        self._menus, self._weights, self._best, self._clock = menus, weights, best, clock
         self._unit: Unit = unit_of(menus.values, menus.num_jobs, best.step)
         whole = WholeMenus(
             self._unit.worths(menus.values),
@@ -77,7 +77,7 @@ class Proving:
         self._known = best.value
         self._price = _SECONDS_PER_NODE[load("search.depth_first_c") is not None]
         self.seconds = 0.0
-        floor = None if best.rows is None else self._floor(best.rows)
+        floor = None if best.point is None else self._floor(best.point)
         self._search = MenuSearch(whole, weights / float(self._unit.size), floor, self._fit, seed, settings)
 
     @property
@@ -93,31 +93,30 @@ class Proving:
         return SearchTree(prices, self._unit.size / record.power, record.order, record.nodes)
 
     def run(self, seconds: float) -> bool:
-        """Search on for so many seconds of the budget; true if nothing better than the incumbent exists."""
-        best, budget, search = self._best, self._budget, self._search
-        if best.value != self._known and best.rows is not None:
+        """Search on for so many seconds of the clock; true if nothing better than the incumbent exists."""
+        best, clock, search = self._best, self._clock, self._search
+        if best.value != self._known and best.point is not None:
             self._known = best.value
-            search.raise_floor(self._floor(best.rows))
-        began = budget.elapsed()
+            search.raise_floor(self._floor(best.point))
+        began = clock.elapsed
         try:
             while True:
                 before = search.nodes
-                status = search.run(_SLICE if budget.nodes_left is None else min(_SLICE, budget.nodes_left))
-                budget.charge_nodes(search.nodes - before, self._price)
+                status = search.run(_SLICE if clock.work_left is None else min(_SLICE, clock.work_left))
+                clock.charge(search.nodes - before, (search.nodes - before) * self._price)
                 if status is Status.EXHAUSTED:
                     return True
                 if status is Status.LEAF:
                     self._take(search.leaf())
-                if budget.spent() or best.close or budget.elapsed() - began >= seconds:
+                if clock.stopped() is not None or best.close or clock.elapsed - began >= seconds:
                     return False
         finally:
-            self.seconds += budget.elapsed() - began
+            self.seconds += clock.elapsed - began
 
     def _take(self, choice: NDArray[np.int64]) -> None:
         """Offer a choice; a capacity whose row was rounded may refuse it, and then it raises nothing."""
         rows = self._menus.rows[choice]
-        self._best.offer(rows)
-        if self._best.fits(rows):
+        if self._best.take(rows) or self._best.fits(rows):
             self._known = self._best.value
             self._search.raise_floor(self._floor(rows))
 
@@ -132,5 +131,5 @@ class Proving:
         if not still.any():
             return self._weights / float(self._unit.size)
         left = menus.part(np.flatnonzero(still), menus.capacities - menus.used(decided))
-        dual = solve_dual(left, gap=1e-4, rounds=_FITTING_ROUNDS, start=self._weights, late=self._budget.late)
+        dual = solve_dual(left, gap=1e-4, rounds=_FITTING_ROUNDS, start=self._weights, late=self._clock.late)
         return dual.multipliers / float(self._unit.size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .menus import Menus
+from .option_table import OptionTable
 
 __all__ = ["noise", "within_reach", "without_dominated"]
 
@@ -13,7 +13,7 @@ _LARGEST_PAIRWISE = 40_000_000
 """Comparisons of options within menus that dominance removal may cost at most."""
 
 
-def within_reach(menus: Menus, weights: NDArray[np.float64], bound: float, floor: float) -> Menus:
+def within_reach(menus: OptionTable, weights: NDArray[np.float64], bound: float, floor: float) -> OptionTable:
     """Drop the options no choice worth at least `floor` can contain (reduced-cost fixing).
 
     A choice with option i is worth at most ``L(lambda) - loss_i``. L and the losses are sums of products in
@@ -23,7 +23,7 @@ def within_reach(menus: Menus, weights: NDArray[np.float64], bound: float, floor
     return menus.keep(menus.loss(weights) <= max(slack, 0.0))
 
 
-def noise(menus: Menus, weights: NDArray[np.float64]) -> float:
+def noise(menus: OptionTable, weights: NDArray[np.float64]) -> float:
     """Return what the rounding of L at some multipliers, of values and of losses over the menus stays below.
 
     A score is a sum of ``K + 1`` terms and off by at most ``(K + 2) eps / 2`` of their magnitudes, a loss by
@@ -36,7 +36,7 @@ def noise(menus: Menus, weights: NDArray[np.float64]) -> float:
     return roundings * 2.0**-52 * total
 
 
-def without_dominated(menus: Menus) -> Menus:
+def without_dominated(menus: OptionTable) -> OptionTable:
     """Drop options that another of the same menu beats: worth at most as much, using at least as much of all.
 
     Menus are compared pairwise in blocks; where that would cost too many comparisons nothing is dropped.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-from .menus import Menus, build
+from .option_table import OptionTable, build
 
 __all__ = ["cheapest", "choice", "filled", "repaired"]
 
@@ -58,14 +58,14 @@ def choice(
     return None if fitting is None else menus.rows[filled(menus, weights, fitting)]
 
 
-def cheapest(menus: Menus) -> NDArray[np.int64]:
+def cheapest(menus: OptionTable) -> NDArray[np.int64]:
     """Return the choice of least use, each capacity counted in shares of what is available."""
     share = (1.0 / np.maximum(menus.capacities, 1.0)) @ menus.uses
     return menus.first_at(share == menus.smallest(share)[menus.job])
 
 
 def repaired(
-    menus: Menus,
+    menus: OptionTable,
     weights: NDArray[np.float64],
     start: NDArray[np.int64],
     late: Callable[[], bool] = _never,
@@ -115,7 +115,7 @@ def repaired(
 
 
 def filled(
-    menus: Menus,
+    menus: OptionTable,
     weights: NDArray[np.float64],
     start: NDArray[np.int64],
     late: Callable[[], bool] = _never,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .menus import Menus
+from .option_table import OptionTable
 
 __all__ = ["Tilt", "freezing", "tilted"]
 
@@ -59,14 +59,14 @@ class Tilt:
     slack: NDArray[np.float64]
     bound: float
 
-    def entropy(self, menus: Menus) -> NDArray[np.float64]:
+    def entropy(self, menus: OptionTable) -> NDArray[np.float64]:
         """Return float64 [jobs]: the entropy of each job's draw, in nats."""
         terms = self.probability * np.log(np.maximum(self.probability, 1e-300))
         return -np.add.reduceat(terms, menus.offsets[:-1])
 
 
 def _draws(
-    menus: Menus, weights: NDArray[np.float64], temperature: float
+    menus: OptionTable, weights: NDArray[np.float64], temperature: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
     """Return loss, probability, log partition per job and the Lagrangian bound."""
     scores = menus.values - weights @ menus.uses
@@ -78,7 +78,7 @@ def _draws(
 
 
 def tilted(
-    menus: Menus,
+    menus: OptionTable,
     start: NDArray[np.float64],
     temperature: float,
     late: Callable[[], bool] = lambda: False,
@@ -143,7 +143,7 @@ def tilted(
     return Tilt(temperature, weights, loss, probability, mean, slack, bound)
 
 
-def log_count(menus: Menus, tilt: Tilt) -> float:
+def log_count(menus: OptionTable, tilt: Tilt) -> float:
     """Return the logarithm of how many feasible choices are about as good as a draw.
 
     The entropy of the draws less that of a normal law over total use and slack: the share of draws whose
@@ -156,7 +156,9 @@ def log_count(menus: Menus, tilt: Tilt) -> float:
     return draws - 0.5 * float(np.linalg.slogdet(2 * np.pi * spread)[1])
 
 
-def freezing(menus: Menus, start: NDArray[np.float64], late: Callable[[], bool] = lambda: False) -> Tilt:
+def freezing(
+    menus: OptionTable, start: NDArray[np.float64], late: Callable[[], bool] = lambda: False
+) -> Tilt:
     """Return the tilt at which about one choice as good is expected to exist (bisection on the logarithm)."""
     span = float((menus.largest(menus.values) - menus.smallest(menus.values)).max(initial=0.0))
     if span <= 0.0:

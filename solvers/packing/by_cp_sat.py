@@ -51,10 +51,10 @@ def fewest_moves(packing: NodePacking, stayers: list[int], seconds: float | None
         return Search(None, said.termination is Termination.INFEASIBLE)
     staying = {job for job, stays in keep.items() if said.value(stays)}
     slots = {key: said.value(count) for key, count in counts.items()}
-    return Search(_told(packing, staying, slots), said.termination is Termination.OPTIMAL)
+    return Search(_nodes_of(packing, staying, slots), said.termination is Termination.OPTIMAL)
 
 
-def _told(packing: NodePacking, staying: set[int], slots: dict[tuple[int, int], int]) -> Nodes:
+def _nodes_of(packing: NodePacking, staying: set[int], slots: dict[tuple[int, int], int]) -> Nodes:
     free: dict[int, list[int]] = defaultdict(list)
     for (node, size), count in sorted(slots.items(), reverse=True):
         free[size].extend([node] * count)

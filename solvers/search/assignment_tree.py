@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ class Placement:
     def kinds(self) -> NDArray[np.int32]:
         """Return int32 [machines]: the first machine that is alike in all."""
         machines = self.cost.shape[0]
-        told = np.concatenate(
+        features = np.concatenate(
             (
                 np.where(self.open == 1, self.cost, -1),
                 *np.where(self.open == 1, self.use, -1),
@@ -79,7 +80,7 @@ class Placement:
             ),
             axis=1,
         )
-        _, first, kind = np.unique(told, axis=0, return_index=True, return_inverse=True)
+        _, first, kind = np.unique(features, axis=0, return_index=True, return_inverse=True)
         return np.asarray(first[kind.reshape(machines)], dtype=np.int32)
 
     def grain(self, nodes: int) -> NDArray[np.int64]:
@@ -96,8 +97,17 @@ def available() -> bool:
     return load("search.assignment_tree_c") is not None
 
 
+def _compiled() -> ModuleType:
+    module = load("search.assignment_tree_c")
+    if module is None:
+        raise RuntimeError("the compiled search is not built or is switched off")
+    return module
+
+
 class AssignmentTree:
     """One decision, begun and resumed: a placement that costs at most the target, or that there is none.
+
+    All of its state is plain arrays: it can be pickled at any time and taken up again.
 
     Parameters
     ----------
@@ -124,10 +134,7 @@ class AssignmentTree:
         nodes: int,
         root_steps: int = _ROOT_STEPS,
     ) -> None:
-        module = load("search.assignment_tree_c")
-        if module is None:
-            raise RuntimeError("the compiled search is not built or is switched off")
-        self._c = module
+        module = _compiled()
         machines, jobs = placement.cost.shape
         possible = np.where(placement.open == 1, placement.use, 0).sum(axis=2)
         capacity = np.minimum(placement.capacity, possible)
@@ -162,7 +169,7 @@ class AssignmentTree:
     def run(self, work: int, nodes: int = 2**62) -> Status:
         """Search on for about so much work (cells of tables) and until so many nodes in all."""
         until = int(self._block[_WORK]) + work
-        return Status(self._c.run(self._block, self._cost, self._use, self._grain, until, nodes))
+        return Status(_compiled().run(self._block, self._cost, self._use, self._grain, until, nodes))
 
     @property
     def nodes(self) -> int:
@@ -182,11 +189,11 @@ class AssignmentTree:
     @property
     def found(self) -> NDArray[np.int32]:
         """int32 [jobs]: the machine of every job, after `Status.FOUND`."""
-        at = self._c.state(self._block)[0]
+        at = _compiled().state(self._block)[0]
         return self._block.view(np.int32)[at // 4 : at // 4 + self._jobs].copy()
 
     @property
     def prices(self) -> NDArray[np.int64]:
         """int64 [jobs]: the best prices of the root."""
-        at = self._c.state(self._block)[2]
+        at = _compiled().state(self._block)[2]
         return self._block[at // 8 : at // 8 + self._jobs].copy()

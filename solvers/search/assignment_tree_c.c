@@ -581,6 +581,6 @@ static PyMethodDef methods[] = {
     {"state", state, METH_VARARGS, "Where in the block the plan found, the open pairs and the root's prices stand."},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "assignment_tree_c", NULL, 0, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "assignment_tree_c", SOURCE_STAMP, 0, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_assignment_tree_c(void) { return PyModuleDef_Init(&definition); }

@@ -115,6 +115,6 @@ static PyMethodDef methods[] = {
     {"run", run, METH_VARARGS, "Search on until a leaf, the end or the limit of nodes; see depth_first.py."},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "depth_first_c", NULL, 0, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "depth_first_c", SOURCE_STAMP, 0, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_depth_first_c(void) { return PyModuleDef_Init(&definition); }

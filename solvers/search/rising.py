@@ -56,6 +56,8 @@ class Rising:
         What a better plan must gain at least to be looked for.
     over
         Whether to stop.
+    improve
+        Called when the roots have answered, and before every further decision: may lower `high`.
     nodes
         Nodes so far.
     """
@@ -66,6 +68,7 @@ class Rising:
     step: int
     slack: int
     over: Callable[[], bool]
+    improve: Callable[[], None] = lambda: None
     nodes: int = 0
 
     @property
@@ -88,9 +91,11 @@ class Rising:
     def _round(self, nodes: int) -> None:
         """Look at targets ever farther above what is open, each with so many nodes, until a plan is found."""
         tried, jump = self.low, self.step
+        self.improve()
         while tried <= self.high - self.slack and not self.over():
             target = min(tried + jump - self.step, self.high - self.slack)
             answer = self._ask(target, nodes)
+            self.improve()
             if answer.value is not None:
                 jump = self.step
                 continue

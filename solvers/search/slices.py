@@ -21,11 +21,19 @@ class Slices:
         Whether the time is over.
     nodes
         Limit on the nodes of all trees, ``None`` for none.
+
+    Attributes
+    ----------
+    nodes, work
+        Nodes and work (cells of tables) of all trees so far.
+    interrupted
+        Whether Ctrl-C was pressed.
     """
 
     def __init__(self, over: Callable[[], bool], nodes: int | None) -> None:
         self._over, self._limit = over, nodes
         self.nodes = 0
+        self.work = 0
         self.interrupted = False
 
     def over(self) -> bool:
@@ -34,13 +42,13 @@ class Slices:
 
     def run(self, tree: AssignmentTree, most: int) -> Status:
         """Search until the end, a plan, so many nodes of the tree, or a limit of the call."""
-        before = self.nodes - tree.nodes
+        before, worked = self.nodes - tree.nodes, self.work - tree.work
         if self._limit is not None:
             most = min(most, max(self._limit - before, 1))
         try:
             while True:
                 status = tree.run(_WORK, most)
-                self.nodes = before + tree.nodes
+                self.nodes, self.work = before + tree.nodes, worked + tree.work
                 if status is not Status.OUT_OF_WORK or self._over():
                     return status
         except KeyboardInterrupt:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from apportion.api import check as check
     from apportion.api import solve as solve
     from apportion.batch import solve_many as solve_many
+    from apportion.building.kinds import Freezing as Freezing
+    from apportion.building.kinds import GapFilling as GapFilling
+    from apportion.building.kinds import Knapsack as Knapsack
+    from apportion.building.kinds import Matching as Matching
     from apportion.errors import ApportionError as ApportionError
     from apportion.errors import BackendUnavailable as BackendUnavailable
     from apportion.errors import InvalidInstance as InvalidInstance
@@ -40,6 +44,10 @@ if TYPE_CHECKING:
     from apportion.instances import MatchingMachine as MatchingMachine
     from apportion.instances import MultipleChoiceKnapsackInstance as MultipleChoiceKnapsackInstance
     from apportion.instances import ScalingCurve as ScalingCurve
+    from apportion.instances.tenants.schema import Fairness as Fairness
+    from apportion.instances.tenants.schema import FinishTime as FinishTime
+    from apportion.instances.tenants.schema import Quota as Quota
+    from apportion.instances.tenants.schema import Tenant as Tenant
     from apportion.models import LinearModelBuilder as LinearModelBuilder
     from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
     from apportion.models.assignment import Assignment as Assignment
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
     from apportion.reading.read import read as read
     from apportion.registry import Backend as Backend
     from apportion.report import Report as Report
+    from apportion.session.session import Session as Session
     from apportion.solution import Solution as Solution
 
 _HOME = {
@@ -56,18 +65,24 @@ _HOME = {
     "Assignment": "apportion.models.assignment",
     "Backend": "apportion.registry",
     "BackendUnavailable": "apportion.errors",
+    "Fairness": "apportion.instances.tenants.schema",
+    "FinishTime": "apportion.instances.tenants.schema",
+    "Freezing": "apportion.building.kinds",
     "FreezingConfiguration": "apportion.instances",
     "FreezingInstance": "apportion.instances",
     "FreezingJob": "apportion.instances",
     "FreezingRow": "apportion.instances",
+    "GapFilling": "apportion.building.kinds",
     "GapFillingInstance": "apportion.instances",
     "GapFillingJob": "apportion.instances",
     "Incumbent": "apportion.options",
     "InvalidInstance": "apportion.errors",
     "InvalidOption": "apportion.errors",
+    "Knapsack": "apportion.building.kinds",
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
     "LinearModelBuilder": "apportion.models",
+    "Matching": "apportion.building.kinds",
     "MatchingEntry": "apportion.instances",
     "MatchingInstance": "apportion.instances",
     "MatchingJob": "apportion.instances",
@@ -76,10 +91,13 @@ _HOME = {
     "MultipleChoiceKnapsack": "apportion.models",
     "MultipleChoiceKnapsackInstance": "apportion.instances",
     "NoPlan": "apportion.errors",
+    "Quota": "apportion.instances.tenants.schema",
     "ReferenceSpeeds": "apportion.estimation.reference_speeds",
     "Report": "apportion.report",
     "ScalingCurve": "apportion.instances",
+    "Session": "apportion.session.session",
     "Solution": "apportion.solution",
+    "Tenant": "apportion.instances.tenants.schema",
     "Termination": "apportion.outcome",
     "TrainingJob": "apportion.formulations.matching.model_similarity",
     "check": "apportion.api",

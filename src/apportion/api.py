@@ -9,7 +9,10 @@ from typing import Any, cast
 from apportion import registry
 from apportion.errors import BackendUnavailable, InvalidOption
 from apportion.formulations.protocol import LinearFormulation
+from apportion.formulations.tenants import TenantedMenus
+from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.interruption import held, released
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
@@ -19,10 +22,15 @@ from apportion.solving.attempt import Attempt, attempt
 from apportion.solving.call import Call
 from apportion.solving.compiling import compiled, structured
 from apportion.solving.conclude import conclude
+from apportion.solving.in_doubt import decided, is_in_doubt
+from apportion.solving.structure import Structure
 from apportion.solving.subject import Subject, kind_of_any
 from apportion.solving.warm_start import warm_start as carried_over
 
-__all__ = ["check", "solve"]
+__all__ = ["Compiler", "check", "solve", "solve_compiled"]
+
+Compiler = Callable[[Subject, registry.FormulationEntry], Structure]
+"""From an instance and an entry of the registry to the structured model."""
 
 
 def check(instance: Subject, plan: Any) -> Report:
@@ -127,11 +135,89 @@ def solve(
         work_limit=work_limit,
         on_incumbent=on_incumbent,
     )
+    return solve_compiled(instance, structured, options, backend, warm_start, formulation, proof)
+
+
+def solve_compiled(
+    instance: Subject,
+    compiler: Compiler,
+    options: SolveOptions,
+    backend: str | registry.Backend = "auto",
+    warm_start: Any = None,
+    formulation: str | None = None,
+    proof: bool = False,
+) -> Solution:
+    """Solve as `solve` does, with structured models from a compiler that may remember earlier ones.
+
+    Parameters
+    ----------
+    compiler
+        ``compiler(instance, entry)``: what `apportion.solving.compiling.structured` returns for them.
+    instance, options, backend, warm_start, formulation, proof
+        See `solve`.
+    """
+    if shares_are_due(instance):
+        return _shared_out(instance, compiler, options, backend, warm_start, formulation, proof=proof)
+    return _solved(instance, compiler, options, backend, warm_start, formulation, proof=proof)
+
+
+def _shared_out(
+    instance: Subject,
+    compiler: Compiler,
+    options: SolveOptions,
+    backend: str | registry.Backend,
+    warm_start: Any,
+    formulation: str | None,
+    *,
+    proof: bool,
+) -> Solution:
+    """Find fair shares first, in two thirds of the time, then the best plan that keeps them."""
+    from apportion.fairness.sharing import shared_out
+
+    call = Call(instance, kind_of_any(instance), options)
+    ordered = call.kind.in_id_order(instance)
+    menus = compiled(ordered, registry.formulation(call.kind.name, formulation))
+    if not isinstance(menus, TenantedMenus):
+        raise InvalidOption(f"formulation {formulation!r} knows no tenants")
+    reserved = 0.0 if options.time_limit is None else options.time_limit / 3
+
+    def asked(model: MultipleChoiceKnapsack) -> Solution:
+        left = call.remaining().time_limit
+        seconds = None if left is None else max(left - reserved, 1e-3)
+        limited = replace(options, time_limit=seconds, gap=0.0, on_incumbent=None)
+        return _solved(model, structured, limited, backend, None, None)
+
+    sharing = shared_out(ordered, menus, asked)
+    under: Any = under_floors(instance, sharing.floors)
+    known = warm_start if sharing.plan is None else sharing.plan
+    solution = _solved(under, compiler, call.remaining(), backend, known, formulation, proof=proof)
+    started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)
+    return replace(
+        solution,
+        instance=instance,
+        levels=sharing.levels,
+        floors=sharing.floors,
+        notes=(*sharing.notes, *solution.notes),
+        times={**solution.times, "start": started, "total": call.log.elapsed},
+    )
+
+
+def _solved(
+    instance: Subject,
+    compiler: Compiler,
+    options: SolveOptions,
+    backend: str | registry.Backend,
+    warm_start: Any,
+    formulation: str | None,
+    *,
+    proof: bool = False,
+) -> Solution:
+    """Solve an instance whose floors, if it has any, are known."""
     call = Call(instance, kind_of_any(instance), options)
     entry = registry.formulation(call.kind.name, formulation)
     chosen, reason = _choose(backend, entry)
-    ordered = call.kind.in_id_order(instance) if deterministic else instance
-    structure = structured(ordered, entry)
+    ordered = call.kind.in_id_order(instance) if options.deterministic else instance
+    structure = compiler(ordered, entry)
     if formulation is None and (backend == "auto" or chosen.accepts == "linear") and structure.relaxes:
         entry = registry.formulation(call.kind.name, entry.where_relaxed)
         chosen, reason = _choose(backend, entry)
@@ -147,6 +233,12 @@ def solve(
                 stopped = Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
                 tried = Attempt(stopped, structure, known, None)
             solution = conclude(call, chosen, reason, tried, engines)
+            own = isinstance(backend, str)  # who brings a solver wants to know what becomes of its claims
+            if own and not hold.struck and is_in_doubt(solution, tried, call):
+                if call.is_late():
+                    solution = replace(solution, termination=Termination.TIME_LIMIT)
+                elif (again := decided(ordered, tried, call)) is not None:
+                    solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
         if chosen.general and not hold.struck:
             solution = _tested(solution, call)
         if proof and not hold.struck:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 __all__ = [
     "ApportionError",
@@ -13,6 +14,7 @@ __all__ = [
     "InvalidOption",
     "NoPlan",
     "Problem",
+    "error_object",
     "listed",
 ]
 
@@ -56,8 +58,8 @@ class Problem:
 
     def as_json(self) -> dict[str, str | int]:
         """Return what is known of it: ``path``, ``message``, and ``line``, ``column`` and ``job``."""
-        told = {name: getattr(self, name) for name in ("path", "message", "line", "column", "job")}
-        return {name: value for name, value in told.items() if value is not None}
+        fields = {name: getattr(self, name) for name in ("path", "message", "line", "column", "job")}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class InvalidInstance(ApportionError, ValueError):
@@ -97,6 +99,17 @@ class NoPlan(ApportionError):
     """A plan was required of a solution that has none."""
 
     exit_code = 5
+
+
+def error_object(error: Exception) -> dict[str, Any]:
+    """Return an error as programs are told of it: ``type``, ``message``, ``exit_code`` and ``problems``."""
+    problems = error.problems if isinstance(error, InvalidInstance) else ()
+    return {
+        "type": type(error).__name__,
+        "message": str(error) or type(error).__name__,
+        "exit_code": error.exit_code if isinstance(error, ApportionError) else ApportionError.exit_code,
+        "problems": [problem.as_json() for problem in problems],
+    }
 
 
 def listed(names: Iterable[str]) -> str:

@@ -21,9 +21,9 @@ def tell_skipped(path: str | PathLike[str], rows: int, reasons: Mapping[str, int
     reasons
         How many were passed over, by why.
     """
-    told = [f"{count} {reason}" for reason, count in reasons.items() if count]
-    if told:
+    counted = [f"{count} {reason}" for reason, count in reasons.items() if count]
+    if counted:
         skipped = sum(reasons.values())
         logging.getLogger("apportion").warning(
-            "%s: %d of %d rows skipped: %s", fspath(path), skipped, rows, ", ".join(told)
+            "%s: %d of %d rows skipped: %s", fspath(path), skipped, rows, ", ".join(counted)
         )

@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.errors import NoPlan
-from apportion.gap import relative_gap
+from apportion.gap import meets, relative_gap
 from apportion.options import Point
 from apportion.outcome import Outcome, Termination, figure
+from apportion.references import loaded
 from apportion.report import Report
 
 if TYPE_CHECKING:
     from apportion.proofs.certificate import Proof
 
-__all__ = ["Certificate", "Evidence", "Solution"]
+__all__ = ["Certificate", "Evidence", "Level", "Solution"]
 
 Evidence = Literal["by_multipliers", "by_proof", "by_search", "by_solver"]
 _OURS = frozenset({"exact", "dense-dp"})
@@ -59,6 +61,32 @@ class Certificate:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The share at which lexicographic max-min stopped one tenant or job.
+
+    Attributes
+    ----------
+    name
+        The tenant, or ``job NAME``.
+    share
+        The share that every plan must give it, before any weight.
+    weight
+        Its weight: shares are compared divided by it.
+    bound
+        The least share that is not refuted for it at this level; equal to `share` where that is proved.
+    evidence
+        ``"by_search"`` where a plan shows that everybody reaches the level, and an exact search or prices in
+        whole numbers that not all go beyond it and no larger set does; ``None`` where a limit came first.
+    """
+
+    name: str
+    share: float
+    weight: float
+    bound: float
+    evidence: Literal["by_search"] | None
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The answer to one solve call. A plan exists only if our own check of it passed.
@@ -92,6 +120,11 @@ class Solution:
         What shows the claim to anybody, if it was asked for and the checker accepted it.
     confirmed
         Whether one of our own searches has come to the same claim as the general solver that answered.
+    levels
+        The levels of lexicographic max-min, in the order in which they were found, where shares are due.
+    floors
+        The shares that the plan keeps, in whole units, by tenant or ``job NAME``: bound and proof hold under
+        them. ``None`` where no shares are due.
     """
 
     instance: Any
@@ -108,6 +141,8 @@ class Solution:
     notes: tuple[str, ...] = field(default=())
     proof: Proof | None = None
     confirmed: bool = False
+    levels: tuple[Level, ...] = ()
+    floors: Mapping[str, int] | None = None
 
     def __repr__(self) -> str:
         plan = "no plan" if self.plan is None else f"objective {figure(self.objective)}"
@@ -129,6 +164,70 @@ class Solution:
         }
         cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items() if text)
         return f"<table>{''.join(cells)}</table>"
+
+    @property
+    def held(self) -> Any:
+        """The instance under the shares that the plan keeps: what certificate and proof are about."""
+        if self.floors is None:
+            return self.instance
+        from apportion.instances.tenants.ledger import under_floors
+
+        return under_floors(self.instance, self.floors)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the plan as columns by name, a row per job in the order of the instance.
+
+        A job that gets nothing has ``None`` in its cells. Of a bare model the columns are ``job``, a number,
+        and ``row``.
+
+        Raises
+        ------
+        NoPlan
+            If there is no plan.
+        """
+        plan = self.require()
+        if not isinstance(plan, dict):
+            return {"job": list(range(len(plan))), "row": plan.tolist()}
+        return _columns(plan, [job.id for job in self.instance.jobs])
+
+    def to_pandas(self) -> Any:
+        """Return `table` as a pandas DataFrame; pandas must be installed.
+
+        Raises
+        ------
+        NoPlan
+            If there is no plan.
+        """
+        from pandas import DataFrame
+
+        return DataFrame(self.table())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON object of the answer, as ``solve-instance --json`` prints it."""
+        found: dict[str, Any] = loaded("apportion.stored:document")(self)
+        return found
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the documented JSON object, whole or not at all; ``apportion check`` reads it."""
+        from apportion.files import write_whole
+
+        write_whole(path, loaded("apportion.stored:encode")(self.to_dict()) + b"\n")
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw instance and plan into a file; its name says the format, ``.svg`` or ``.html`` for instance.
+
+        Raises
+        ------
+        InvalidOption
+            If there is no drawing of that format.
+        NoPlan
+            If there is no plan.
+        """
+        from apportion.files import write_whole
+
+        name, plan, prices = fspath(path), self.require(), self.certificate.multipliers
+        drawn = loaded("apportion.plotting:drawing")(self.instance, plan, name, prices, self.bound)
+        write_whole(path, loaded("apportion.plotting:encoded")(drawn, name))
 
     @property
     def objective(self) -> float | None:
@@ -159,7 +258,7 @@ class Solution:
         if self.certificate.source == "multipliers" and self.plan is not None:
             return "by_multipliers"
         verified, objective = self.certificate.verified_bound, self.certificate.objective
-        if verified is not None and objective is not None and relative_gap(objective, verified) <= 1e-9:
+        if verified is not None and objective is not None and meets(objective, verified):
             return "by_multipliers"
         if self.proof is not None:
             return "by_proof"
@@ -190,6 +289,19 @@ class Solution:
             why = "; ".join((*self.notes, broken)).strip("; ")
             raise NoPlan(f"no plan: {self.termination.value}" + (f" ({why})" if why else ""))
         return self.plan
+
+
+def _columns(plan: Mapping[str, Any], jobs: list[str]) -> dict[str, list[Any]]:
+    """Return the parts of a plan by job as columns; objects by job become a column for each of their keys."""
+    columns: dict[str, list[Any]] = {"job": jobs}
+    for name, part in plan.items():
+        cells = [part.get(job) for job in jobs]
+        keys = dict.fromkeys(key for cell in cells if isinstance(cell, Mapping) for key in cell)
+        for key in keys:
+            columns[key] = [None if cell is None else cell.get(key) for cell in cells]
+        if not keys:
+            columns[name] = cells
+    return columns
 
 
 @cache

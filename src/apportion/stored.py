@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from apportion.gap import absolute_gap, relative_gap
+from apportion.errors import InvalidInstance
+from apportion.gap import absolute_gap, meets, relative_gap
 from apportion.instances.kinds import Instance, Kind, kind_of, kinds
+from apportion.instances.tenants.ledger import under_floors
 from apportion.outcome import Termination
 from apportion.report import Report
 from apportion.solution import Solution
@@ -42,7 +44,7 @@ _FIELDS = (
     "seed",
     "notes",
 )
-_OPTIONAL = ("evidence", "proof")
+_OPTIONAL = ("evidence", "proof", "levels", "floors")
 _EVIDENCE = (None, "by_multipliers", "by_proof", "by_search", "by_solver")
 
 
@@ -80,6 +82,9 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
         "evidence": solution.evidence,
         "proof": proof_name,
     }
+    if solution.floors is not None:
+        record["levels"] = [msgspec.to_builtins(level) for level in solution.levels]
+        record["floors"] = dict(solution.floors)
     if not kind.bare:
         record["certificate"]["digest"] = digest(solution.instance, record)
     return record
@@ -133,6 +138,13 @@ def verify(instance: Instance, record: Any, proof: bytes | None = None) -> Verif
     kind = kind_of(instance)
     checks = [("document", True, "all fields are present and of their type")]
     checks.extend(_identity(instance, kind, record))
+    given = instance
+    try:
+        instance = under_floors(instance, record.get("floors"))
+    except InvalidInstance as error:
+        return Verification((*checks, ("floors", False, str(error))))
+    if "floors" in record:
+        checks.append(("floors", True, f"{len(record['floors'])} shares are kept, as the plan's check says"))
     report = kind.check(instance, record["plan"]) if record["plan"] is not None else None
     checks.extend(_plan(instance, kind, record, report))
     checks.extend(_bounds(instance, kind, record))
@@ -140,7 +152,7 @@ def verify(instance: Instance, record: Any, proof: bytes | None = None) -> Verif
     checks.append(_evidence(record))
     if proof is not None:
         checks.append(_proof(instance, kind, record, proof))
-    same = record["certificate"]["digest"] == digest(instance, record)
+    same = record["certificate"]["digest"] == digest(given, record)
     checks.append(("digest", same, "matches" if same else "the document or the instance was edited"))
     return Verification(tuple(checks))
 
@@ -183,6 +195,8 @@ def _malformed(record: Any) -> str | None:
         return "certificate.multipliers must be null or an object of numbers"
     if record.get("evidence") not in _EVIDENCE:
         return f"evidence {record['evidence']!r} is unknown"
+    if not isinstance(record.get("levels", []), list) or not isinstance(record.get("floors", {}), Mapping):
+        return "levels must be a list and floors an object"
     if not isinstance(record.get("proof"), str | None):
         return "proof must be the name of a file or null"
     if record["termination"] not in list(Termination):
@@ -260,7 +274,7 @@ def _claimed_bound(instance: Instance, kind: Kind, record: Mapping[str, Any]) ->
     if source == "multipliers" and bound != record["verified_bound"]:
         return "bound", False, "is said to follow from the multipliers but is not the verified bound"
     sign = 1 if kind.maximizes(instance) else -1
-    if objective is not None and sign * (objective - bound) > absolute_gap(objective, _TOLERANCE):
+    if objective is not None and sign * (objective - bound) > 0 and not meets(objective, bound):
         return "bound", False, f"{bound!r} is beaten by the objective {objective!r}"
     verified = record["verified_bound"]
     if verified is not None and sign * (bound - verified) > 0:
@@ -270,7 +284,8 @@ def _claimed_bound(instance: Instance, kind: Kind, record: Mapping[str, Any]) ->
 
 def _termination(record: Mapping[str, Any]) -> tuple[str, bool, str]:
     optimal = record["termination"] == Termination.OPTIMAL
-    if optimal and (record["gap"] is None or record["gap"] > _TOLERANCE):
+    objective, bound = record["objective"], record["bound"]
+    if optimal and (objective is None or bound is None or not meets(objective, bound)):
         return "termination", False, "is optimal, but the bound leaves a gap"
     state = "none" if record["plan"] is None else "optimal" if optimal else "feasible"
     return (
@@ -286,7 +301,7 @@ def _evidence(record: Mapping[str, Any]) -> tuple[str, bool, str]:
         return "evidence", True, f"the claim is said to stand {named}" if named else "nothing is claimed"
     shown = record["verified_bound"] is not None and record["verified_bound"] == record["bound"]
     if record["objective"] is not None and record["verified_bound"] is not None:
-        shown = shown or relative_gap(record["objective"], record["verified_bound"]) <= _TOLERANCE
+        shown = shown or meets(record["objective"], record["verified_bound"])
     return "evidence", shown, "the multipliers show it" if shown else "the multipliers do not show it"
 
 
@@ -300,7 +315,7 @@ def _proof(instance: Instance, kind: Kind, record: Mapping[str, Any], proof: byt
     if bound is None:
         fits = record["termination"] == Termination.INFEASIBLE and record["plan"] is None
     elif record["termination"] == Termination.OPTIMAL:
-        fits = record["objective"] is not None and relative_gap(record["objective"], bound) <= _TOLERANCE
+        fits = record["objective"] is not None and meets(record["objective"], bound)
     else:
         sign = 1 if kind.maximizes(instance) else -1
         claimed = record["bound"]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.suite.driver import run
 from benchmarks.suite.executing import opened
 from benchmarks.suite.rows import read_rows
+from benchmarks.suite.run_cells import run
 from benchmarks.suite.solvers import OURS, SOLVERS
 
 from tests.benchmarks.test_rows import cell, spec

@@ -14,12 +14,12 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.suite import guard
 from benchmarks.suite.cell import Cell, InstanceSpec, SolverSpec
-from benchmarks.suite.driver import run
 from benchmarks.suite.guard import run_cell
 from benchmarks.suite.making import make
 from benchmarks.suite.published import PUBLISHED
 from benchmarks.suite.registry import Selection, UnknownPattern, cells_of, missing_data
 from benchmarks.suite.rows import BadRows, RowWriter, read_rows
+from benchmarks.suite.run_cells import run
 from benchmarks.suite.sets import FAMILIES
 from benchmarks.suite.solvers import OURS, SOLVERS
 from click.testing import CliRunner

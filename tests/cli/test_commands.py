@@ -143,7 +143,7 @@ def test_backends_says_which_compiled_parts_are_in_use(monkeypatch: pytest.Monke
     assert "compiled parts of exact: switched off by APPORTION_UNCOMPILED" in call(main, "backends").out
     monkeypatch.setenv("APPORTION_UNCOMPILED", "0")
     told = call(main, "backends").out
-    assert "compiled parts of exact: all " in told or "compiled parts of exact: not built: " in told
+    assert "compiled parts of exact: all " in told or "compiled parts of exact: not in use: " in told
 
 
 def test_backends_says_why_one_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,26 @@ def test_json_states_errors_and_parameters(measurements: Path) -> None:
     assert set(document["standard_errors"]) <= set(document["parameters"])
 
 
+def test_a_column_of_cached_activations_is_fitted(tmp_path: Path) -> None:
+    truth = LayerThroughput(0.02, 0.006, 0.05, 0.004, cache_s_per_sample=0.0005)
+    lines = ["placement,local_bsz,step_time,frozen_layer,cached_forward"]
+    for batch, depth, cached in product((4, 16, 64), (0, 3, 6), (False, True)):
+        share, saved = 1.0 - depth / 10, depth / 10 if cached else 0.0
+        seconds = truth.step_time(1, 1, batch, share, share, cached_forward=saved)
+        lines.append(f"1,{batch},{float(seconds)!r},{depth},{saved or ''}")
+    path, layers = tmp_path / "steps.csv", tmp_path / "layers.csv"
+    path.write_text("\n".join(lines))
+    rows = [f"{depth},{1 - depth / 10}" for depth in range(10)]
+    layers.write_text("\n".join(["frozen_layers,param_frac_unfrozen", *rows]))
+    done = call(main, "fit", path, "--layers", layers, "--json")
+    assert done.code == 0, done.err
+    parameters = json.loads(done.out)["parameters"]
+    assert parameters["cache_s_per_sample"] == pytest.approx(0.0005, rel=0.1)
+    path.write_text(lines[0] + "\n1,4,0.1,0,1.5\n")
+    refused = call(main, "fit", path)
+    assert refused.code == 3 and "line 2, cached_forward: must be a number from 0 to 1" in refused.err
+
+
 def test_the_model_file_and_the_drawing_are_written(measurements: Path, tmp_path: Path) -> None:
     model, drawing = tmp_path / "model.json", tmp_path / "fit.svg"
     told = call(main, "fit", measurements, "--hold-out", "gpus>6", "-o", model, "--plot", drawing)
@@ -55,8 +75,8 @@ def test_the_model_file_and_the_drawing_are_written(measurements: Path, tmp_path
 def test_the_drawing_is_a_page_or_refused_by_its_name(measurements: Path, tmp_path: Path) -> None:
     assert call(main, "fit", measurements, "--plot", tmp_path / "fit.html").code == 0
     assert (tmp_path / "fit.html").read_text().startswith("<!doctype html>")
-    told = call(main, "fit", measurements, "--plot", tmp_path / "fit.png")
-    assert told.code == 2 and "FILE.svg or FILE.html" in told.err
+    told = call(main, "fit", measurements, "--plot", tmp_path / "fit.gif")
+    assert told.code == 2 and "FILE.svg, .html, .png or .pdf" in told.err
 
 
 def test_layer_shares_come_from_their_file(measurements: Path, tmp_path: Path) -> None:

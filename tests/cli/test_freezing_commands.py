@@ -28,7 +28,7 @@ def example(root: Path) -> Path:
 def test_a_solved_round_is_told_in_words(example: Path) -> None:
     told = call(solve, example)
     assert told.code == 0, told.err
-    assert "gpu_type v100, gpus 2, depth 29" in told.out
+    assert "j0000  8 v100  2 v100  0 -> 29 of 97" in told.out
 
 
 def test_a_stored_answer_is_checked_again(example: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,24 @@ def test_a_log_of_durations_needs_no_profiles(tmp_path: Path) -> None:
         assert code == 0 and json.loads(out)["jobs_done"] == 20
     code, _, err = _called("simulate", *where, "--policy", "optimus")
     assert code == 2 and "needs jobs with measured profiles" in err
+
+
+def test_policies_are_compared_on_one_workload(example: Path, tmp_path: Path) -> None:
+    where = ("--profiles", example / "profiles", "--workload", example / "workload.csv", "--nodes", 4)
+    table, page = tmp_path / "jobs.csv", tmp_path / "page.html"
+    more = ("--compare", "fifo", "--compare", "srtf", "--jobs", table, "--report", page)
+    code, out, err = _called("simulate", *map(str, where), "--policy", "fifo", *map(str, more))
+    assert code == 0, err
+    rows = [line.split() for line in out.splitlines()]
+    assert [row[0] for row in rows[-3:]] == ["policy", "fifo", "srtf"]
+    lines = table.read_text().splitlines()
+    assert lines[0].startswith("policy,job,submitted_s,completed_s")
+    assert [line.split(",")[0] for line in lines[1:]] == ["fifo"] * 40 + ["srtf"] * 40
+    text = page.read_text()
+    assert text.count("shared the cluster") >= 2 and "Jobs done over time" in text
+    assert not re.search(r"(src|href)=|url\((?!#)", text)
+    code, out, err = _called("simulate", *map(str, where), "--policy", "fifo", "--json", "--compare", "srtf")
+    told = json.loads(out)
+    assert [told["policy"], told["compared"][0]["policy"]] == ["fifo", "srtf"]
+    jct = [float(line.split(",")[3]) - float(line.split(",")[2]) for line in lines[41:]]
+    assert told["compared"][0]["avg_jct_s"] == pytest.approx(sum(jct) / 40)

@@ -119,7 +119,7 @@ def test_the_plan_is_drawn(small: Path, tmp_path: Path, suffix: str) -> None:
         (("SMALL", "--time-limit", "soon"), 2, "neither a number nor none"),
         (("SMALL", "--time-limit", "0"), 2, "time_limit must be"),
         (("SMALL", "--formulation", "magic"), 2, "formulation must be one of by_count"),
-        (("SMALL", "--plot", "plan.png"), 2, "FILE.svg or FILE.html"),
+        (("SMALL", "--plot", "plan.gif"), 2, "FILE.svg, .html, .png or .pdf"),
         (("SMALL", "--format", "cobol"), 2, "format must be one of"),
         (("SMALL", "--index", "1"), 2, "index does not apply to JSON"),
         (("SMALL", "--out", "nowhere/at/all.json"), 2, "its folder does not exist"),
@@ -191,11 +191,13 @@ def _backend(monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException) 
     ],
 )
 def test_every_termination_without_a_plan_has_its_code(
-    small: Path, monkeypatch: pytest.MonkeyPatch, termination: Termination, code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, termination: Termination, code: int
 ) -> None:
     assert {entry[0] for entry in _CODES} == set(Termination)
+    path = tmp_path / "large.json"  # too large to be decided in whole numbers where the backend gives up
+    path.write_bytes(msgspec.json.encode(generate(13, jobs=60, nodes=24)))
     _backend(monkeypatch, Outcome(termination=termination, raw_status="made up"))
-    done = call(main, small, "--json")
+    done = call(main, path, "--json")
     assert done.code == code
     assert json.loads(done.out)["solution"] == "none"
 

@@ -92,3 +92,29 @@ def test_many_instances_here_on_threads_and_on_processes_agree() -> None:
         spread = [s.objective for s in apportion.solve_many(instances, processes, gap=0.0)]
     assert here == threaded == spread
     assert all(objective is not None for objective in here)
+
+
+def test_messages_change_and_decide_a_session() -> None:
+    """The same deltas as of the service, with ids and options per line; a bad line changes nothing."""
+    instance = generate(seed=4, jobs=6, nodes=20)
+    lines = [
+        {"deltas": []},
+        {"request": "a", "instance": json.loads(msgspec.json.encode(instance))},
+        {"request": "b", "deltas": [{"op": "set_capacity", "name": "idle_nodes", "amount": 9}], "gap": 0.5},
+        {"request": "c", "deltas": [{"op": "remove_job", "id": "nobody"}]},
+        {"request": "d", "time_limit": -1},
+        {"request": "e", "deltas": [{"op": "remove_job", "id": instance.jobs[0].id}]},
+    ]
+    answers: list[bytes] = []
+    assert serve([json.dumps(line).encode() for line in lines], answers.append, time_limit=10.0) == 6
+    told = [json.loads(line) for line in answers]
+    assert ["error" in one for one in told] == [True, False, False, True, True, False]
+    assert [one.get("request") for one in told] == [None, "a", "b", "c", None, "e"]
+    assert told[3]["error"]["problems"][0]["path"] == "$.deltas[0].id"
+    session = apportion.Session(instance)
+    assert stored.verify(session.instance, told[1]["result"]).ok
+    session.set_capacity("idle_nodes", 9)
+    assert stored.verify(session.instance, told[2]["result"]).ok
+    session.remove_job(instance.jobs[0].id)
+    assert told[5]["result"]["objective"] == apportion.solve(session.instance).objective
+    assert {change["job"] for change in told[5]["changes"]} >= {instance.jobs[0].id}

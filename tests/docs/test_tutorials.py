@@ -1,4 +1,4 @@
-"""The tutorials of docs/tutorials do what they say, command by command."""
+"""The tutorials and the pages of the problems do what they say, command by command, and what they draw."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
-TUTORIALS = ("administrator", "scheduler_developer", "researcher")
+from apportion.cli.solve_instance import main as solve
+from tests.cli.calling import call
+
+TUTORIALS = ("tutorials/administrator", "tutorials/scheduler_developer", "tutorials/researcher")
+PROBLEMS = ("gap_filling", "knapsack")
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"-?[\d,]*\.?\d+(?:e[+-]?\d+)?")
 
@@ -51,9 +56,9 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
         yield command, printed
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
+@pytest.mark.parametrize("name", [*TUTORIALS, *PROBLEMS])
 def test_the_tutorial_does_what_it_says(name: str, root: Path, folder: Path) -> None:
-    page = (root / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+    page = (root / "docs" / f"{name}.md").read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "tutorial"}
     printed: str | None = None
     ran = 0
@@ -79,7 +84,7 @@ def test_the_tutorial_does_what_it_says(name: str, root: Path, folder: Path) -> 
             printed = None
         else:
             assert language in ("sh", "json"), f"a block of {language} is not replayed"
-    assert not printed and ran >= 5
+    assert not printed and ran >= (5 if name in TUTORIALS else 3)
 
 
 def test_the_slurm_log_is_written_again_byte_for_byte(root: Path, tmp_path: Path) -> None:
@@ -87,3 +92,42 @@ def test_the_slurm_log_is_written_again_byte_for_byte(root: Path, tmp_path: Path
     subprocess.run([sys.executable, made / "make.py", tmp_path], check=True, capture_output=True)
     for name in ("sacct.txt", "backlog.csv"):
         assert (tmp_path / name).read_bytes() == (made / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["gap_filling_small", "sia_round", "matching_unrelated", "freezing_small"])
+def test_the_pictures_of_the_documents_are_drawn_so(name: str, root: Path, tmp_path: Path) -> None:
+    done = call(solve, root / "examples" / f"{name}.json", "--plot", tmp_path / "plan.svg")
+    assert done.code == 0, done.err
+    shown = (root / "docs" / "assets" / f"{name}.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "plan.svg").read_text(encoding="utf-8") == shown, (
+        f"run: apportion solve examples/{name}.json --plot docs/assets/{name}.svg"
+    )
+
+
+def test_commands_are_copied_without_prompts_and_output(root: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no chromium on this machine; apt-get install chromium")
+    script = (root / "docs" / "assets" / "copy_commands.js").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(
+        "<textarea id=t></textarea><script>"
+        + script
+        + """
+        const copied = (text) => {
+          const field = document.getElementById("t");
+          field.value = text;
+          field.focus();
+          const event = new ClipboardEvent("copy", {clipboardData: new DataTransfer(), cancelable: true});
+          document.dispatchEvent(event);
+          return event.defaultPrevented ? event.clipboardData.getData("text/plain") : "as it is";
+        };
+        document.title = [copied("$ one\\nprinted\\n$ two --x\\nmore\\n"), copied("import x\\n")].join("|");
+        </script>"""
+    )
+    run = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", tmp_path / "page.html"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "<title>one\\ntwo --x|as it is</title>" in run.stdout.replace("\n", "\\n"), run.stdout

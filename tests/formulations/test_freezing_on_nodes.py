@@ -24,6 +24,7 @@ from apportion.models.node_packing import heaviest
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
+from apportion.solvers.packing import few_moves
 from apportion.stored import document, verify
 from tests.strategies import freezing_on_nodes
 from tests.test_api import assert_certified, close
@@ -163,7 +164,7 @@ def test_a_choice_that_only_a_search_refutes_is_excluded_and_the_bound_stays() -
 
 
 def test_the_search_for_exclusions_ends_with_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.solvers.packing.engine.violated_weights", lambda _: None)
+    monkeypatch.setattr("apportion.solvers.packing.few_moves.violated_weights", lambda _: None)
     for counts, best in (([5, 5, 5, 3, 3], 16.0), ([5] * 5, 10.0), ([3, 6, 6, 7], 13.0)):
         solution = apportion.solve(_round(counts, 16, 8))
         assert solution.objective == best and solution.termination is Termination.OPTIMAL
@@ -173,11 +174,9 @@ def test_the_search_for_exclusions_ends_with_the_same_answer(monkeypatch: pytest
 def test_what_is_never_refuted_ends_with_a_plan_near_it_and_a_valid_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from apportion.solvers.packing import engine
-
-    def unsure(packing: Any, seconds: float | None) -> engine.Placement:
-        found = engine.pack(packing, seconds)
-        return found if found.nodes is not None else engine.Placement(None, proven=False)
+    def unsure(packing: Any, seconds: float | None) -> few_moves.Placement:
+        found = few_moves.pack(packing, seconds)
+        return found if found.nodes is not None else few_moves.Placement(None, proven=False)
 
     monkeypatch.setattr("apportion.solving.placement._pack", lambda: unsure)
     solution = apportion.solve(_round([5, 5, 5], 16, 8))

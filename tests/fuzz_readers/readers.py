@@ -18,6 +18,7 @@ __all__ = ["READERS", "Reader", "endured"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _EXAMPLES = _ROOT / "examples"
+_MENUS = "job,option,value,required,current,gpu\n,,,,,4\na,x,1.5,no,yes,2\na,y,2,no,,3\nb,z,1,yes,,1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,23 @@ def _instance(raw: bytes) -> Any:
     return apportion.read(raw)
 
 
+def _yaml(raw: bytes) -> Any:
+    import apportion
+
+    return apportion.read(raw, format="yaml")
+
+
+def _starters() -> list[bytes]:
+    return [path.read_bytes() for path in (_ROOT / "src/apportion/cli/starters").glob("*.yaml")]
+
+
 def _foreign(format: str) -> Callable[[bytes], Any]:
     def read(raw: bytes) -> Any:
         import apportion
 
-        return apportion.read(raw, format=format, sense=None if format in ("gavel", "rcmax") else "max")
+        return apportion.read(
+            raw, format=format, sense=None if format in ("gavel", "rcmax", "csv") else "max"
+        )
 
     return read
 
@@ -318,6 +331,15 @@ READERS: Mapping[str, Reader] = MappingProxyType(
                 "rcmax", _foreign("rcmax"), _literal("3 2\n0 4 1 5\n0 3 1 6\n0 2 1 2\n", "2 2\n4 5\n3 6\n")
             ),
             Reader("gavel", _foreign("gavel"), _literal(_GAVEL), _JSON),
+            Reader(
+                "csv", _foreign("csv"), _literal(_MENUS, "job,machine,cost,uses\n,a,,\nx,a,3,1\ny,b,2.5,2\n")
+            ),
+            Reader(
+                "yaml",
+                _yaml,
+                _starters,
+                (b"&a ", b"*a", b": ", b"- ", b"!!python/name:os.system", b"2026-01-01"),
+            ),
             Reader("stored", _stored, _documents, (*_JSON, b'"certificate"', b'"plan"', b'"bound"')),
             Reader("warm-start", _warm_start, _plans, (*_JSON, b'"allocation"', b'"multipliers"')),
         )

@@ -25,6 +25,8 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="only this kind (repeatable)")
     parser.add_argument("--path", action="append", choices=list(PATHS), help="only this path (repeatable)")
     parser.add_argument("--out", type=Path, default=Path("build/hunted"), help="where mismatches are stored")
+    parser.add_argument("--counts", type=Path, help="append the counts to this file, one line of JSON a run")
+    parser.add_argument("--label", default="", help="what --counts calls this run, a commit for instance")
     parser.add_argument("--gate", action="store_true", help="exit 1 for wrong answers only, see HONEST")
     parser.add_argument("--replay", type=Path, nargs="+", help="answer stored cases instead")
     given = parser.parse_args()
@@ -39,6 +41,9 @@ def main() -> int:
         given.cases,
     )
     print(tally.table())
+    if given.counts is not None:
+        with given.counts.open("a", encoding="utf-8") as file:
+            file.write(tally.line(given.label, given.seed))
     wrong = sum(n for (_, _, sort), n in tally.wrong.items() if not (given.gate and sort in HONEST))
     if given.gate:
         print(f"{wrong} wrong answers; the other mismatches end as unproven or as an error that says why")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,15 @@ class Tally:
     endings: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     files: list[Path] = field(default_factory=list)
+
+    def line(self, label: str, seed: int) -> str:
+        """Return the counts as one line of JSON, by kind and path: cases, those that took it, mismatches."""
+        counts: dict[str, dict[str, list[int]]] = {}
+        for (kind, path), cases in sorted(self.cases.items()):
+            wrong = sum(n for (k, p, _), n in self.wrong.items() if (k, p) == (kind, path))
+            counts.setdefault(kind, {})[path] = [cases, self.reached[kind, path], wrong]
+        told = {"label": label, "seed": seed, "cases": self.cases.total(), "wrong": self.wrong.total()}
+        return json.dumps({**told, "counts": counts}) + "\n"
 
     def table(self) -> str:
         """Return the counts as text."""

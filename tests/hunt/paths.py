@@ -18,7 +18,8 @@ __all__ = ["PATHS", "Path", "Taken", "forced"]
 
 _KNAPSACK = "apportion.solvers.knapsack"
 _SEVERAL = "apportion.solvers.multiknapsack"
-_ONE = ("menus", "multiple_choice_knapsack", "gap_filling", "freezing")
+_SUMS = ("menus", "multiple_choice_knapsack", "freezing")
+_ONE = (*_SUMS, "gap_filling")
 _ALL = (*_ONE, "matching", "assignment")
 
 
@@ -67,12 +68,12 @@ PATHS = _table(
         "few-jobs-first",
         _ONE,
         {
-            f"{_KNAPSACK}.run:_WORTH_A_TRY": 0,
-            f"{_KNAPSACK}.run:_TRIED_OPTIONS": 4,
-            f"{_KNAPSACK}.run:_TRIED_CORE": 2.0,
-            f"{_KNAPSACK}.run:_SAMPLED": 3,
+            f"{_KNAPSACK}.phases:_WORTH_A_TRY": 0,
+            f"{_KNAPSACK}.phases:_TRIED_OPTIONS": 4,
+            f"{_KNAPSACK}.phases:_TRIED_CORE": 2.0,
+            f"{_KNAPSACK}.phases:_SAMPLED": 3,
         },
-        witness=f"{_KNAPSACK}.run:_sampled_losses",
+        witness=f"{_KNAPSACK}.phases:_sampled_losses",
         wants="one",
     ),
     Path(
@@ -85,38 +86,38 @@ PATHS = _table(
     Path(
         "narrow-core",
         _ONE,
-        {f"{_KNAPSACK}.run:_CAPS": (1, 2, 1 << 12)},
-        witness=f"{_KNAPSACK}.run:search",
+        {f"{_KNAPSACK}.phases:_CAPS": (1, 2, 1 << 12)},
+        witness=f"{_KNAPSACK}.phases:search",
         wants="one",
     ),
     Path(
         "truncated-core",
         _ONE,
-        {f"{_KNAPSACK}.run:_CAPS": (1, 2, 3)},
+        {f"{_KNAPSACK}.phases:_CAPS": (1, 2, 3)},
         complete=False,
-        witness=f"{_KNAPSACK}.run:search",
+        witness=f"{_KNAPSACK}.phases:search",
         wants="one",
     ),
     Path(
         "core-too-large",
         _ONE,
-        {f"{_KNAPSACK}.run:_MOST_ENTRIES": 1},
+        {f"{_KNAPSACK}.phases:_MOST_ENTRIES": 1},
         complete=False,
-        witness=f"{_KNAPSACK}.run:closes",
+        witness=f"{_KNAPSACK}.phases:closes",
         wants="one",
     ),
     Path(
         "sparse-states",
         _ONE,
         {f"{_KNAPSACK}.core_dp:_DENSE_SPREAD": 0, f"{_KNAPSACK}.states:_WINDOW": 1},
-        witness=f"{_KNAPSACK}.run:search",
+        witness=f"{_KNAPSACK}.phases:search",
         wants="one",
     ),
     Path(
         "dense-states",
         _ONE,
         {f"{_KNAPSACK}.core_dp:_DENSE_SPREAD": 1 << 16},
-        witness=f"{_KNAPSACK}.run:search",
+        witness=f"{_KNAPSACK}.phases:search",
         wants="one",
     ),
     Path(
@@ -124,20 +125,20 @@ PATHS = _table(
         _ONE,
         {f"{_KNAPSACK}.core_dp:_HISTORY_BYTES": 64},
         complete=False,
-        witness=f"{_KNAPSACK}.run:search",
+        witness=f"{_KNAPSACK}.phases:search",
         wants="one",
     ),
     Path(
         "small-chunks",
         _ONE,
-        {f"{_KNAPSACK}.menus:_CHUNK": 3, f"{_KNAPSACK}.granularity:_JOBS_AT_A_TIME": 1},
+        {f"{_KNAPSACK}.menu_blocks:_CHUNK": 3, f"{_KNAPSACK}.granularity:_JOBS_AT_A_TIME": 1},
         wants="one",
     ),
     Path("dense-dp", _ONE, options={"backend": "dense-dp"}, complete=False, wants="one"),
     # several capacities
     Path(
         "no-exact-search",
-        _ONE,
+        _SUMS,
         {f"{_SEVERAL}.proving:_MOST_OPTIONS": 0, f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0},
         complete=False,
         witness=f"{_SEVERAL}.anytime:search",
@@ -145,7 +146,7 @@ PATHS = _table(
     ),
     Path(
         "core-by-highs",
-        _ONE,
+        _SUMS,
         {
             f"{_SEVERAL}.proving:_MOST_OPTIONS": 0,
             f"{_SEVERAL}.anytime:_MIP_AFTER": 0.0,
@@ -156,7 +157,7 @@ PATHS = _table(
     ),
     Path(
         "short-beam",
-        _ONE,
+        _SUMS,
         {
             f"{_SEVERAL}.proving:_MOST_OPTIONS": 0,
             f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0,
@@ -171,16 +172,16 @@ PATHS = _table(
     ),
     Path(
         "no-dominance",
-        _ONE,
+        _SUMS,
         {f"{_SEVERAL}.reduction:_LARGEST_PAIRWISE": 0},
-        witness=f"{_SEVERAL}.engine:without_dominated",
+        witness=f"{_SEVERAL}.several_capacities:without_dominated",
         wants="several",
     ),
     Path(
         "large-dual",
-        _ONE,
+        _SUMS,
         {f"{_SEVERAL}.dual:_LARGE": 0},
-        witness=f"{_SEVERAL}.engine:solve_large",
+        witness=f"{_SEVERAL}.several_capacities:solve_large",
         wants="several",
     ),
     # matching
@@ -205,10 +206,11 @@ PATHS = _table(
         "no-local-search",
         ("matching", "assignment"),
         {
-            "apportion.solvers.generalised_assignment.engine:_SEARCHABLE": -1,
-            "apportion.solvers.generalised_assignment.engine:_QUICK": -1,
+            "apportion.solvers.generalised_assignment.least_cost:_SEARCHABLE": -1,
+            "apportion.solvers.generalised_assignment.least_cost:_QUICK": -1,
+            "apportion.solvers.generalised_assignment.by_tree:_PAIRS": -1,
         },
-        witness="apportion.solvers.generalised_assignment.engine:branch_and_bound",
+        witness="apportion.solvers.generalised_assignment.least_cost:branch_and_bound",
         wants="sum",
     ),
     Path(
@@ -232,8 +234,8 @@ PATHS = _table(
     Path(
         "nodes-by-cp-sat",
         ("freezing",),
-        {"apportion.solvers.packing.engine:_FEW": -1},
-        witness="apportion.solvers.packing.engine:_by_cp_sat",
+        {"apportion.solvers.packing.few_moves:_FEW": -1},
+        witness="apportion.solvers.packing.few_moves:_by_cp_sat",
         wants="nodes",
     ),
     Path("no-weights-lp", ("freezing",), {"apportion.solvers.packing.weights:_LARGEST_LP": 0}, wants="nodes"),

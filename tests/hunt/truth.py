@@ -12,8 +12,8 @@ from tests.hunt.case import Case
 
 __all__ = ["Truth", "Worth", "truth_of", "worth_of"]
 
-Worth = tuple[Fraction, Fraction] | None
-"""The objective of a plan and the sum of the magnitudes that add up to it; ``None`` if it breaks a rule."""
+Worth = Fraction | None
+"""The objective of a plan; ``None`` if it breaks a rule."""
 
 
 class Truth(NamedTuple):

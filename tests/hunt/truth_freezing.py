@@ -155,33 +155,33 @@ def _best_on_nodes(
     return None
 
 
-def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth; plans of the package tell the nodes wherever these have a size."""
     given = dict(plan["configuration"])
     chosen: list[_Configuration | None] = []
     queue = Fraction(told.get("queue_penalty", 1.1))
-    total = size = Fraction(0)
+    total = Fraction(0)
     rooms = {name: _nodes(told, name) for name in told["gpus"]}
     for job in told["jobs"]:
         got = given.pop(job["id"], None)
         if got is None:
             if job.get("required", False):
                 return None
-            total, size = total + queue, size + abs(queue)
+            total += queue
             continue
         key = (got["gpu_type"], got["gpus"], got["depth"])
         found = next((c for c in _configurations(told, job) if c[:3] == key), None)
         if found is None or not _lies(told, rooms, got):
             return None
         chosen.append(found)
-        total, size = total + Fraction(found.value), size + abs(Fraction(found.value))
+        total += Fraction(found.value)
     for name, most in told["gpus"].items():
         if sum(c.gpus for c in chosen if c is not None and c.gpu_type == name) > most:
             return None
     cap = told.get("penalty_cap_millionths")
     if given or (cap is not None and sum(c.penalty for c in chosen if c is not None) > cap):
         return None
-    return total, size
+    return total
 
 
 def _lies(told: Told, rooms: dict[str, list[int] | None], got: Told) -> bool:

@@ -52,11 +52,11 @@ def best(told: Told) -> tuple[bool, Fraction | None]:
     return True, best_of_menus(menus, [nodes], True)
 
 
-def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth."""
     allocation = dict(plan["allocation"])
     free = set(told["nodes"])
-    total = size = Fraction(0)
+    total = Fraction(0)
     for job in told["jobs"]:
         held, now = list(allocation.pop(job["id"], ())), set(job.get("current_nodes", ()))
         if len(set(held)) != len(held) or not set(held) <= free or not _allowed(job, len(held)):
@@ -66,5 +66,4 @@ def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
         free -= set(held)
         earned, lost = _terms(told, job, len(held))
         total += earned - lost
-        size += abs(earned) + abs(lost)
-    return None if allocation else (total, size)
+    return None if allocation else total

@@ -31,11 +31,11 @@ def best(told: Told) -> tuple[bool, Fraction | None]:
     return maximize, best_of_menus(menus, [told["capacities"][k] for k in names], maximize)
 
 
-def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth."""
     choice = dict(plan["choice"])
     used = dict.fromkeys(told["capacities"], 0)
-    total = size = Fraction(0)
+    total = Fraction(0)
     for job in told["jobs"]:
         named = choice.pop(job["id"], None)
         options, must = _allowed(job)
@@ -47,11 +47,10 @@ def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
         if option is None:
             return None
         total += Fraction(option["value"])
-        size += abs(Fraction(option["value"]))
         for name, use in option["uses"].items():
             used[name] += use
     kept = all(used[name] <= most for name, most in told["capacities"].items())
-    return (total, size) if kept and not choice else None
+    return total if kept and not choice else None
 
 
 def best_of_arrays(told: Told) -> tuple[bool, Fraction | None]:
@@ -66,11 +65,11 @@ def best_of_arrays(told: Told) -> tuple[bool, Fraction | None]:
     return maximize, best_of_menus(menus, told["capacities"], maximize)
 
 
-def worth_of_arrays(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def worth_of_arrays(told: Told, plan: Any) -> Fraction | None:
     """Return what chosen rows are worth."""
     rows = [int(row) for row in plan]
     used = [0] * len(told["capacities"])
-    total = size = Fraction(0)
+    total = Fraction(0)
     if len(rows) != len(told["required"]):
         return None
     for job, (row, must) in enumerate(zip(rows, told["required"], strict=True)):
@@ -79,7 +78,6 @@ def worth_of_arrays(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
         if not told["offsets"][job] <= row < told["offsets"][job + 1]:
             return None
         total += Fraction(told["values"][row])
-        size += abs(Fraction(told["values"][row]))
         used = [a + b for a, b in zip(used, told["uses"][row], strict=True)]
     kept = all(a <= b for a, b in zip(used, told["capacities"], strict=True))
-    return (total, size) if kept else None
+    return total if kept else None

@@ -133,7 +133,7 @@ def _best_divided(told: Told) -> Fraction | None:
     return None if not speed else 1 / speed
 
 
-def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth."""
     if told.get("divisible"):
         return _worth_divided(told, plan)
@@ -143,7 +143,7 @@ def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
     timed, field = told["objective"] == "makespan", {"value": "value", "cost": "cost"}
     busy: dict[tuple[str, int], list[tuple[Fraction, Fraction]]] = {}
     used: dict[tuple[str, int], int] = {}
-    total = size = Fraction(0)
+    total = Fraction(0)
     for job in told["jobs"]:
         name = chosen.pop(job["id"], None)
         if name is None:
@@ -156,7 +156,6 @@ def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
         count, gpus = pool.get("count", 1), entry.get("gpus", 1)
         if not timed:
             total += Fraction(entry[field[told["objective"]]])
-            size += abs(Fraction(entry[field[told["objective"]]]))
         index = held.get(job["id"], list(range(count)) if count == gpus else None)
         if index is None:
             if timed or pool.get("capacity") is not None:
@@ -181,16 +180,15 @@ def worth(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
     ):
         return None
     if not timed:
-        return total, size
+        return total
     for spans in busy.values():
         spans.sort()
         if any(b[0] < a[1] * (1 - _SLACK) for a, b in itertools.pairwise(spans)):
             return None
-    last = max((end for spans in busy.values() for _, end in spans), default=Fraction(0))
-    return last, last
+    return max((end for spans in busy.values() for _, end in spans), default=Fraction(0))
 
 
-def _worth_divided(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def _worth_divided(told: Told, plan: Any) -> Fraction | None:
     load = {machine["id"]: Fraction(0) for machine in told["machines"]}
     last = Fraction(0)
     for job in told["jobs"]:
@@ -207,7 +205,7 @@ def _worth_divided(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
         last = max(last, 1 / speed)
     if any(load[m["id"]] > m.get("count", 1) * (1 + 2 * _SLACK) for m in told["machines"]):
         return None
-    return last, last
+    return last
 
 
 def best_of_arrays(told: Told) -> tuple[bool, Fraction | None]:
@@ -215,7 +213,7 @@ def best_of_arrays(told: Told) -> tuple[bool, Fraction | None]:
     return best(_as_instance(told))
 
 
-def worth_of_arrays(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
+def worth_of_arrays(told: Told, plan: Any) -> Fraction | None:
     """Return what chosen entries are worth."""
     rows = [int(row) for row in plan]
     if any(
@@ -227,18 +225,17 @@ def worth_of_arrays(told: Told, plan: Any) -> tuple[Fraction, Fraction] | None:
         return None
     load: dict[int, Fraction] = {}
     used: dict[int, int] = {}
-    total = size = Fraction(0)
+    total = Fraction(0)
     for row in (row for row in rows if row >= 0):
         on, value = told["machine"][row], Fraction(told["values"][row])
         load[on] = load.get(on, Fraction(0)) + value
         used[on] = used.get(on, 0) + told["uses"][row]
-        total, size = total + value, size + abs(value)
+        total += value
     if told["capacities"] is not None and any(used[k] > told["capacities"][k] for k in used):
         return None
     if told["goal"] == "makespan":
-        last = max(load.values(), default=Fraction(0))
-        return last, last
-    return total, size
+        return max(load.values(), default=Fraction(0))
+    return total
 
 
 def _as_instance(told: Told) -> Told:

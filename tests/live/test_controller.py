@@ -17,7 +17,7 @@ from apportion.live.record.jobs import JobSpec, JobState
 from apportion.live.record.requests import Cancel, Submit, apply
 from apportion.live.record.state import Hold
 from apportion.live.record.store import Store
-from apportion.policies.view import Plan
+from apportion.policies.gap_filling_view import Plan
 from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 
 NODES = tuple(f"n{index}" for index in range(5))

@@ -61,8 +61,8 @@ def test_jobs_are_trained_while_the_main_queue_takes_nodes_back(
 ) -> None:
     harvest.start()
     slower = slowness(harvest)
-    # the trainer keeps to its curve by the clock: on a busy machine it would be over before it is looked at
-    goal = round(9_000 * slower)
+    # the trainer keeps to its curve by the clock: on a busy one it would be over before a rate is measured
+    goal = round(18_000 * slower)
     first = harvest.submit(goal, numpy_trainer())
     second = harvest.submit(3_001, numpy_trainer("1:300,2:400,4:500,8:520"), most=4)
     with Witness(tmp_path) as witness:

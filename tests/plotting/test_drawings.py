@@ -163,9 +163,9 @@ def test_the_page_holds_the_drawing_and_loads_nothing() -> None:
     assert not re.search(r"(src|href)=|url\((?!#)", page)
 
 
-@pytest.mark.parametrize("name", ["plan.png", "plan", "svg"])
+@pytest.mark.parametrize("name", ["plan.gif", "plan", "svg"])
 def test_other_suffixes_are_refused(name: str) -> None:
-    with pytest.raises(InvalidOption, match=r"FILE\.svg or FILE\.html"):
+    with pytest.raises(InvalidOption, match=r"FILE\.svg, \.html, \.png or \.pdf"):
         drawing(generate(1, jobs=1, nodes=1), {"allocation": {}}, name)
 
 

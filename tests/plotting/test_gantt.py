@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import pytest
+
 import apportion
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.plotting import drawing
+from apportion.plotting.palette import COLORS, IDLE
 
 
 def instance(objective: str, divisible: bool = False) -> MatchingInstance:
@@ -71,3 +74,43 @@ def test_many_machines_are_counted() -> None:
 def test_nothing_to_draw() -> None:
     asked = MatchingInstance("1", "makespan", (MatchingMachine("a"),), ())
     assert "0 jobs" in drawn(asked)[0]
+
+
+def bars(root: ElementTree.Element) -> list[tuple[float, float, str]]:
+    """Return x, width and fill of every rectangle."""
+    rects = (node.attrib for node in root.iter() if node.tag.endswith("}rect") and "x" in node.attrib)
+    return [(float(rect["x"]), float(rect["width"]), rect["fill"]) for rect in rects]
+
+
+def test_a_shared_pool_is_full_where_all_its_machines_are_busy() -> None:
+    pools = (MatchingMachine("few", count=2), MatchingMachine("many", count=8))
+    jobs = tuple(MatchingJob(f"j{j}", {"few": MatchingEntry(time_s=2.0)}) for j in range(4))
+    asked = MatchingInstance("1", "makespan", pools, jobs, divisible=True)
+    text, root = drawn(asked)
+    assert "2 of 2" in text and "idle" in text
+    grey = [(x, width) for x, width, fill in bars(root) if fill == IDLE]
+    assert len({width for _, width in grey}) == 1  # each pool's own room is as long as any other's
+    ends = [x + width for x, width, fill in bars(root) if fill in COLORS]
+    assert max(ends) == pytest.approx(grey[0][0] + grey[0][1], abs=0.05)
+
+
+def test_each_machines_capacity_ends_its_own_bar() -> None:
+    pools = (MatchingMachine("small", capacity=4), MatchingMachine("large", capacity=8))
+    entry = MatchingEntry(cost=1.0, uses=2)
+    jobs = tuple(MatchingJob(f"j{j}", {pool.id: entry for pool in pools}) for j in range(3))
+    text, root = drawn(MatchingInstance("1", "cost", pools, jobs))
+    small, large = [width for _, width, fill in bars(root) if fill == IDLE]
+    assert large == pytest.approx(2 * small, abs=0.05)
+    assert " of 4" in text or " of 8" in text
+
+
+def test_wholly_idle_machines_are_rows_too() -> None:
+    jobs = (MatchingJob("only", {"a": MatchingEntry(time_s=1.0)}),)
+    text, _ = drawn(MatchingInstance("1", "makespan", (MatchingMachine("a", count=3),), jobs))
+    assert all(f"a[{k}]" in text for k in range(3)) and text.count(">idle<") == 2
+
+
+def test_names_are_painted_after_the_lines_of_makespan_and_bound() -> None:
+    asked = instance("makespan")
+    text, _ = drawn(asked, 3.0)
+    assert text.rindex('fill="#d55e00"/>') < text.index(">j0<")

@@ -20,6 +20,13 @@ from paper_repro.joint.policies.observed_speeds import ObservedSpeeds
 from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.policies.cluster.belief import SpeedBelief
+from apportion.policies.cluster.cluster_view import (
+    ClusterPlan,
+    ClusterPolicy,
+    ClusterView,
+    Nodes,
+    check_cluster_plan,
+)
 from apportion.policies.cluster.configurations import believed_rates, configurations
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.icefrog import IceFrog
@@ -28,11 +35,10 @@ from apportion.policies.cluster.joint_counts import as_requested
 from apportion.policies.cluster.matching import Matching, Weights, gains, longest_first, shortest_first
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.policies.cluster.sia import Sia
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView, Nodes, check_cluster_plan
-from apportion.simulation.cluster.run import ClusterRun, run_cluster
+from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.generated import generated_trace
-from tests.clusters import application, scenario
+from tests.clusters import FREEZING, application, scenario
 
 TYPES = ("slow", "fast")
 
@@ -193,10 +199,10 @@ def simulated(made: Scenario, policy: ClusterPolicy, **more: object) -> ClusterR
     return run_cluster(
         policy,
         made.nodes,
-        made.nature(True, True),
+        made.nature(True, FREEZING),
         made.submitted_s,
         made.requested_gpus,
-        made.oracle(True, True),
+        made.beliefs(True, FREEZING),
         **more,  # type: ignore[arg-type]
     )
 

@@ -8,14 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
 from apportion.policies.cluster.configurations import believed_rates, configurations, count_menu
-from apportion.policies.cluster.gavel import _program
 from apportion.policies.cluster.menu_choice import choose
-from apportion.policies.cluster.pollux import Pollux
+from apportion.policies.cluster.pollux import Pollux, fair_rates
 from apportion.policies.cluster.titan import Titan
-from apportion.policies.cluster.view import ClusterPlan, ClusterView, check_cluster_plan
 from apportion.policies.cluster.whole_nodes import place_whole
-from apportion.simulation.cluster.run import run_cluster
+from apportion.policies.time_shares.shares_problem import SharesProblem
+from apportion.policies.time_shares.shares_programme import programme
+from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous, parse_nodes
 from tests.clusters import scenario
 
@@ -37,7 +38,7 @@ def first_view(jobs: int, nodes: int = 2) -> ClusterView:
         made.nature(True),
         made.submitted_s,
         made.requested_gpus,
-        made.oracle(True),
+        made.beliefs(True),
         limit_s=60.0,
     )
     return seen[0]
@@ -68,7 +69,7 @@ def test_the_choice_is_the_best_of_all(jobs: int, seed: int) -> None:
 def test_pollux_reaches_the_best_power_mean_of_all_counts() -> None:
     view = first_view(3)
     menu = count_menu(view.nodes)
-    speedup = believed_rates(view, menu, range(3)) / Pollux._fair_rates(view)[:, None]
+    speedup = believed_rates(view, menu, range(3)) / fair_rates(view)[:, None]
 
     def fitness(gpus: tuple[int, ...]) -> float:
         total = 0.0
@@ -89,9 +90,10 @@ def test_titan_leaves_nobody_waiting_who_could_run() -> None:
 
 
 def test_gavels_program_shares_alike_jobs_alike() -> None:
-    fractions, least = _program(np.ones((4, 1)), np.ones(4), np.full(4, 2.0), np.array([4.0]), None)
-    assert np.isclose(least, 0.5)
-    assert np.allclose(fractions, 0.5)
+    optimum = programme(SharesProblem(np.ones((4, 1)), np.full(4, 2.0), np.array([4.0])), rising=np.ones(4))
+    assert optimum.level is not None
+    assert np.isclose(optimum.level, 0.5)
+    assert np.allclose(optimum.shares, 0.5)
 
 
 @settings(max_examples=60)
@@ -115,3 +117,11 @@ def test_partial_nodes_are_never_split_and_nobody_moves_without_need(gpus: list[
     assert [held for job, held in enumerate(again) if job != leaver] == [
         held for job, held in enumerate(nodes) if job != leaver
     ]
+
+
+def test_pollux_runs_jobs_whose_equal_share_nobody_measured() -> None:
+    """Two jobs of at most 16 measured GPUs on 64: their share is 32, and all jobs waited for ever."""
+    view = first_view(2, nodes=16)
+    rates = fair_rates(view)
+    assert np.isfinite(rates).all() and (rates > 0).all()
+    assert all(Pollux()(view).nodes)

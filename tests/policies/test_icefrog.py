@@ -14,20 +14,20 @@ from paper_repro.icefrog.frozen_after import FrozenAfter
 
 import apportion
 from apportion.estimation.training import Application
-from apportion.estimation.training.freezing_profile import LEVELS, PROFILES, FreezingProfile
+from apportion.estimation.training.freezing_profile import LEVELS, FreezingProfile
 from apportion.estimation.training.theta_estimate import ThetaEstimate
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief, profiled
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.policies.cluster.configurations import configurations
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.sia import Sia
 from apportion.policies.cluster.tiresias import Tiresias
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.simulation.cluster.run import ClusterRun, run_cluster
+from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
-from tests.clusters import application, scenario
+from tests.clusters import FREEZING, application, scenario
 
 NAMES = ("cifar10", "imagenet", "bert", "net")
 """The last one is never frozen."""
@@ -63,10 +63,10 @@ def run(
     return run_cluster(
         policy,
         made.nodes,
-        made.nature(True, freezing, theta),
+        made.nature(True, FREEZING if freezing else {}, theta),
         made.submitted_s,
         made.requested_gpus,
-        made.beliefs(True, PROFILES if freezing else {}, theta if believed is None else believed, noise),
+        made.beliefs(True, FREEZING if freezing else {}, theta if believed is None else believed, noise),
         rebuild_s=5.0,
         observe=observe,
     )
@@ -239,8 +239,8 @@ def depth_chosen(kept: float, depth: int, rebuild_s: float, phase: float = 0.5) 
     """Depth of a job whose passes keep `kept` of their progress at depth 1 and nothing beyond."""
     made = scenario([(0.0, "net", 1, 64)], homogeneous(1, 1, "gpu"), profiles())
     retained = np.array([[1.0, kept, *[0.0] * 8]])
-    left = np.array([1.0, *[0.5] * 9])
-    profile = FreezingProfile(left, left, np.array([0.5]), retained, 2.0)
+    relative = np.array([[1.0, *[2 / 3] * 9]])
+    profile = FreezingProfile(np.array([1]), relative, 9, np.array([0.5]), retained)
     app = made.applications[0]
     belief = JobBelief(
         app, 64, 3, phase * float(app.progress[-1]), made.tables["net"], BelievedFreezing(profile, 1.0)

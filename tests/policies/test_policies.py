@@ -22,9 +22,9 @@ from apportion.policies import (
     check_plan,
 )
 from apportion.policies.adaptive import Adaptive
+from apportion.policies.count_menus import values_of
 from apportion.policies.grouping import complete_by_groups
 from apportion.policies.literal import FreeTrainLiteral, instance_of
-from apportion.policies.menus import values_of
 from apportion.policies.names import POLICIES, policy
 
 

@@ -201,7 +201,10 @@ def test_the_two_searches_for_repeated_keys_agree(tree: Any, twice: bool) -> Non
         (with_job(min_nodes=1.0), "$.jobs[0].min_nodes: must be an integer, not 1.0"),
         (with_job(min_nodes=1.5), "$.jobs[0].min_nodes: must be of type integer, not 1.5"),
         (with_job(min_nodes=True), "$.jobs[0].min_nodes: must be of type integer, not true"),
-        (with_job(min_nodes="1"), "$.jobs[0].min_nodes: must be of type integer, not '1'"),
+        (
+            with_job(min_nodes="1"),
+            "$.jobs[0].min_nodes: must be of type integer, not '1'; write 1, without quotes",
+        ),
         (with_job(pinned_count="2"), "$.jobs[0].pinned_count: must be an integer, not '2'"),
         (
             with_job(scaling={"nodes": [1, 2], "rate": [0, 8]}),

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidInstance, InvalidOption
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, InvalidClusterPlan, Nodes
 from apportion.policies.cluster.names import CLUSTER_POLICIES
 from apportion.policies.cluster.placing import run_lengths
-from apportion.policies.cluster.view import ClusterPlan, ClusterView, InvalidClusterPlan, Nodes
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.run import ClusterRun, Stalled, run_cluster
+from apportion.simulation.cluster.rounds import ClusterRun, Stalled, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
-from tests.clusters import application, scenario
+from tests.clusters import FREEZING, application, scenario
 
 JOBS = st.lists(
     st.tuples(
@@ -35,10 +35,10 @@ def simulated(made: Scenario, name: str, **more: object) -> ClusterRun:
     return run_cluster(
         named.make(0),
         made.nodes,
-        made.nature(named.adaptive, named.freezes),
+        made.nature(named.adaptive, FREEZING if named.freezes else {}),
         made.submitted_s,
         made.requested_gpus,
-        made.oracle(named.adaptive, named.freezes),
+        made.beliefs(named.adaptive, FREEZING if named.freezes else {}),
         **more,  # type: ignore[arg-type]
     )
 
@@ -132,7 +132,7 @@ def test_plans_are_checked() -> None:
             made.nature(False),
             made.submitted_s,
             made.requested_gpus,
-            made.oracle(False),
+            made.beliefs(False),
         )
 
     with pytest.raises(InvalidClusterPlan, match="from 0 to 0"):

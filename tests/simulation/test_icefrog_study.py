@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from paper_repro.icefrog.cases import WORKLOADS, Case, Result
 from paper_repro.icefrog.experiments import PARTS, cases, plan
-from paper_repro.icefrog.figures import Mean, Study
+from paper_repro.icefrog.figures import Study
 from paper_repro.icefrog.store import Runs
-from paper_repro.icefrog.tables import ablation, claims, grid, loads, policies, reductions, wrong_beliefs
+from paper_repro.icefrog.tables import ablation, grid, loads, policies, reductions, together, wrong_beliefs
+from paper_repro.intervals import Mean
+from paper_repro.tables import markdown
 
 
 def result(average_s: float) -> Result:
@@ -53,14 +55,17 @@ def test_what_is_known_is_not_run_again_and_every_table_finds_its_runs(tmp_path:
     assert runs.run(asked) == 0
     study = Study(runs, told["main"])
     tables = [
-        list(policies(study, 48, None)),
-        list(reductions(study, 48, None)),
-        list(claims(study, 48, None)),
-        list(loads(study)),
-        list(grid(study, study)),
-        list(wrong_beliefs(study, (0.5,))),
-        list(ablation(study, (0.5,))),
+        policies(study, 48, None),
+        reductions(study, 48, None),
+        loads(study),
+        grid(study, study),
+        wrong_beliefs(study, (0.5,)),
+        ablation(study, (0.5,)),
     ]
-    for lines in tables:
+    for rows in tables:
+        lines = list(markdown(rows))
         assert len(lines) > 3 and not any("nan" in line for line in lines)
-    assert any("sia" in line for line in tables[0])
+        # one sort of row a table
+        assert len({tuple(row) for row in rows}) == 1
+    assert any(row["policy"] == "sia" for row in tables[0])
+    assert [row["less than"] for row in together(study)] == ["Sia, depth afterwards, theta 0.5"]

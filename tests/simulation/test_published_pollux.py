@@ -10,7 +10,7 @@ import pytest
 from apportion.estimation.training import HOMOGENEOUS, read_applications
 from apportion.policies.cluster.names import cluster_policy
 from apportion.simulation.cluster.cluster_summary import ClusterSummary, summarise_cluster
-from apportion.simulation.cluster.run import run_cluster
+from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import read_workload
 
@@ -32,7 +32,7 @@ def run(data: Path) -> Run:
             scenario.nature(named.adaptive),
             scenario.submitted_s,
             scenario.requested_gpus,
-            scenario.oracle(named.adaptive),
+            scenario.beliefs(named.adaptive),
         )
         return summarise_cluster(made, name, 0.0)
 

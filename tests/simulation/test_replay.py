@@ -22,7 +22,7 @@ from apportion.policies import (
 )
 from apportion.policies.adaptive import Adaptive
 from apportion.policies.completion import complete
-from apportion.policies.menus import values_of
+from apportion.policies.count_menus import values_of
 from apportion.simulation.bound import makespan_bound
 from apportion.simulation.dedicated import dedicated_makespan
 from apportion.simulation.event_queue import EventQueue

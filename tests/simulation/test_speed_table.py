@@ -12,11 +12,11 @@ from paper_repro.joint.gap_nodes import GapNodes
 from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.errors import InvalidInstance, InvalidOption
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, Nodes
 from apportion.policies.cluster.matching import Matching
 from apportion.policies.cluster.packing import Packing, PairSpeeds
-from apportion.policies.cluster.view import ClusterPlan, ClusterView, Nodes
 from apportion.simulation.cluster.co_location import SharedGpus
-from apportion.simulation.cluster.run import ClusterRun, run_cluster
+from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.generated import generated_trace
 from tests.clusters import application
 

@@ -13,7 +13,7 @@ import apportion
 from apportion.errors import BackendUnavailable
 from apportion.models.assignment import Assignment
 from apportion.solvers.general import guard, highs_call
-from tests.solvers.multiknapsack.test_engine import random_mmkp
+from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 
 DOORS = {
     "highspy": {"solvers/general/highs_call.py"},
@@ -76,7 +76,7 @@ def test_a_refused_highs_answers_on_no_road(monkeypatch: pytest.MonkeyPatch) -> 
     solution = apportion.solve(model)
     assert solution.objective == expected.objective and "highspy" not in solution.versions
     # a machine with so much room that our tree does not take it: branch and bound by HiGHS or nothing
-    monkeypatch.setattr("apportion.solvers.generalised_assignment.engine.fits", lambda model: False)
+    monkeypatch.setattr("apportion.solvers.generalised_assignment.least_cost.fits", lambda model: False)
     for backend in ("auto", "exact"):
         with pytest.raises(BackendUnavailable, match="wrong optima"):
             apportion.solve(model, backend)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from paper_repro.joint.policies.relayed_belief import Rate, relayed
 
 __all__ = ["TypeAgnostic"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.matching import believed_seconds
 from apportion.policies.cluster.place_by_type import place_by_type
 from apportion.policies.cluster.placing import free_gpus
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["in_turn"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.estimation.departures import IdleHazard
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
 from paper_repro.joint.policies.relayed_belief import Rate, RateRule, relayed
 
 __all__ = ["LifetimeDiscount"]

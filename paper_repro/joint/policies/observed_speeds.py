@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apportion.policies.cluster.belief import Belief
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
 from paper_repro.joint.policies.relayed_belief import Rate, relayed
 
 __all__ = ["ObservedSpeeds"]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 __all__ = ["COMMANDS", "GROUPS", "Listed", "epilog_of"]
 
-GROUPS = ("Decide", "Look into", "Simulate", "Live on Slurm", "Help")
+GROUPS = ("Decide", "Look into", "Serve", "Simulate", "Live on Slurm", "Help")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,12 @@ class Listed:
     examples: tuple[str, ...] = ()
     module: str | None = None
 
+    @property
+    def epilog(self) -> str:
+        """The examples as the end of a help page."""
+        lines = "\n".join(f"  apportion {example}" for example in self.examples)
+        return f"\b\nExamples:\n{lines}" if lines else ""
+
 
 COMMANDS: Mapping[str, Listed] = MappingProxyType(
     {
@@ -51,10 +57,15 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Compare the plans before and after a change.",
             ("what-if round.json --remove-job j0003", "what-if round.json --capacity v100=+8"),
         ),
+        "init": Listed(
+            "Decide",
+            "Write a commented instance to start from.",
+            ("init gap_filling", "init multiple_choice_knapsack -o round.yaml"),
+        ),
         "validate": Listed(
             "Look into",
-            "List everything that is wrong with an instance.",
-            ("validate round.json", "validate round.json --json"),
+            "List everything that is wrong with an instance or another input.",
+            ("validate round.json", "validate jobs.csv --as jobs"),
         ),
         "check": Listed(
             "Look into",
@@ -69,22 +80,32 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         "convert": Listed(
             "Look into",
             "Read an instance in any format, write it as JSON.",
-            ("convert mknap1.txt --index 3", "convert gap12.txt --index 0 -o gap12.json"),
+            ("convert mknap1.txt --index 3", "convert --from kueue dump.json -o cluster.json"),
         ),
         "export": Listed(
             "Look into",
-            "Write the linear model of an instance for other solvers.",
+            "Write the linear model for other solvers, or a plan for Kueue.",
             ("export round.json --to lp", "export round.json --to mps -o round.mps"),
         ),
         "backends": Listed(
             "Look into", "List the solvers and whether they are installed.", ("backends", "backends --json")
+        ),
+        "serve": Listed(
+            "Serve",
+            "Serve sessions over HTTP, every decision on record.",
+            ("serve", "serve --port 8765 --workers 4 --record /var/lib/apportion"),
+        ),
+        "history": Listed(
+            "Serve",
+            "Look into every decision on record.",
+            ("history list --last 20", "history explain --at 14:05 --job j0003"),
         ),
         "simulate": Listed(
             "Simulate",
             "Simulate a cluster of training jobs under a policy.",
             (
                 "simulate --profiles profiles --workload workload.csv --policy sia",
-                "simulate --workload jobs.csv.gz --policy fifo --nodes 64 --json",
+                "simulate --workload jobs.csv.gz --policy fifo --compare srtf --nodes 64 --report page.html",
             ),
         ),
         "replay": Listed(
@@ -111,7 +132,10 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         "fit": Listed(
             "Simulate",
             "Fit step times to placement, batch and frozen depth.",
-            ("fit steps.csv", "fit steps.csv --hold-out depth=16 -o model.json --plot fit.svg"),
+            (
+                "fit steps.csv --hold-out depth=16 -o model.json --plot fit.svg",
+                "fit steps.csv --layers layers.csv --gradients gradients.csv --profile bert.json",
+            ),
         ),
         "predict": Listed(
             "Simulate",
@@ -146,5 +170,4 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
 
 def epilog_of(name: str) -> str:
     """Return the examples of a command as the end of its help page."""
-    lines = "\n".join(f"  apportion {example}" for example in COMMANDS[name].examples)
-    return f"\b\nExamples:\n{lines}" if lines else ""
+    return COMMANDS[name].epilog

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ from apportion.cli.output import check_target, say, write_file
 
 if TYPE_CHECKING:
     from apportion.estimation.fitting import FittedModel
-    from apportion.estimation.measured_steps import MeasuredSteps
+    from apportion.estimation.measured_steps import LayerShares, MeasuredSteps
 
 __all__ = ["command"]
 
@@ -28,7 +29,10 @@ __all__ = ["command"]
     help="How synchronisation grows with the GPUs: ring all-reduce, or Pollux's straight line.",
 )
 @click.option("-o", "--out", metavar="FILE", help="Write the fitted model here, as JSON.")
-@click.option("--plot", metavar="FILE.svg|.html", help="Draw predicted against measured times.")
+@click.option("--profile", metavar="FILE.json", help="Write a freezing profile for `simulate` here.")
+@click.option("--application", metavar="NAME", help="Whose profile it is; default: the name of its file.")
+@click.option("--gradients", metavar="FILE.csv", help="For the profile: phase, layer, grad_sqr, grad_var.")
+@click.option("--plot", metavar="FILE.svg|.html|.png|.pdf", help="Draw predicted against measured times.")
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 def command(
     measurements: str,
@@ -36,6 +40,9 @@ def command(
     hold_out: str | None,
     law: Any,
     out: str | None,
+    profile: str | None,
+    application: str | None,
+    gradients: str | None,
     plot: str | None,
     as_json: bool,
 ) -> int:
@@ -46,14 +53,22 @@ def command(
     from apportion.plotting import check_name
 
     check_target(out)
+    check_target(profile)
     check_target(plot)
+    if profile is None and (gradients is not None or application is not None):
+        raise click.UsageError("--gradients and --application are for the --profile that is to be written")
+    if profile is not None and layers is None:
+        raise click.UsageError("--profile needs --layers: how many layers there are, and what each holds")
     if plot is not None:
         check_name(plot)
     measured = read_steps(_text_of(measurements))
-    fitted = fit(measured, None if layers is None else read_layers(_text_of(layers)), hold_out, law)
+    shares = None if layers is None else read_layers(_text_of(layers))
+    fitted = fit(measured, shares, hold_out, law)
     coefficients = fitted.as_json()
     if out is not None and out != "-":
         emit(json.dumps(coefficients, indent=2).encode(), out)
+    if profile is not None and shares is not None:
+        write_file(profile, _profile(application or Path(profile).stem, measured, shares, gradients))
     if plot is not None:
         _draw(fitted, measured, hold_out, plot)
     if as_json or out == "-":
@@ -61,6 +76,16 @@ def command(
     else:
         say(_summary(fitted))
     return 0
+
+
+def _profile(application: str, measured: MeasuredSteps, layers: LayerShares, gradients: str | None) -> bytes:
+    import msgspec
+
+    from apportion.estimation.freezing_fit import fitted_profile, retained_by_phase
+
+    penalty = None if gradients is None else retained_by_phase(gradients)
+    made = fitted_profile(application, measured, layers, penalty)
+    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
 
 
 def _text_of(path: str) -> str:
@@ -82,6 +107,7 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
 
     from apportion.errors import InvalidOption
     from apportion.estimation.fitting import held_out_rows
+    from apportion.plotting import encoded
     from apportion.plotting.fit_svg import fit_svg
     from apportion.plotting.page import page
 
@@ -93,9 +119,9 @@ def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, pa
         raise InvalidOption(f"cannot draw: {error}") from None
     text = _errors(fitted)
     drawn = fit_svg(fitted.steps.seconds, predicted, held, text)
-    if not path.lower().endswith(".svg"):
+    if path.lower().endswith((".html", ".htm")):
         drawn = page(drawn, "Goodness of fit")
-    write_file(path, drawn.encode())
+    write_file(path, encoded(drawn, path))
 
 
 def _errors(fitted: FittedModel) -> str:

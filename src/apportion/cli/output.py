@@ -41,7 +41,9 @@ def write_file(path: str, data: bytes) -> None:
     from apportion.files import write_whole
 
     write_whole(path, data)
-    if sys.stderr is not None and sys.stderr.isatty():
+    from apportion.cli.settings import is_quiet, is_verbose
+
+    if is_verbose() or (sys.stderr is not None and sys.stderr.isatty() and not is_quiet()):
         click.echo(f"wrote {path}", err=True)
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+import click
+
+from apportion.cli.settings import is_quiet, is_verbose
 
 if TYPE_CHECKING:
     from apportion.options import Incumbent
@@ -18,6 +23,8 @@ _PATIENCE_S = 0.5
 
 class Progress:
     """A status line with a clock that runs, on standard error; silent unless that is a terminal.
+
+    With ``-q`` it is silent there, too; with ``-v`` it is a line per news, whatever standard error is.
 
     Parameters
     ----------
@@ -32,14 +39,19 @@ class Progress:
         self._shown: Any = None
         self._text = text
         self._timer: threading.Timer | None = None
-        if wanted and sys.stderr is not None and sys.stderr.isatty():
+        self._lines = False
+        self._began = time.monotonic()
+        if sys.stderr is None or is_quiet():
+            return
+        self._lines = is_verbose()
+        if wanted and sys.stderr.isatty() and not self._lines:
             self._timer = threading.Timer(_PATIENCE_S, self._show)
             self._timer.daemon = True
 
     @property
     def callback(self) -> Any:
         """``on_incumbent`` for the solve, ``None`` if nothing is shown."""
-        return None if self._timer is None else self._update
+        return self._update if self._lines or self._timer is not None else None
 
     def __enter__(self) -> Progress:
         if self._timer is not None:
@@ -58,6 +70,8 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show another text."""
+        if self._lines:
+            click.echo(f"{time.monotonic() - self._began:8.2f} s  {text}", err=True)
         with self._lock:
             self._text = text
             if self._shown is not None:

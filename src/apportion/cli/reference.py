@@ -23,7 +23,26 @@ else writes nothing.
 |---|---|
 | `APPORTION_DEBUG=1` | where an internal error happened |
 | `APPORTION_UNCOMPILED=1` | the Python twins of the compiled parts are used |
+| `APPORTION_RECORD=DIR` | the folder of the record of decisions, where `--record` names none |
 | `NO_COLOR=1` | no colour |
+| `COLUMNS=N` | how wide tables are where there is no terminal |
+| `APPORTION_SOLVE_TIME_LIMIT=3` | `solve --time-limit 3`, and so on for every option of every command |
+| `APPORTION_CONFIG=FILE` | the configuration file, not `~/.config/apportion/config.toml` |
+
+The configuration file sets defaults, a table per command with its options as they are called here; what the
+command line or a variable says wins, and an option that does not exist is an error:
+
+```toml
+[solve]
+time-limit = 3
+backend = "highs"
+
+[simulate]
+json = true
+```
+
+Every command takes `-q` (nothing on standard error but errors) and `-v` (every incumbent and file as a line
+there, and where an internal error happened).
 
 Shells complete commands, options, policies and files:
 
@@ -47,10 +66,20 @@ def page() -> str:
             found = command.get_command(above, name)
             if listed.group != group or found is None:
                 continue
-            told = found.get_help(click.Context(found, info_name=name, parent=above))
-            lines = "\n".join(line.rstrip() for line in told.splitlines())
-            parts.append(f"### {name}\n\n{listed.line}\n\n```text\n{lines}\n```\n")
+            context = click.Context(found, info_name=name, parent=above)
+            parts.append(f"### {name}\n\n{listed.line}\n\n{_help(found, context)}")
+            if isinstance(found, click.Group):
+                for word in found.list_commands(context):
+                    below = found.get_command(context, word)
+                    assert below is not None
+                    inner = click.Context(below, info_name=word, parent=context)
+                    parts.append(f"#### {name} {word}\n\n{_help(below, inner)}")
     return "\n".join(parts)
+
+
+def _help(found: click.Command, context: click.Context) -> str:
+    lines = "\n".join(line.rstrip() for line in found.get_help(context).splitlines())
+    return f"```text\n{lines}\n```\n"
 
 
 if __name__ == "__main__":

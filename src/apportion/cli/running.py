@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -18,7 +21,12 @@ _WRONG_PATH = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirect
 _SHOWN_PROBLEMS = 50
 
 
-def run(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
+def run(
+    command: click.Command,
+    name: str,
+    arguments: Sequence[str] | None = None,
+    settings: Callable[[], Mapping[str, Any]] | None = None,
+) -> int:
     """Run a command and return its exit code; nothing is raised.
 
     Parameters
@@ -29,11 +37,39 @@ def run(command: click.Command, name: str, arguments: Sequence[str] | None = Non
         What the command calls itself.
     arguments
         Its arguments, those of the process by default.
+    settings
+        Returns more settings of its click context.
     """
+    with _as_loud_as_before():
+        return _ran(command, name, arguments, settings)
+
+
+@contextlib.contextmanager
+def _as_loud_as_before() -> Iterator[None]:
+    """Undo what ``-q`` and ``-v`` of one command set for the process."""
+    logger, debug = logging.getLogger("apportion"), os.environ.get("APPORTION_DEBUG")
+    level = logger.level
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if debug is None:
+            os.environ.pop("APPORTION_DEBUG", None)
+
+
+def _ran(
+    command: click.Command,
+    name: str,
+    arguments: Sequence[str] | None,
+    settings: Callable[[], Mapping[str, Any]] | None,
+) -> int:
     try:
         with listening():
             code = command.main(
-                args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
+                args=None if arguments is None else list(arguments),
+                prog_name=name,
+                standalone_mode=False,
+                **({} if settings is None else settings()),
             )
     except OutputClosed as closed:
         _silence_stdout()

@@ -60,7 +60,12 @@ class _Limit(click.ParamType[Any]):
 @click.option("--deterministic", is_flag=True, help="No clock decides anything; bound it with --work-limit.")
 @click.option("--work-limit", type=_Limit(), metavar="W", help="In the solver's own deterministic units.")
 @click.option("--warm-start", metavar="FILE", help="An earlier result, or a plan, as JSON.")
-@click.option("-o", "--out", metavar="FILE", help="Write the result as JSON to FILE, whole or not at all.")
+@click.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    help="Write the result as JSON to FILE, or the plan as a table to FILE.csv, whole or not at all.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON object, nothing else.")
 @click.option(
     "--stream", is_flag=True, help="Answer standard input line by line: one JSON instance, one JSON result."
@@ -70,7 +75,7 @@ class _Limit(click.ParamType[Any]):
     metavar="FILE",
     help="Write a proof of the claim, checked before; with --stream, a folder that takes one file a line.",
 )
-@click.option("--plot", metavar="FILE", help="Draw the plan: FILE.svg or FILE.html.")
+@click.option("--plot", metavar="FILE", help="Draw the plan: FILE.svg, .html, .png or .pdf.")
 @click.version_option(__version__, prog_name="solve-instance")
 def command(
     path: str | None,
@@ -120,13 +125,25 @@ def command(
     with held(yields=True):  # the answer to Ctrl-C is written, too
         with quiet_stdout():
             solution = _solve(instance, as_json, backend, formulation, earlier, options)
-        _write(solution, read_seconds, out, as_json, plot, proof)
+        _write(solution, read_seconds, path, out, as_json, plot, proof)
         return _exit_code(solution)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run ``solve-instance`` and leave the process with its exit code."""
-    sys.exit(run(command, "solve-instance", arguments))
+    from apportion.cli.main import prepared
+    from apportion.cli.settings import configured
+
+    solve = prepared(command, "solve")
+    settings = {"auto_envvar_prefix": "APPORTION_SOLVE"}
+    sys.exit(
+        run(
+            solve,
+            "solve-instance",
+            arguments,
+            lambda: {**settings, "default_map": configured(solve, "solve")},
+        )
+    )
 
 
 def _plan_of(path: str) -> Any:
@@ -159,6 +176,7 @@ def _solve(
 def _write(
     solution: Solution,
     read_seconds: float,
+    path: str,
     out: str | None,
     as_json: bool,
     plot: str | None,
@@ -170,7 +188,9 @@ def _write(
     document = stored.document(solution, read_seconds, named)
     encoded = stored.encode(document)
     try:
-        if out is not None:
+        if out is not None and out.lower().endswith(".csv"):
+            _write_table(solution, out)
+        elif out is not None:
             emit(encoded, out)
     finally:  # a full disk must not lose the answer
         if as_json and out != "-":
@@ -178,11 +198,20 @@ def _write(
         elif out != "-":
             from apportion.cli.summary import summary
 
-            say(summary(solution.instance, document))
+            say(summary(solution.instance, document, path))
     if plot is not None:
         _plot(solution, plot)
     if proof is not None:
         _write_proof(solution, proof)
+
+
+def _write_table(solution: Solution, out: str) -> None:
+    if solution.plan is None:
+        click.echo(f"solve-instance: there is no plan to write to {out}", err=True)
+        return
+    from apportion.cli.plan_csv import plan_csv
+
+    emit(plan_csv(solution.instance, solution.plan), out)
 
 
 def _write_proof(solution: Solution, proof: str) -> None:
@@ -198,10 +227,11 @@ def _plot(solution: Solution, plot: str) -> None:
     if solution.plan is None:
         click.echo("solve-instance: there is no plan to draw", err=True)
         return
-    from apportion.plotting import drawing
+    from apportion.plotting import drawing, encoded
 
     prices = solution.certificate.multipliers
-    write_file(plot, drawing(solution.instance, solution.plan, plot, prices, solution.bound).encode())
+    drawn = drawing(solution.instance, solution.plan, plot, prices, solution.bound)
+    write_file(plot, encoded(drawn, plot))
 
 
 def _exit_code(solution: Solution) -> int:

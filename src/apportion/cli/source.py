@@ -32,7 +32,7 @@ def foreign_options(command: _F) -> _F:
         click.option(
             "--format",
             metavar="F",
-            help="json, or a foreign format (orlib-mknap, mmkp, ...); by default judged by name and content.",
+            help="json, yaml, csv or a foreign format (mmkp, ...); by default judged by name and content.",
         ),
     ):
         command = option(command)

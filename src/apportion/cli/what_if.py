@@ -41,7 +41,23 @@ __all__ = ["command"]
 @click.option(
     "--pin", "pins", multiple=True, metavar="JOB=OPTION", help="An option id, a node count, a pool."
 )
+@click.option(
+    "--tenant",
+    "tenants",
+    multiple=True,
+    metavar="TENANT.FIELD=VALUE",
+    help="A tenant's weight, priority, CAPACITY.guarantee, CAPACITY.borrowing_limit or "
+    "CAPACITY.lending_limit; VALUE may be none for no limit.",
+)
+@click.option("--add-tenant", "new_tenants", multiple=True, metavar="FILE", help="A tenant as JSON.")
 @click.option("--unpin", multiple=True, metavar="JOB", help="Lift the pin of a job.")
+@click.option(
+    "--delta",
+    "deltas",
+    multiple=True,
+    metavar="JSON",
+    help="A message that changes a session, as apportion serve takes it, instead of the options above.",
+)
 @click.option("--backend", default="auto", show_default=True, help="For both solves, as in solve-instance.")
 @click.option(
     "--time-limit", type=float, default=20.0, show_default=True, metavar="S", help="Seconds for both solves."
@@ -58,7 +74,10 @@ def command(
     changes: tuple[str, ...],
     budgets: tuple[str, ...],
     pins: tuple[str, ...],
+    tenants: tuple[str, ...],
+    new_tenants: tuple[str, ...],
     unpin: tuple[str, ...],
+    deltas: tuple[str, ...],
     backend: str,
     time_limit: float,
     as_json: bool,
@@ -76,7 +95,11 @@ def command(
         raise click.UsageError("only one file can be standard input")
     with quiet_stdout():
         instance: Any = instance_of(path, format, index, sense)
-    if not any((new_jobs, old_jobs, old_nodes, changes, budgets, pins, unpin)) and not as_json:
+    asked = (new_jobs, old_jobs, old_nodes, changes, budgets, pins, unpin, tenants, new_tenants)
+    named = any(asked)
+    if named and deltas:
+        raise click.UsageError("--delta goes without the other changes: say them as messages too")
+    if not named and not deltas and not as_json:
         if backend != "auto":
             registry.backend(backend)  # a name that does not exist is said all the same
         say("no change")
@@ -85,17 +108,23 @@ def command(
         ids = {job.id for job in instance.jobs}
         added = [_job(instance, file) for file in new_jobs]
         with Progress(not as_json, f"solving before and after, at most {time_limit:g} s"):
-            comparison = what_if(
-                instance,
-                add_jobs=added,
-                remove_jobs=old_jobs,
-                remove_nodes=old_nodes,
-                capacity=_changes(changes),
-                pin=_pins(pins, ids | {job.id for job in added}),
-                unpin=unpin,
-                budget=_budgets(budgets),
-                backend=backend,
-                time_limit=time_limit,
+            comparison = (
+                _by_deltas(instance, deltas, backend, time_limit)
+                if deltas
+                else what_if(
+                    instance,
+                    add_jobs=added,
+                    remove_jobs=old_jobs,
+                    remove_nodes=old_nodes,
+                    capacity=_changes(changes),
+                    pin=_pins(pins, ids | {job.id for job in added}),
+                    unpin=unpin,
+                    budget=_budgets(budgets),
+                    tenant=_tenants(tenants, instance),
+                    add_tenants=[_tenant(file) for file in new_tenants],
+                    backend=backend,
+                    time_limit=time_limit,
+                )
             )
     say(json.dumps(comparison.to_dict(), allow_nan=False) if as_json else str(comparison))
     if comparison.objective_after is not None:
@@ -126,6 +155,37 @@ def _budgets(texts: Iterable[str]) -> dict[str, float]:
     return total
 
 
+def _tenants(texts: Iterable[str], instance: Any) -> dict[str, dict[str, float | int | None]]:
+    listed = getattr(instance, "tenants", ())
+    known = [tenant.id for tenant in listed] if isinstance(listed, tuple) else []
+    found: dict[str, dict[str, float | int | None]] = {}
+    for text in texts:
+        where, equals, told = text.rpartition("=")
+        name = next((one for one in sorted(known, key=len)[::-1] if where.startswith(f"{one}.")), None)
+        if name is None:
+            name = where.partition(".")[0]
+        try:
+            value = None if told == "none" else int(told) if told.lstrip("-").isdecimal() else float(told)
+        except ValueError:
+            equals = ""
+        if not equals or not where[len(name) + 1 :]:
+            raise click.UsageError(f"--tenant takes TENANT.FIELD=VALUE, not {text!r}")
+        found.setdefault(name, {})[where[len(name) + 1 :]] = value
+    return found
+
+
+def _tenant(path: str) -> Any:
+    import msgspec
+
+    from apportion.errors import InvalidInstance
+    from apportion.instances.tenants.schema import Tenant
+
+    try:
+        return msgspec.convert(json_of(path, "tenant"), Tenant)
+    except msgspec.ValidationError as error:
+        raise InvalidInstance.at("$", f"{path}: {error}") from None
+
+
 def _pins(texts: Iterable[str], ids: Collection[str]) -> dict[str, str]:
     pinned: dict[str, str] = {}
     for job, option in (_pin(text, ids) for text in texts):
@@ -154,3 +214,14 @@ def _job(instance: Any, path: str) -> Any:
     from apportion.explanation.reading_jobs import job_from
 
     return job_from(instance, json_of(path, "job"), "-" if path == "-" else path)
+
+
+def _by_deltas(instance: Any, deltas: Iterable[str], backend: str, time_limit: float) -> Any:
+    from apportion.errors import InvalidInstance
+    from apportion.reading.json_text import parse
+    from apportion.session.what_if import what_if
+
+    messages, problems = parse(f"[{','.join(deltas)}]".encode())
+    if problems:
+        raise InvalidInstance(problems)
+    return what_if(instance, messages, backend=backend, time_limit=time_limit)

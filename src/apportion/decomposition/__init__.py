@@ -1,7 +1,7 @@
 """Knapsacks larger than one machine: workers answer a price for their share of the jobs."""
 
-from apportion.decomposition.driver import solve_sharded
 from apportion.decomposition.manifest import check_sharded
+from apportion.decomposition.price_rounds import solve_sharded
 from apportion.decomposition.result import Pass, ShardedSolution
 from apportion.decomposition.sharding import MenuSource, Part, Shard, ShardedKnapsack
 from apportion.decomposition.sources import ArrayMenus, GeneratedMenus, StoredMenus, store

@@ -240,13 +240,13 @@ def _several_prices(
     gap: float,
 ) -> NDArray[np.float64] | None:
     from apportion.solvers.multiknapsack.dual import solve_dual
-    from apportion.solvers.multiknapsack.menus import Menus
+    from apportion.solvers.multiknapsack.option_table import OptionTable
 
     if (room < 0).any():
         return None
     floats = np.ascontiguousarray(use.T, dtype=np.float64)
     widths = np.unique(np.diff(offsets))
-    menus = Menus(
+    menus = OptionTable(
         value,
         floats,
         offsets,

@@ -122,10 +122,10 @@ class PriceSearch:
         self._seconds["price"] += took
         self._seconds["workers_cpu"] += sum(a.cpu_s for a in answers)
         opened = sum(int(a.kept.number.size) * a.stride for a in answers)
-        told = Pass(level.jobs, opened, int(level.open.number.size), tuple(question.price.tolist()), took)
-        self._passes.append(told)
+        ended = Pass(level.jobs, opened, int(level.open.number.size), tuple(question.price.tolist()), took)
+        self._passes.append(ended)
         if self._on_pass is not None:
-            self._on_pass(told)
+            self._on_pass(ended)
         return level
 
     def _expected_open(self, level: Level) -> float:
@@ -299,8 +299,8 @@ class PriceSearch:
 
 def _required(row: Any) -> Any:
     if isinstance(row.error, InvalidInstance):
-        told = [Problem(f"$.shards[{row.index}]{p.path[1:]}", p.message) for p in row.error.problems]
-        raise InvalidInstance(told) from row.error
+        problems = [Problem(f"$.shards[{row.index}]{p.path[1:]}", p.message) for p in row.error.problems]
+        raise InvalidInstance(problems) from row.error
     return row.require()
 
 
@@ -317,7 +317,7 @@ def _dearest(level: Level) -> NDArray[np.float64]:
 
 def _demand_sound(problem: ShardedKnapsack, parts: list[Finished], expected: tuple[int, ...]) -> None:
     """Refuse a plan that breaks a rule, or that differs from what the passes before made of it."""
-    broken = [told for part in parts for told in part.violations]
+    broken = [violation for part in parts for violation in part.violations]
     used = tuple(sum(part.used[k] for part in parts) for k in range(len(expected)))
     if used != expected:
         broken.append(f"the plan uses {used}, the passes before said {expected}")
@@ -327,7 +327,7 @@ def _demand_sound(problem: ShardedKnapsack, parts: list[Finished], expected: tup
         if u > c
     ]
     if broken:
-        told = "; ".join(broken[:3])
+        first = "; ".join(broken[:3])
         raise ApportionError(
-            f"the plan did not pass its check: {told} (do the menus change between two readings?)"
+            f"the plan did not pass its check: {first} (do the menus change between two readings?)"
         )

@@ -176,7 +176,7 @@ def read(shard: Shard, first: int, last: int, num_capacities: int) -> MultipleCh
     """
     values, uses, offsets, required = shard.menus(first, last)
     if np.ndim(offsets) != 1 or np.size(offsets) != last - first + 1:
-        told = f"must be int64 [{last - first + 1}] for jobs {first} to {last - 1}"
-        raise InvalidInstance(Problem("$.offsets", told))
+        wrong = f"must be int64 [{last - first + 1}] for jobs {first} to {last - 1}"
+        raise InvalidInstance(Problem("$.offsets", wrong))
     nothing = np.zeros(num_capacities, dtype=np.int64)
     return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, nothing, required)

@@ -167,6 +167,7 @@ def fit(
             measured.seconds,
             work,
             rho,
+            measured.cached_forward,
         )
         found = _fit_rows(steps.where(~held), law, hold_out)
         if best is None or found.loss < best[2].loss:

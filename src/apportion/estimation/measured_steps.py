@@ -2,7 +2,8 @@
 
 Measurements: one row a placement, batch and depth, with columns ``placement`` (GPUs on each node, ``"44"``
 or ``"8,8"``), ``local_bsz``, ``step_time``, ``frozen_layer`` and, optionally, ``sync_time``, which is part of
-the step and only checked. Layers: one row a depth, with ``frozen_layers`` and any of ``param_frac_unfrozen``,
+the step and only checked, and ``cached_forward``, the share of the forward work whose activations were read
+from a cache. Layers: one row a depth, with ``frozen_layers`` and any of ``param_frac_unfrozen``,
 ``flop_frac_unfrozen`` and ``activation_frac_unfrozen``; a row whose ``frozen_layers`` is no number (totals)
 is left out.
 """
@@ -47,6 +48,8 @@ class MeasuredSteps:
         float64 [rows]: a whole optimiser step.
     depth
         int64 [rows]: frozen layers.
+    cached_forward
+        float64 [rows]: share of the forward work that a cache of activations replaces; ``None`` if none does.
     """
 
     gpus: NDArray[np.int64]
@@ -54,6 +57,7 @@ class MeasuredSteps:
     local_batch: NDArray[np.float64]
     seconds: NDArray[np.float64]
     depth: NDArray[np.int64]
+    cached_forward: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +96,7 @@ def read_steps(text: str) -> MeasuredSteps:
     """
     rows = _table(text, _COLUMNS)
     problems: list[Problem] = []
-    parsed: list[tuple[int, int, float, float, int]] = []
+    parsed: list[tuple[int, int, float, float, int, float]] = []
     for line, row in rows:
         gpus = _placement(row["placement"], line, problems)
         batch = _measure(row["local_bsz"], line, "local_bsz", problems)
@@ -103,19 +107,21 @@ def read_steps(text: str) -> MeasuredSteps:
             problems.append(
                 Problem(f"line {line}, sync_time", f"must be a number from 0 on, not {sync[:40]!r}")
             )
+        cached = _share(row.get("cached_forward", ""), line, problems)
         if gpus is not None and batch is not None and seconds is not None and depth is not None:
-            parsed.append((sum(gpus), len(gpus), batch, seconds, depth))
+            parsed.append((sum(gpus), len(gpus), batch, seconds, depth, cached))
     if problems:
         raise InvalidInstance(problems[:_SHOWN])
     if not parsed:
         raise InvalidInstance(Problem("$", "holds no row"))
-    g, n, m, t, k = zip(*parsed, strict=True)
+    g, n, m, t, k, v = zip(*parsed, strict=True)
     return MeasuredSteps(
         np.array(g, dtype=np.int64),
         np.array(n, dtype=np.int64),
         np.array(m, dtype=np.float64),
         np.array(t, dtype=np.float64),
         np.array(k, dtype=np.int64),
+        np.array(v, dtype=np.float64) if any(v) else None,
     )
 
 
@@ -219,6 +225,15 @@ def _depth(text: str, line: int, problems: list[Problem]) -> int | None:
         )
     )
     return None
+
+
+def _share(text: str, line: int, problems: list[Problem]) -> float:
+    """Return a share from 0 to 1; an absent one is 0."""
+    value = _number(text) if text.strip() else 0.0
+    if not 0 <= value <= 1:
+        wrong = f"must be a number from 0 to 1, not {text[:40]!r}"
+        problems.append(Problem(f"line {line}, cached_forward", wrong))
+    return value
 
 
 def _number(text: str) -> float:

@@ -133,8 +133,8 @@ class SurvivingPool(Executor):
                     self._waiting.appendleft(call)
                 self._release(_worker())
                 return
-            told = f"the worker process died {call.deaths} times on this call, which is given up"
-            call.outer.set_exception(WorkerDied(told))
+            reason = f"the worker process died {call.deaths} times on this call, which is given up"
+            call.outer.set_exception(WorkerDied(reason))
             self._release(_worker())
             return
         self._release(pool)

@@ -31,6 +31,8 @@ def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tup
     used = model.used(view.rows)
     worths = []
     for k, name in enumerate(model.capacity_names):
+        if not view.subject.shown(name):
+            continue
         share = 1.0 / (2 * (model.num_capacities - k))
         capacity = int(model.capacities[k])
         one_more, at_most = _one_more(view, name, resolver, share, notes)
@@ -69,6 +71,8 @@ def _one_more(
 def _at_most(view: PlanView, wider: Subject) -> float | None:
     """Return the bound of the same multipliers with the wider instance, less the objective."""
     if view.prices is None or view.solution.objective is None:
+        return None
+    if wider.menus.model.capacity_names != view.model.capacity_names:
         return None
     bound = lagrangian_bound(wider.menus.model, view.prices, wider.menus.value_error)
     return None if bound is None else max(view.sign * (bound - view.solution.objective), 0.0)

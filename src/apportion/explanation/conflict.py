@@ -56,7 +56,7 @@ def find(
         if not best.smallest:
             smaller, exhausted = _smaller(demand, len(best.jobs) + len(best.capacities), resolver)
             if smaller is not None:
-                certain = (_told(demand, names, smaller, smallest=exhausted), *certain)
+                certain = (_conflict(demand, names, smaller, smallest=exhausted), *certain)
             elif exhausted:
                 certain = (replace(best, smallest=True), *certain[1:])
         return certain, False
@@ -69,7 +69,7 @@ def find(
     size = len(found[0]) + len(found[1])
     smaller, exhausted = (None, False) if undecided else _smaller(demand, size, resolver)
     open_names = tuple(_name(demand, names, member) for member in undecided)
-    return (_told(demand, names, smaller or found, smallest=exhausted, undecided=open_names),), False
+    return (_conflict(demand, names, smaller or found, smallest=exhausted, undecided=open_names),), False
 
 
 def conflicts(demand: MultipleChoiceKnapsack, names: Sequence[str]) -> tuple[Conflict, ...]:
@@ -80,7 +80,7 @@ def conflicts(demand: MultipleChoiceKnapsack, names: Sequence[str]) -> tuple[Con
     """
     empty = np.flatnonzero(demand.required & (np.diff(demand.offsets) == 0))
     if empty.size:
-        return tuple(_told(demand, names, ((int(job),), ()), smallest=True) for job in empty)
+        return tuple(_conflict(demand, names, ((int(job),), ()), smallest=True) for job in empty)
     least = np.where(demand.required[:, None], least_uses(demand), 0)
     found: list[Members] = []
     for k in np.flatnonzero(least.sum(axis=0) > demand.capacities):
@@ -90,7 +90,7 @@ def conflicts(demand: MultipleChoiceKnapsack, names: Sequence[str]) -> tuple[Con
     found.sort(key=lambda members: len(members[0]))
     # a conflict with two capacities has three members or more
     return tuple(
-        _told(
+        _conflict(
             demand,
             names,
             members,
@@ -188,7 +188,7 @@ def _name(demand: MultipleChoiceKnapsack, names: Sequence[str], member: tuple[st
     return names[index] if what == "job" else demand.capacity_names[index]
 
 
-def _told(
+def _conflict(
     demand: MultipleChoiceKnapsack,
     names: Sequence[str],
     members: Members,

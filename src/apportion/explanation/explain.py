@@ -8,6 +8,7 @@ from apportion.errors import InvalidOption
 from apportion.explanation.kinds import explained
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
+from apportion.instances.tenants.ledger import is_tenanted
 from apportion.registry import Backend
 from apportion.solution import Solution
 
@@ -70,6 +71,10 @@ def explain(
     """
     if option is not None and job is None:
         raise InvalidOption("option needs a job to belong to")
-    entry = explained(instance)
     resolver = Resolver(backend, time_limit, threads, seed)
+    if is_tenanted(instance):
+        from apportion.explanation.tenants import explain_tenants
+
+        return explain_tenants(instance, solution, job, option, resolver, exact_jobs)
+    entry = explained(instance)
     return entry.load()(entry.of(instance), solution, job, option, resolver, exact_jobs)

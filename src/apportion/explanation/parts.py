@@ -15,6 +15,8 @@ __all__ = [
     "OptionWorth",
     "Relaxation",
     "Rival",
+    "TenantWorth",
+    "Waiting",
 ]
 
 
@@ -252,3 +254,60 @@ class JobChange:
     gain: float
     nodes_gained: tuple[str, ...] = ()
     nodes_lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantWorth:
+    """What a tenant has, and on whose account.
+
+    Attributes
+    ----------
+    name
+        The tenant.
+    share, due
+        Its share, before any weight, and the share that its level gives it; ``None`` without levels.
+    uses, guaranteed
+        By capacity.
+    borrows
+        How much it uses beyond its guarantee, by capacity.
+    lenders
+        Whose guarantee is not used, and how much of it, by capacity that it borrows of.
+    binding
+        The limits that leave it nothing more.
+    one_more_guaranteed
+        By capacity, how its share changes with one more unit of guarantee (by re-solving); ``None`` where all
+        that there is has been guaranteed already, or the question was not answered in time.
+    """
+
+    name: str
+    share: float
+    due: float | None
+    uses: Mapping[str, int]
+    guaranteed: Mapping[str, int]
+    borrows: Mapping[str, int]
+    lenders: Mapping[str, Mapping[str, int]]
+    binding: tuple[str, ...]
+    one_more_guaranteed: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a job of a tenant waits.
+
+    Attributes
+    ----------
+    job, tenant
+        The job and its tenant.
+    option
+        Its least option.
+    limits
+        The limits that leave no room for it.
+    displaces
+        Jobs of tenants beyond their guarantee that have what it needs.
+    """
+
+    job: str
+    tenant: str
+    option: str
+    limits: tuple[str, ...]
+    displaces: tuple[str, ...]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from apportion.explanation import wording
-from apportion.explanation.parts import CapacityWorth, Conflict, JobWorth, Relaxation
+from apportion.explanation.parts import CapacityWorth, Conflict, JobWorth, Relaxation, TenantWorth, Waiting
 from apportion.explanation.subject import Subject
 from apportion.explanation.words import amount, plain, words_of
 from apportion.solution import Solution
@@ -35,6 +35,8 @@ class Explanation:
         If nothing is feasible: the cheapest changes that make the instance feasible.
     capacities, jobs
         If there is a plan: what every capacity and every job is worth.
+    tenants, waiting
+        If jobs belong to tenants: what every tenant has and on whose account, and why jobs wait.
     notes
         What could not be shown, and why.
     solution
@@ -58,11 +60,13 @@ class Explanation:
     notes: tuple[str, ...] = ()
     solution: Solution | None = field(default=None, repr=False, compare=False)
     measure: str = "objective"
+    tenants: tuple[TenantWorth, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the solution as plain dicts, lists, numbers and strings."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "solution"}
-        for name in ("conflicts", "relaxations", "capacities", "jobs"):
+        for name in ("conflicts", "relaxations", "capacities", "jobs", "tenants", "waiting"):
             plain[name] = [_plain(part) for part in plain[name]]
         plain["notes"] = list(self.notes)
         return plain
@@ -87,6 +91,12 @@ class Explanation:
             yield ""
             yield "the cheapest ways out:"
             yield from (f"  {wording.relaxation_line(relaxation)}" for relaxation in self.relaxations)
+        for tenant in self.tenants:
+            yield ""
+            yield from wording.tenant_lines(tenant)
+        for waiting in self.waiting:
+            yield ""
+            yield from wording.waiting_lines(waiting)
         for capacity in self.capacities:
             yield ""
             yield from wording.capacity_lines(capacity, words)

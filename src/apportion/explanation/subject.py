@@ -66,6 +66,10 @@ class Subject:
             raise InvalidOption(f"instances of kind {self.kind.name} cannot be explained: they have no menus")
         return cast(KnapsackFormulation, entry.compile(self.instance))
 
+    def shown(self, capacity: str) -> bool:
+        """Return whether a capacity of the menus is explained on its own."""
+        return True
+
     def priced_menus(self, multipliers: Mapping[str, float] | None) -> KnapsackFormulation:
         """Return the menus with every capacity that a certificate's multipliers name."""
         return self.menus

@@ -11,6 +11,8 @@ from apportion.explanation.resolver import Resolver
 from apportion.instances import edits
 from apportion.instances.edits import Job
 from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.tenants.edits import add_tenant, change_tenant
+from apportion.instances.tenants.schema import Tenant
 from apportion.registry import Backend
 from apportion.solution import Solution
 from apportion.solving.subject import kind_of_any
@@ -28,6 +30,8 @@ def what_if(
     pin: Mapping[str, int | str] | None = None,
     unpin: Iterable[str] = (),
     budget: Mapping[str, float] | None = None,
+    tenant: Mapping[str, Mapping[str, float | int | None]] | None = None,
+    add_tenants: Iterable[Tenant] = (),
     solution: Solution | None = None,
     backend: str | Backend = "auto",
     time_limit: float | None = 20.0,
@@ -56,6 +60,11 @@ def what_if(
         Job id to the option it must get: an option id, a node count, a pool, or ``2xv100, 29 layers frozen``.
     budget
         Of layer freezing: job id to frozen seconds more or fewer of its accuracy budget.
+    tenant
+        Tenant to its new ``weight``, ``priority``, or ``CAPACITY.guarantee``, ``.borrowing_limit`` and
+        ``.lending_limit``; applied after new tenants, before anything else.
+    add_tenants
+        New tenants.
     solution
         The solution before, if it is known.
     backend, threads, seed
@@ -89,8 +98,9 @@ def what_if(
         raise InvalidOption(
             f"what-if needs an instance with named jobs, not a bare {type(instance).__name__}"
         )
+    shared, shared_changes = _tenants_edited(instance, tuple(add_tenants), dict(tenant or {}))
     changed, changes = _edited(
-        instance,
+        shared,
         tuple(add_jobs),
         tuple(remove_jobs),
         tuple(remove_nodes),
@@ -102,7 +112,25 @@ def what_if(
     resolver = Resolver(backend, time_limit, threads, seed)
     before = solution or resolver.first(instance)
     after = resolver.ensured(changed, warm_start=before)
-    return compare(before, after, changes)
+    return compare(before, after, (*shared_changes, *changes))
+
+
+def _tenants_edited(
+    instance: Any,
+    new: tuple[Tenant, ...],
+    changes: dict[str, Mapping[str, float | int | None]],
+) -> tuple[Any, tuple[str, ...]]:
+    said = []
+    for one in new:
+        instance = add_tenant(instance, one)
+        said.append(f"tenant {one.id} is added")
+    for name, fields in changes.items():
+        instance = change_tenant(instance, name, fields)
+        said += [
+            f"{field} of tenant {name} is {'no limit' if value is None else f'{value:g}'}"
+            for field, value in fields.items()
+        ]
+    return instance, tuple(said)
 
 
 def _edited(

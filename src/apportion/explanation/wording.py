@@ -11,10 +11,19 @@ from apportion.explanation.parts import (
     OptionWorth,
     Relaxation,
     Rival,
+    TenantWorth,
+    Waiting,
 )
 from apportion.explanation.words import Words, added, amount, plain
 
-__all__ = ["capacity_lines", "conflict_lines", "job_lines", "relaxation_line"]
+__all__ = [
+    "capacity_lines",
+    "conflict_lines",
+    "job_lines",
+    "relaxation_line",
+    "tenant_lines",
+    "waiting_lines",
+]
 
 _NAMES = 12
 
@@ -201,3 +210,34 @@ def _ordinal(number: int) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(plain(name) for name in names[:_NAMES]) + more
+
+
+def tenant_lines(tenant: TenantWorth) -> Iterator[str]:
+    """Yield what a tenant has, and on whose account."""
+    due = "" if tenant.due is None else f", {tenant.due:.4g} is due"
+    yield f"tenant {plain(tenant.name)} has a share of {tenant.share:.4g}{due}"
+    for name, use in tenant.uses.items():
+        own, more = tenant.guaranteed[name], tenant.one_more_guaranteed.get(name)
+        line = f"  {plain(name)}: uses {use}, {own} guaranteed"
+        if name in tenant.borrows:
+            idle = ", ".join(f"{amount} of {plain(who)}" for who, amount in tenant.lenders[name].items())
+            line += f"; borrows {tenant.borrows[name]}" + (
+                f" (idle: {idle})" if idle else " of what nobody owns"
+            )
+        yield line
+        if more is not None:
+            yield f"    one more {plain(name)} of guarantee changes its share by {more:+.4g} (by re-solving)"
+    yield from (f"  at a limit: {plain(limit)}" for limit in tenant.binding)
+
+
+def waiting_lines(waiting: Waiting) -> Iterator[str]:
+    """Yield why a job waits."""
+    yield f"{plain(waiting.job)} of {plain(waiting.tenant)} waits"
+    for limit in waiting.limits:
+        yield f"  no room for {plain(waiting.option)}: {plain(limit)}"
+    if waiting.displaces:
+        rivals = ", ".join(map(plain, waiting.displaces))
+        yield f"  it would displace one that runs beyond its tenant's guarantee: {rivals}"
+    if not waiting.limits:
+        option = plain(waiting.option)
+        yield f"  there is room for {option}: it does not pay, or another's share is due first"

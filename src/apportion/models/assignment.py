@@ -17,6 +17,7 @@ from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.models.multiple_choice import Sense
 from apportion.models.packing import pool_ends
+from apportion.models.sums import accurate_sum
 from apportion.report import Report, Violation
 
 __all__ = ["Assignment", "Goal"]
@@ -86,8 +87,8 @@ class Assignment:
     def __post_init__(self) -> None:
         goals = ("makespan", "cost", "value")
         if self.goal not in goals:
-            told = f"must be 'makespan', 'cost' or 'value', not {self.goal!r}"
-            raise _invalid("goal", told + did_you_mean(self.goal, goals))
+            problem = f"must be 'makespan', 'cost' or 'value', not {self.goal!r}"
+            raise _invalid("goal", problem + did_you_mean(self.goal, goals))
 
     @classmethod
     def from_arrays(
@@ -251,7 +252,7 @@ class Assignment:
             return self._divided(np.asarray(point, dtype=np.float64))
         taken = point[point >= 0]
         if self.goal != "makespan":
-            return float(self.values[taken].sum())
+            return accurate_sum(self.values[taken])
         ends = pool_ends(self.values[taken], self.machine[taken], self.gpus[taken], self.counts)
         return float(ends.max(initial=0.0))
 

@@ -73,7 +73,7 @@ def lagrangian_bound(model: Assignment, multipliers: NDArray[np.float64]) -> flo
     price = np.zeros(len(model.pool_names))
     price[model.priced] = multipliers
     total, margin = _priced(model, price[model.pool])
-    return None if margin > _LOOSEST * abs(total) else _outward(model, total, margin)
+    return _outward(model, total, margin) if margin <= _LOOSEST * abs(total) < math.inf else None
 
 
 def machine_bound(model: Assignment, prices: NDArray[np.float64]) -> float:

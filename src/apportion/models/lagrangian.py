@@ -67,7 +67,7 @@ def lagrangian_bound(
         total += float(best.sum())
         magnitude += float(np.maximum.reduceat(np.abs(value) + price, segment).sum())
     margin = (model.num_capacities + 24) * _EPS * magnitude + value_error
-    if margin > _LOOSEST * abs(total):
+    if not margin <= _LOOSEST * abs(total) < math.inf:
         return None
     if margin == 0.0:  # nothing but zeros was added up
         return sign * total + 0.0

@@ -1,16 +1,21 @@
-"""Drawings of plans as SVG, written by hand: no plotting library is needed."""
+"""Drawings of plans as SVG, written by hand without a plotting library; Typst makes PNG and PDF of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import UNSET
+
 from apportion.errors import InvalidOption
 from apportion.references import loaded
 
-__all__ = ["DRAWINGS", "check_name", "drawing"]
+__all__ = ["DRAWINGS", "check_name", "drawing", "encoded", "on_page"]
+
+_SUFFIXES = (".svg", ".html", ".htm", ".png", ".pdf")
 
 DRAWINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -25,9 +30,30 @@ with the instance, its plan, the prices by capacity and the bound (``None`` wher
 
 
 def check_name(file_name: str) -> None:
-    """Raise `InvalidOption` unless the name ends in ``.svg``, ``.html`` or ``.htm``."""
-    if PurePath(file_name).suffix.lower() not in (".svg", ".html", ".htm"):
-        raise InvalidOption(f"a drawing is written to FILE.svg or FILE.html, not {file_name!r}")
+    """Raise `InvalidOption` unless the name ends in .svg, .html, .htm, .png or .pdf, and that can be made."""
+    if PurePath(file_name).suffix.lower() not in _SUFFIXES:
+        raise InvalidOption(f"a drawing is written to FILE.svg, .html, .png or .pdf, not {file_name!r}")
+    if PurePath(file_name).suffix.lower() in (".png", ".pdf") and find_spec("typst") is None:
+        raise InvalidOption(
+            f"{file_name!r} needs Typst: pip install 'apportion[pictures]', or name FILE.svg or FILE.html"
+        )
+
+
+def encoded(drawn: str, file_name: str) -> bytes:
+    """Return the contents of the file a drawing is meant for: as it is, or set as PNG or PDF.
+
+    Raises
+    ------
+    InvalidOption
+        If the suffix is none of them, or Typst is needed and not installed.
+    """
+    check_name(file_name)
+    suffix = PurePath(file_name).suffix.lower()
+    if suffix not in (".png", ".pdf"):
+        return drawn.encode()
+    from apportion.plotting.rendering import rendered
+
+    return rendered(drawn, "png" if suffix == ".png" else "pdf")
 
 
 def drawing(
@@ -38,6 +64,8 @@ def drawing(
     bound: float | None = None,
 ) -> str:
     """Return the drawing of a feasible plan as SVG, or as an HTML page around it, as the file's name asks.
+
+    For a name that ends in .png or .pdf it is SVG, too: `encoded` makes the picture of it.
 
     Parameters
     ----------
@@ -60,9 +88,17 @@ def drawing(
     check_name(file_name)
     if type(instance).__name__ not in DRAWINGS:
         raise InvalidOption(f"there is no drawing of a {type(instance).__name__}")
-    svg: str = loaded(DRAWINGS[type(instance).__name__])(instance, plan, multipliers, bound)
-    if PurePath(file_name).suffix.lower() == ".svg":
+    drawn = DRAWINGS[type(instance).__name__]
+    if getattr(instance, "tenants", UNSET) is not UNSET:
+        drawn = "apportion.plotting.tenants_svg:tenants_svg"
+    svg: str = loaded(drawn)(instance, plan, multipliers, bound)
+    return on_page(svg, file_name, instance.name)
+
+
+def on_page(svg: str, file_name: str, title: str) -> str:
+    """Return a drawing as it is, or in an HTML page where the file's name asks for one."""
+    if PurePath(file_name).suffix.lower() not in (".html", ".htm"):
         return svg
     from apportion.plotting.page import page
 
-    return page(svg, instance.name)
+    return page(svg, title)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apportion.instances.gap_filling import GapFillingInstance
+from apportion.plotting.colouring import neighbourly
 from apportion.plotting.palette import FAINT, IDLE, OTHERS, color, ink_on
 from apportion.plotting.svg import Svg, clipped, text_width
 
@@ -83,6 +84,12 @@ def _shares(
     size = {job.id: len(allocation.get(job.id, ())) + len(job.current_nodes) for job in instance.jobs}
     largest = sorted(size, key=lambda name: -size[name])[:_ROWS]
     alone = set(largest)
+    jobs = [job for job in instance.jobs if job.id in alone]
+    strips = (
+        [place for place, job in enumerate(jobs) if job.current_nodes],
+        [place for place, job in enumerate(jobs) if allocation.get(job.id)],
+    )
+    fills = neighbourly(len(jobs), strips)
     shares: list[_Share] = []
     rest: list[tuple[int, int, int]] = []
     for job in instance.jobs:
@@ -100,7 +107,7 @@ def _shares(
                 *_named("gives up", [node for node in job.current_nodes if node not in given]),
             ]
         )
-        shares.append(_Share(job.id, color(len(shares)), kept, gained, lost, tooltip))
+        shares.append(_Share(job.id, fills[len(shares)], kept, gained, lost, tooltip))
     if not rest:
         return shares, []
     kept, gained, lost = (sum(part) for part in zip(*rest, strict=True))

@@ -69,7 +69,9 @@ def menu_panel(
     if most <= 0:
         return
     svg.rect(left, top, _WIDTH, 0.5, OTHERS)
-    svg.text(left, top - 4, f"{most:,.0f}" if most >= 1000 else f"{most:.4g}", size=10, fill=FAINT)
+    svg.rect(left, top, 1, _HEIGHT, FAINT)
+    tallest = f"{most:,.0f}" if most >= 1000 else f"{most:.4g}"
+    svg.text(left, top - 4, f"{tallest} samples/s", size=10, fill=FAINT)
     svg.text(left + _WIDTH, bottom + 28, "GPUs", size=10, anchor="end", fill=FAINT)
     widest = rows[-1].gpus
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from apportion.instances.freezing import FreezingInstance
+from apportion.plotting.colouring import neighbourly
 from apportion.plotting.freezing_panel import PANEL_HEIGHT, PANEL_WIDTH, menu_panel
-from apportion.plotting.palette import FAINT, IDLE, INK, color
+from apportion.plotting.palette import FAINT, IDLE, INK
 from apportion.plotting.svg import Svg, clipped
 
 __all__ = ["freezing_svg"]
@@ -45,7 +46,15 @@ def freezing_svg(
     shown = sorted(instance.jobs, key=lambda job: -chosen.get(job.id, {"gpus": 0})["gpus"])[:_PANELS]
     kept = {job.id for job in shown}
     jobs = [job for job in instance.jobs if job.id in kept]
-    fills = {job.id: color(place) for place, job in enumerate(jobs)}
+    bars = [
+        [
+            place
+            for place, job in enumerate(jobs)
+            if chosen.get(job.id, {}).get("gpu_type") == name  # in the order of the bar
+        ]
+        for name in instance.gpus
+    ]
+    fills = dict(zip((job.id for job in jobs), neighbourly(len(jobs), bars), strict=True))
     frozen = sum(configuration["depth"] > 0 for configuration in chosen.values())
     facts = f"{len(chosen)} of {len(instance.jobs)} jobs run, {frozen} of them with frozen layers"
     title = instance.name or "Layer freezing"

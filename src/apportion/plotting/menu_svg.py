@@ -14,7 +14,8 @@ from apportion.instances.multiple_choice_knapsack import (
     KnapsackOption,
     MultipleChoiceKnapsackInstance,
 )
-from apportion.plotting.palette import FAINT, IDLE, OTHERS, color
+from apportion.plotting.colouring import neighbourly
+from apportion.plotting.palette import FAINT, IDLE, OTHERS
 from apportion.plotting.svg import Svg, clipped
 
 __all__ = ["menu_svg"]
@@ -40,10 +41,13 @@ def menu_svg(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any], 
         for job in instance.jobs
     ]
     alone = _largest(instance, chosen)
-    fills = {
-        job.id: color(place)
-        for place, job in enumerate(job for job, option in chosen if option and job.id in alone)
-    }
+    drawn = [(job, option) for job, option in chosen if option and job.id in alone]
+    bars = [
+        [place for place, (_, option) in enumerate(drawn) if option.uses.get(name)]
+        for name in instance.capacities
+    ]
+    colours = neighbourly(len(drawn), bars)
+    fills = {job.id: fill for (job, _), fill in zip(drawn, colours, strict=True)}
     facts = _facts(instance, chosen)
     svg = Svg(_WIDTH)
     title = instance.name or "Multiple-choice knapsack"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["FAINT", "IDLE", "INK", "NIGHT", "OTHERS", "color", "ink_on"]
+__all__ = ["COLORS", "FAINT", "IDLE", "INK", "NIGHT", "OTHERS", "color", "ink_on"]
 
 INK = "#1f2328"
 FAINT = "#59636e"
@@ -16,7 +16,7 @@ IDLE = "#e4e7eb"
 """Nodes and capacity that nobody uses."""
 OTHERS = "#9aa4af"
 """Jobs that are drawn together."""
-_JOBS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#d55e00", "#882255")
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#332288", "#56b4e9", "#d55e00", "#882255")
 NIGHT: Mapping[str, str] = MappingProxyType(
     {
         INK: "#e6edf3",
@@ -31,7 +31,7 @@ NIGHT: Mapping[str, str] = MappingProxyType(
 
 def color(position: int) -> str:
     """Return the fill of the job at a position; neighbours differ, and so do any eight in a row."""
-    return _JOBS[position % len(_JOBS)]
+    return COLORS[position % len(COLORS)]
 
 
 def ink_on(fill: str) -> str:

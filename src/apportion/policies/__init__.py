@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from apportion.policies.equal_share import EqualShare as EqualShare
     from apportion.policies.freetrain import FreeTrain as FreeTrain
     from apportion.policies.freetrain import FreeTrainPublished as FreeTrainPublished
+    from apportion.policies.gap_filling_view import FREE as FREE
+    from apportion.policies.gap_filling_view import GapFillingView as GapFillingView
+    from apportion.policies.gap_filling_view import InvalidPlan as InvalidPlan
+    from apportion.policies.gap_filling_view import Plan as Plan
+    from apportion.policies.gap_filling_view import Policy as Policy
+    from apportion.policies.gap_filling_view import check_plan as check_plan
     from apportion.policies.greedy import Greedy as Greedy
     from apportion.policies.static import Static as Static
-    from apportion.policies.view import FREE as FREE
-    from apportion.policies.view import GapFillingView as GapFillingView
-    from apportion.policies.view import InvalidPlan as InvalidPlan
-    from apportion.policies.view import Plan as Plan
-    from apportion.policies.view import Policy as Policy
-    from apportion.policies.view import check_plan as check_plan
 
 _HOME = {
-    "FREE": "view",
+    "FREE": "gap_filling_view",
     "EqualShare": "equal_share",
     "FreeTrain": "freetrain",
     "FreeTrainPublished": "freetrain",
-    "GapFillingView": "view",
+    "GapFillingView": "gap_filling_view",
     "Greedy": "greedy",
-    "InvalidPlan": "view",
-    "Plan": "view",
-    "Policy": "view",
+    "InvalidPlan": "gap_filling_view",
+    "Plan": "gap_filling_view",
+    "Policy": "gap_filling_view",
     "Static": "static",
-    "check_plan": "view",
+    "check_plan": "gap_filling_view",
 }
 
 __all__ = [*_HOME]

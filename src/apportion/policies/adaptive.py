@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.estimation.departures import HitRates, IdleHazard
+from apportion.policies.completion import next_completion
+from apportion.policies.count_menus import count_menus
 from apportion.policies.freetrain import best_counts
+from apportion.policies.gap_filling_view import GapFillingView, Plan
 from apportion.policies.grouping import complete_by_groups
-from apportion.policies.menus import menus_of
-from apportion.policies.view import GapFillingView, Plan
 
 __all__ = ["Adaptive"]
 
@@ -58,13 +59,13 @@ class Adaptive:
         self._learn(view, held)
         if not view.num_jobs or not view.nodes.size:
             return Plan(view.holder)
-        counts = best_counts(menus_of(view, self._values(view, held)), None)
+        counts = best_counts(count_menus(view, self._values(view, held)), None)
         if counts is None:
             return Plan(view.holder)
         hazard = self._hazard.rate(view.time_s - view.idle_since_s)
         plan = complete_by_groups(view, counts, held, hazard)
         self._before = (view.time_s, view.jobs, counts)
-        return Plan(plan.holder, self._wake(view, held, counts) if self.wakes else None)
+        return Plan(plan.holder, next_completion(view, held, counts) if self.wakes else None)
 
     def _values(self, view: GapFillingView, held: NDArray[np.int64]) -> NDArray[np.float64]:
         running = view.running_rate(held)
@@ -98,16 +99,6 @@ class Adaptive:
         known = place < view.num_jobs
         known[known] = view.jobs[place[known]] == jobs[known]
         self._hits.observe(counts[known], held[place[known]] < counts[known], seconds)
-
-    def _wake(self, view: GapFillingView, held: NDArray[np.int64], counts: NDArray[np.int64]) -> float | None:
-        """Return when the first job will be done as things stand."""
-        rate = view.running_rate(counts)
-        charge = view.running_rate(held) * (view.up_s * (counts > held) + view.down_s * (counts < held))
-        running = rate > 0
-        if not running.any():
-            return None
-        lasting = (view.remaining[running] + charge[running]) / rate[running]
-        return view.time_s + max(float(lasting.min()), 0.5) + 0.01
 
     def state(self) -> dict[str, Any]:
         """Return what has been learnt, for a checkpoint."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.view import FREE, GapFillingView, Plan
+from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan
 
-__all__ = ["complete"]
+__all__ = ["complete", "next_completion"]
 
 
 def complete(
@@ -52,3 +52,22 @@ def complete(
         more = change[growing]
         holder[free[: int(more.sum())]] = np.repeat(growing, more)
     return Plan(holder)
+
+
+def next_completion(view: GapFillingView, held: NDArray[np.int64], counts: NDArray[np.int64]) -> float | None:
+    """Return when the first job will be done with these node counts, ``None`` if none runs.
+
+    Parameters
+    ----------
+    view
+        The instant.
+    held, counts
+        int64 [jobs]: nodes every job holds and gets.
+    """
+    rate = view.running_rate(counts)
+    charge = view.running_rate(held) * (view.up_s * (counts > held) + view.down_s * (counts < held))
+    running = rate > 0
+    if not running.any():
+        return None
+    lasting = (view.remaining[running] + charge[running]) / rate[running]
+    return view.time_s + max(float(lasting.min()), 0.5) + 0.01

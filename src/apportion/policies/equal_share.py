@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.instances.gap_filling.equal_share import equal_share
 from apportion.policies.completion import complete
-from apportion.policies.view import GapFillingView, Plan
+from apportion.policies.gap_filling_view import GapFillingView, Plan
 
 __all__ = ["EqualShare"]
 

@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 from apportion.interruption import uninterrupted
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
-from apportion.policies.completion import complete
-from apportion.policies.menus import Menus, menus_of, values_of
-from apportion.policies.view import GapFillingView, Plan
+from apportion.policies.completion import complete, next_completion
+from apportion.policies.count_menus import CountMenus, count_menus, values_of
+from apportion.policies.gap_filling_view import GapFillingView, Plan
 
 __all__ = ["FreeTrain", "FreeTrainPublished", "best_counts"]
 
 _OPTIONS = SolveOptions(time_limit=None)
 
 
-def best_counts(menus: Menus, held: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+def best_counts(menus: CountMenus, held: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
     """Return int64 [jobs], node counts proven to be optimal, ``None`` if there are no admissible ones.
 
     Among equal optima the one that leaves more jobs at their `held` nodes is preferred, if given.
     """
-    from apportion.solvers.knapsack import engine
+    from apportion.solvers.knapsack import one_capacity
 
     current = None if held is None else menus.rows(held)
-    outcome = uninterrupted(engine.solve(menus.knapsack, _OPTIONS, preferred=current))
+    outcome = uninterrupted(one_capacity.solve(menus.knapsack, _OPTIONS, preferred=current))
     if outcome.termination is not Termination.OPTIMAL or outcome.point is None:
         return None
     return menus.counts[outcome.point]
@@ -46,17 +46,23 @@ class FreeTrain:
     ----------
     horizon_s
         Forward-looking time T_fwd, seconds.
+    wakes
+        Whether to ask to be woken when a job will be done, which the published accounting does not.
     """
 
     horizon_s: float = 120.0
+    wakes: bool = False
 
     def __call__(self, view: GapFillingView) -> Plan:
         """Return the optimal plan for this instant."""
         if not view.num_jobs or not view.nodes.size:
             return Plan(view.holder)
         held = view.held()
-        counts = best_counts(menus_of(view, values_of(view, held, self.horizon_s)), held)
-        return Plan(view.holder) if counts is None else complete(view, counts, held)
+        counts = best_counts(count_menus(view, values_of(view, held, self.horizon_s)), held)
+        if counts is None:
+            return Plan(view.holder)
+        plan = complete(view, counts, held)
+        return Plan(plan.holder, next_completion(view, held, counts)) if self.wakes else plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +88,5 @@ class FreeTrainPublished:
         held = view.held()
         change = np.abs(np.arange(view.rates.shape[1]) - held[:, None])
         allowed = 2 * change <= view.nodes.size + 1
-        counts = best_counts(menus_of(view, values_of(view, held, self.horizon_s), allowed), held)
+        counts = best_counts(count_menus(view, values_of(view, held, self.horizon_s), allowed), held)
         return Plan(view.holder) if counts is None else complete(view, counts, held)

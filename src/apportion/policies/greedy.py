@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from apportion.policies.completion import complete
-from apportion.policies.view import GapFillingView, Plan
+from apportion.policies.gap_filling_view import GapFillingView, Plan
 
 __all__ = ["Greedy"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.view import FREE, GapFillingView, Plan
+from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan
 
 __all__ = ["complete_by_groups"]
 

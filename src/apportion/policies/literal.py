@@ -15,7 +15,7 @@ from apportion.api import solve
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.interruption import uninterrupted
 from apportion.outcome import Termination
-from apportion.policies.view import FREE, GapFillingView, Plan
+from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan
 
 __all__ = ["FreeTrainLiteral", "instance_of"]
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from apportion.estimation.profiling import ProfilingAdvisor
 from apportion.policies.completion import complete
+from apportion.policies.count_menus import count_menus, values_of
 from apportion.policies.freetrain import best_counts
-from apportion.policies.menus import menus_of, values_of
-from apportion.policies.view import GapFillingView, Plan
+from apportion.policies.gap_filling_view import GapFillingView, Plan
 
 __all__ = ["MalleTrain"]
 
@@ -69,10 +69,10 @@ class MalleTrain:
         shown = replace(view, rates=fitted)
         values = values_of(shown, held, self.horizon_s)
         allowed, profiled = self._profile(shown, held)
-        counts = best_counts(menus_of(shown, values, allowed), held)
+        counts = best_counts(count_menus(shown, values, allowed), held)
         if counts is None:
             allowed = None
-            counts = best_counts(menus_of(shown, values), held)
+            counts = best_counts(count_menus(shown, values), held)
         if counts is None:
             return Plan(view.holder)
         self._before = dict(zip(view.jobs.tolist(), counts.tolist(), strict=True))

@@ -29,6 +29,8 @@ class NamedPolicy:
         Whether its jobs may be frozen.
     live
         Whether it may decide for real jobs.
+    round_s
+        Seconds between two decisions as its authors set them.
     """
 
     reference: str
@@ -37,6 +39,7 @@ class NamedPolicy:
     adaptive: bool = False
     freezes: bool = False
     live: bool = False
+    round_s: float = 60.0
 
     def make(self, number: float) -> Any:
         """Return a fresh policy; `number` is the forward-looking time in seconds, or a seed."""

@@ -11,7 +11,7 @@ from apportion.errors import InvalidOption
 from apportion.policies.named import NamedPolicy
 
 if TYPE_CHECKING:
-    from apportion.policies.view import Policy
+    from apportion.policies.gap_filling_view import Policy
 
 __all__ = ["POLICIES", "policy"]
 
@@ -21,6 +21,7 @@ _HORIZON = "horizon_s"
 POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
     {
         "freetrain": NamedPolicy(f"{_HERE}.freetrain:FreeTrain", _HORIZON, live=True),
+        "freetrain-waking": NamedPolicy(f"{_HERE}.freetrain:FreeTrain", _HORIZON, options={"wakes": True}),
         "freetrain-published": NamedPolicy(f"{_HERE}.freetrain:FreeTrainPublished", _HORIZON),
         "freetrain-literal": NamedPolicy(f"{_HERE}.literal:FreeTrainLiteral", _HORIZON),
         "equal-share": NamedPolicy(f"{_HERE}.equal_share:EqualShare", live=True),

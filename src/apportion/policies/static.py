@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apportion.policies.completion import complete
-from apportion.policies.view import GapFillingView, Plan
+from apportion.policies.gap_filling_view import GapFillingView, Plan
 
 __all__ = ["Static"]
 

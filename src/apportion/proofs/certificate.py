@@ -141,37 +141,37 @@ def decode(data: bytes) -> Proof:
         If they hold none; the message names the field.
     """
     try:
-        told = json.loads(_unpacked(data))
+        fields = json.loads(_unpacked(data))
     except (ValueError, RecursionError, zlib.error, EOFError) as error:
         raise MalformedProof(f"the proof is not readable: {error}") from None
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise MalformedProof(f"the document is no proof: its format is not {FORMAT!r}")
-    if told.get("version") != VERSION or isinstance(told.get("version"), bool):
-        raise MalformedProof(f"version {told.get('version')!r} is not known; this package reads {VERSION}")
+    if fields.get("version") != VERSION or isinstance(fields.get("version"), bool):
+        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads {VERSION}")
     expected = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
-    if set(told) != expected:
-        wrong = sorted(map(str, set(told) ^ expected))
+    if set(fields) != expected:
+        wrong = sorted(map(str, set(fields) ^ expected))
         raise MalformedProof(f"the proof lacks or adds fields: {', '.join(wrong)[:200]}")
-    if not isinstance(told["instance"], str):
+    if not isinstance(fields["instance"], str):
         raise MalformedProof("instance must be a digest")
-    prices = told["prices"]
+    prices = fields["prices"]
     if not isinstance(prices, list) or len(prices) > LARGEST_VECTORS:
         raise MalformedProof(f"prices must be a list of at most {LARGEST_VECTORS} vectors")
     for at, vector in enumerate(prices):
         _wholes(f"prices[{at}]", vector)
-    cuts = told["cuts"]
+    cuts = fields["cuts"]
     if not isinstance(cuts, list) or not all(isinstance(cut, dict) for cut in cuts):
         raise MalformedProof("cuts must be a list of objects")
-    shift = told["shift"]
+    shift = fields["shift"]
     if type(shift) is not int or abs(shift) > LARGEST_SHIFT:
         raise MalformedProof(f"shift must be a whole number from -{LARGEST_SHIFT} to {LARGEST_SHIFT}")
     return Proof(
-        instance=told["instance"],
-        claim=_claim(told["claim"]),
+        instance=fields["instance"],
+        claim=_claim(fields["claim"]),
         shift=shift,
         prices=tuple(map(tuple, prices)),
-        order=_positions("order", told["order"]),
-        apart=_positions("apart", told["apart"]),
+        order=_positions("order", fields["order"]),
+        apart=_positions("apart", fields["apart"]),
         cuts=tuple(cuts),
     )
 
@@ -190,10 +190,10 @@ def _unpacked(data: bytes) -> bytes:
     return text
 
 
-def _claim(told: Any) -> Claim:
-    if not isinstance(told, dict) or set(told) != {"kind", "bound"}:
+def _claim(fields: Any) -> Claim:
+    if not isinstance(fields, dict) or set(fields) != {"kind", "bound"}:
         raise MalformedProof("claim must be an object of kind and bound")
-    kind, bound = told["kind"], told["bound"]
+    kind, bound = fields["kind"], fields["bound"]
     if kind == "infeasible" and bound is None:
         return Claim("infeasible")
     number = isinstance(bound, int | float) and not isinstance(bound, bool)
@@ -202,14 +202,16 @@ def _claim(told: Any) -> Claim:
     raise MalformedProof("claim must be no_better_plan with a finite bound, or infeasible with none")
 
 
-def _wholes(name: str, told: Any) -> None:
-    if not isinstance(told, list) or not all(type(one) is int and 0 <= one < LARGEST_NUMBER for one in told):
+def _wholes(name: str, fields: Any) -> None:
+    if not isinstance(fields, list) or not all(
+        type(one) is int and 0 <= one < LARGEST_NUMBER for one in fields
+    ):
         raise MalformedProof(f"{name} must be a list of whole numbers from 0 to 2**1024")
 
 
-def _positions(name: str, told: Any) -> tuple[int, ...]:
-    if not isinstance(told, list) or not all(type(one) is int and 0 <= one < 1 << 40 for one in told):
+def _positions(name: str, fields: Any) -> tuple[int, ...]:
+    if not isinstance(fields, list) or not all(type(one) is int and 0 <= one < 1 << 40 for one in fields):
         raise MalformedProof(f"{name} must be a list of positions")
-    if len(set(told)) != len(told):
+    if len(set(fields)) != len(fields):
         raise MalformedProof(f"{name} names a position twice")
-    return tuple(told)
+    return tuple(fields)

@@ -112,13 +112,13 @@ class _Cut:
         return int(job in self._excluded and gpus >= self._excluded[job])
 
 
-def _is_count(told: Any) -> bool:
-    return type(told) is int and 0 <= told <= 10**9
+def _is_count(given: Any) -> bool:
+    return type(given) is int and 0 <= given <= 10**9
 
 
-def _positions(instance: FreezingInstance, told: dict[str, Any]) -> dict[int, int]:
+def _positions(instance: FreezingInstance, given: dict[str, Any]) -> dict[int, int]:
     found = {}
-    for key, gpus in told.items():
+    for key, gpus in given.items():
         if not (
             key.isascii()
             and key.isdecimal()

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from apportion.instances import GapFillingJob
-from apportion.proofs.menus import scaled
+from apportion.proofs.whole_menus import scaled
 
 __all__ = ["counted"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from apportion.instances import MatchingEntry, MatchingInstance
 from apportion.proofs.certificate import MalformedProof, Proof
-from apportion.proofs.menus import Menus, Whole, held, menus_of, scaled
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, whole_menus
 
 __all__ = ["assigned", "names_of"]
 
@@ -23,7 +23,7 @@ _LARGEST_TABLE = 20_000_000
 """Options times capacities at most."""
 
 
-def assigned(instance: MatchingInstance, proof: Proof) -> Menus:
+def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     """Return the menus of a matching under the claim of a proof."""
     if instance.divisible:
         raise MalformedProof("jobs that share machines by fractions of time are proved by multipliers alone")
@@ -65,7 +65,7 @@ def assigned(instance: MatchingInstance, proof: Proof) -> Menus:
         sign = 1 if instance.objective == "value" else -1
         threshold = int(scaled(sign * Fraction(proof.claim.bound), proof.shift) // 1)
     left_out = np.array([not job.required for job in instance.jobs], dtype=np.bool_)
-    return menus_of(held(worths), uses, sizes, capacities, threshold, left_out, alike)
+    return whole_menus(held(worths), uses, sizes, capacities, threshold, left_out, alike)
 
 
 def _machines(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.proofs.menus import LARGEST_TOTAL, Menus, Whole
+from apportion.proofs.whole_menus import LARGEST_TOTAL, Whole, WholeMenus
 
 __all__ = ["Root", "reduce", "rooted"]
 
@@ -47,14 +47,14 @@ class Root:
         Why no choice is worth more than the threshold; empty where the walk must decide.
     """
 
-    menus: Menus
+    menus: WholeMenus
     jobs: NDArray[np.int64]
     losses: Whole
     slack: Whole
     closed: str = ""
 
 
-def rooted(menus: Menus, prices: Sequence[Sequence[int]]) -> Root:
+def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]]) -> Root:
     """Return the root of a walk: bounds of all prices and of price 0, in 64 bits where every total fits."""
     vectors = [[0] * len(menus.capacities), *prices]
     if _largest(menus, vectors) < LARGEST_TOTAL:
@@ -71,7 +71,7 @@ def rooted(menus: Menus, prices: Sequence[Sequence[int]]) -> Root:
     return reduce(menus, weights)
 
 
-def reduce(menus: Menus, weights: Whole) -> Root:
+def reduce(menus: WholeMenus, weights: Whole) -> Root:
     """Drop options that no choice above the threshold holds, until nothing changes."""
     jobs = np.arange(menus.num_jobs, dtype=np.int64)
     for round_ in range(_MOST_ROUNDS + 1):
@@ -97,7 +97,7 @@ def reduce(menus: Menus, weights: Whole) -> Root:
     raise AssertionError("the last round returns")
 
 
-def _largest(menus: Menus, vectors: Sequence[Sequence[int]]) -> float:
+def _largest(menus: WholeMenus, vectors: Sequence[Sequence[int]]) -> float:
     """Return an upper bound on every total of the walk, as a double rounded far outward."""
 
     def total(numbers: Whole) -> float:
@@ -128,7 +128,7 @@ def _most(numbers: Whole, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) 
     return np.maximum.reduceat(numbers, filled) if filled.size else numbers[:0]
 
 
-def _bounds(menus: Menus, weights: Whole) -> tuple[Whole, Whole]:
+def _bounds(menus: WholeMenus, weights: Whole) -> tuple[Whole, Whole]:
     owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
     losses = np.empty((weights.shape[0], menus.worths.size), dtype=menus.worths.dtype)
     slack = np.empty(weights.shape[0], dtype=menus.worths.dtype)
@@ -140,7 +140,7 @@ def _bounds(menus: Menus, weights: Whole) -> tuple[Whole, Whole]:
     return losses, slack
 
 
-def _spared(menus: Menus) -> Menus:
+def _spared(menus: WholeMenus) -> WholeMenus:
     """Take every job's least uses off its options and off the capacities: a choice pays them anyway."""
     if not menus.num_jobs or not len(menus.capacities):
         return menus
@@ -149,7 +149,7 @@ def _spared(menus: Menus) -> Menus:
     return replace(menus, uses=menus.uses - least[owner], capacities=menus.capacities - least.sum(axis=0))
 
 
-def _decided(menus: Menus, jobs: NDArray[np.int64]) -> tuple[Menus, NDArray[np.int64]]:
+def _decided(menus: WholeMenus, jobs: NDArray[np.int64]) -> tuple[WholeMenus, NDArray[np.int64]]:
     """Take out jobs with a single option: its worth goes to the threshold, its uses are spared already."""
     sizes = np.diff(menus.offsets)
     single = sizes == 1
@@ -170,11 +170,11 @@ def _decided(menus: Menus, jobs: NDArray[np.int64]) -> tuple[Menus, NDArray[np.i
     )
 
 
-def _only(menus: Menus, kept: NDArray[np.bool_]) -> Menus:
+def _only(menus: WholeMenus, kept: NDArray[np.bool_]) -> WholeMenus:
     counts = np.concatenate(([0], np.cumsum(kept)))[menus.offsets].astype(np.int64)
     return replace(menus, worths=menus.worths[kept], uses=menus.uses[kept], offsets=counts)
 
 
-def _closed(menus: Menus, jobs: NDArray[np.int64], why: str) -> Root:
+def _closed(menus: WholeMenus, jobs: NDArray[np.int64], why: str) -> Root:
     none = np.zeros((0, 0), dtype=np.int64)
     return Root(menus, jobs, none, none[0] if none.size else np.zeros(0, dtype=np.int64), why)

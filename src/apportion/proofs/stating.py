@@ -6,7 +6,9 @@ and the threshold to -1: then any choice at all would refute it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,15 +19,18 @@ from apportion.instances import (
     GapFillingInstance,
     MatchingInstance,
     MultipleChoiceKnapsackInstance,
+    kind_of,
 )
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.meaning import ledger_of
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import Claim, MalformedProof, Proof
-from apportion.proofs.menus import Menus, Whole, held, menus_of, rounded_up, scaled
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, scaled, whole_menus
 
 __all__ = ["capacity_names", "stated", "threshold"]
 
 
-def stated(instance: Any, proof: Proof) -> Menus:
+def stated(instance: Any, proof: Proof) -> WholeMenus:
     """Return the menus of an instance under a claim, in the unit that the proof names.
 
     Raises
@@ -35,11 +40,15 @@ def stated(instance: Any, proof: Proof) -> Menus:
     TypeError
         If this is no instance that a proof can be about.
     """
+    if is_tenanted(instance):
+        return _of_tenants(instance, proof)
     return _of(instance).menus(instance, proof)
 
 
 def capacity_names(instance: Any, proof: Proof) -> list[str]:
     """Return the name of every capacity as multipliers name it; a machine's is that of its pool."""
+    if is_tenanted(instance):
+        return list(ledger_of(kind_of(instance), instance).limits)
     return _of(instance).names(instance, proof)
 
 
@@ -65,10 +74,10 @@ def _worths(
     return rounded_up(values if maximizes else -values, shift)
 
 
-def _of_arrays(model: MultipleChoiceKnapsack, proof: Proof) -> Menus:
+def _of_arrays(model: MultipleChoiceKnapsack, proof: Proof) -> WholeMenus:
     _plain(proof)
     maximizes = model.sense == "maximize"
-    return menus_of(
+    return whole_menus(
         _worths(model.values, proof.claim, proof.shift, maximizes=maximizes),
         model.uses,
         np.diff(model.offsets),
@@ -78,7 +87,7 @@ def _of_arrays(model: MultipleChoiceKnapsack, proof: Proof) -> Menus:
     )
 
 
-def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> Menus:
+def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> WholeMenus:
     _plain(proof)
     maximizes = instance.sense == "maximize"
     column = {name: k for k, name in enumerate(instance.capacities)}
@@ -97,7 +106,7 @@ def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> Menu
         sizes.append(len(values) - before)
     uses = np.zeros((len(values), len(column)), dtype=np.int64)
     uses[rows, columns] = amounts
-    return menus_of(
+    return whole_menus(
         _worths(np.array(values, dtype=np.float64), proof.claim, proof.shift, maximizes=maximizes),
         uses,
         sizes,
@@ -107,14 +116,14 @@ def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> Menu
     )
 
 
-def _of_gap_filling(instance: GapFillingInstance, proof: Proof) -> Menus:
+def _of_gap_filling(instance: GapFillingInstance, proof: Proof) -> WholeMenus:
     from apportion.proofs.gap_filling import counted
 
     _plain(proof)
     menus = [counted(job, instance.horizon_s, len(instance.nodes), proof.shift) for job in instance.jobs]
     counts = [count for menu in menus for count, _ in menu]
     worths = [0 if proof.claim.bound is None else worth for menu in menus for _, worth in menu]
-    return menus_of(
+    return whole_menus(
         held(worths),
         np.array(counts, dtype=np.int64).reshape(-1, 1),
         [len(menu) for menu in menus],
@@ -123,13 +132,13 @@ def _of_gap_filling(instance: GapFillingInstance, proof: Proof) -> Menus:
     )
 
 
-def _of_freezing(instance: FreezingInstance, proof: Proof) -> Menus:
+def _of_freezing(instance: FreezingInstance, proof: Proof) -> WholeMenus:
     from apportion.proofs.freezing import configured
 
     _plain(proof, cuts=True)
     maximizes = instance.power > 0
     values, uses, sizes, capacities = configured(instance, proof.cuts)
-    return menus_of(
+    return whole_menus(
         _worths(values, proof.claim, proof.shift, maximizes=maximizes),
         uses,
         sizes,
@@ -138,7 +147,33 @@ def _of_freezing(instance: FreezingInstance, proof: Proof) -> Menus:
     )
 
 
-def _of_matching(instance: MatchingInstance, proof: Proof) -> Menus:
+def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
+    """State an instance with tenants of any kind: what its jobs may get, under every limit of the ledger."""
+    _plain(proof)
+    kind = kind_of(instance)
+    ledger = ledger_of(kind, instance)
+    maximizes = kind.maximizes(instance)
+    sign = 1 if maximizes else -1
+    column = {name: k for k, name in enumerate(ledger.limits)}
+    sizes = [len(offers) for offers in ledger.offers.values()]
+    worths: list[int] = []
+    uses = np.zeros((sum(sizes), len(column)), dtype=np.int64)
+    for job_id, offers in ledger.offers.items():
+        for place, offer in enumerate(offers):
+            for name, use in ledger.uses(job_id, place).items():
+                uses[len(worths), column[name]] = use
+            free = proof.claim.bound is None
+            worths.append(0 if free else math.ceil(scaled(sign * Fraction(offer.value), proof.shift)))
+    return whole_menus(
+        held(worths),
+        uses,
+        sizes,
+        list(ledger.limits.values()),
+        threshold(proof.claim, proof.shift, maximizes),
+    )
+
+
+def _of_matching(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     from apportion.proofs.matching import assigned
 
     _plain(proof, apart=True)
@@ -160,7 +195,7 @@ def _matching_names(instance: MatchingInstance, proof: Proof) -> list[str]:
 class _Stating(NamedTuple):
     """How instances of one type are stated, and how multipliers name their capacities."""
 
-    menus: Callable[[Any, Proof], Menus]
+    menus: Callable[[Any, Proof], WholeMenus]
     names: Callable[[Any, Proof], list[str]]
 
 

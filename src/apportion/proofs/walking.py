@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.proofs.menus import Whole
 from apportion.proofs.reducing import Root
+from apportion.proofs.whole_menus import Whole
 
 __all__ = ["Limits", "Walked", "walk"]
 

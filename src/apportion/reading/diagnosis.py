@@ -6,7 +6,8 @@ run over as much of the instance as can be built.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -14,11 +15,12 @@ import msgspec
 
 from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
-from apportion.instances.kinds import any_instance, kinds
+from apportion.instances.kinds import Kind, any_instance, kinds
 from apportion.reading.json_text import REPEATED, parse
 from apportion.reading.places import located
+from apportion.reading.quantities import as_number
 
-__all__ = ["problems_of"]
+__all__ = ["problems_of", "problems_of_part"]
 
 
 def problems_of(raw: bytes) -> list[Problem]:
@@ -50,6 +52,40 @@ def problems_of(raw: bytes) -> list[Problem]:
     return located(raw, tree, found) if found else _last_word(raw)
 
 
+def problems_of_part(
+    kind: Kind, wanted: type[Any], tree: Any, path: str, rules: Callable[[str, Any, list[Problem]], None]
+) -> list[Problem]:
+    """Return what is wrong with one part of an instance, a job for instance.
+
+    Parameters
+    ----------
+    kind
+        The kind of the instance.
+    wanted
+        The part's type.
+    tree
+        The part, as decoded from JSON.
+    path
+        Where it stands.
+    rules
+        ``rules(path, part, problems)``: notes what else is wrong with whatever can be built of it.
+    """
+    shaped = [
+        (Problem(f"{path}{problem.path[1:]}", problem.message), vague)
+        for problem, vague in _schema_problems(kind.name, tree, wanted.__name__)
+    ]
+    by_rule: list[Problem] = []
+    if isinstance(tree, Mapping):
+        try:
+            rules(path, _Builder().build(wanted, tree), by_rule)
+        except InvalidInstance as error:
+            by_rule = [replace(found, path=f"{path}{found.path[1:]}") for found in error.problems]
+    ruled = {problem.path for problem in by_rule}
+    by_schema = [problem for problem, vague in shaped if not (vague and problem.path in ruled)]
+    places = {problem.path for problem in by_schema}
+    return [*by_schema, *(problem for problem in by_rule if problem.path not in places)]
+
+
 def _kind_problem(tree: Any) -> Problem | None:
     known = ", ".join(kinds())
     if not isinstance(tree, dict):
@@ -63,7 +99,7 @@ def _kind_problem(tree: Any) -> Problem | None:
     return None
 
 
-def _schema_problems(kind: str, tree: Any) -> list[tuple[Problem, bool]]:
+def _schema_problems(kind: str, tree: Any, part: str | None = None) -> list[tuple[Problem, bool]]:
     """Return what the schema finds; ``True`` marks messages that a rule at the same place says better."""
     import jsonschema_rs
 
@@ -71,6 +107,8 @@ def _schema_problems(kind: str, tree: Any) -> list[tuple[Problem, bool]]:
 
     found: list[tuple[Problem, bool]] = []
     schema = committed(kind)
+    if part is not None:
+        schema = {**schema, "$ref": f"#/$defs/{part}"}
     fields = _fields_of(schema)
     for error in jsonschema_rs.Draft202012Validator(schema).iter_errors(tree):
         path = "$" + "".join(
@@ -97,7 +135,8 @@ def _worded(path: str, error: Any, fields: tuple[str, ...]) -> list[tuple[Proble
         ]
     shown = _shown(error.instance)
     if what.name == "type":
-        return [(Problem(path, f"must be of type {' or '.join(what.types)}, not {shown}"), False)]
+        hint = as_number(path, error.instance) if {"number", "integer"} & set(what.types) else ""
+        return [(Problem(path, f"must be of type {' or '.join(what.types)}, not {shown}{hint}"), False)]
     if what.name == "enum":
         options = " or ".join(map(_shown, what.options)) if isinstance(what.options, list) else what.options
         words = what.options if isinstance(what.options, list) else ()

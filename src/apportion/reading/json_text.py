@@ -140,11 +140,11 @@ def _looks_like(text: str) -> str:
     """Return a hint where a text looks like YAML or a table."""
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     if re.match(r"(---|[A-Za-z_]+:(\s|$)|- )", first):
-        return "; it looks like YAML, and an instance is JSON"
+        return "; it looks like YAML, which is read from FILE.yaml or with --format yaml"
     if first.count(",") >= 2 and not first.lstrip().startswith(("{", "[")):
         return (
-            "; it looks like a CSV table, which is read by `apportion replay --jobs`, `apportion fit` and "
-            "`apportion predict`"
+            "; it looks like a CSV table: menus and matchings are read from FILE.csv or with --format csv, "
+            "jobs by `apportion replay --jobs`, measurements by `apportion fit` and `apportion predict`"
         )
     return ""
 

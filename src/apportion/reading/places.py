@@ -39,13 +39,13 @@ def located(raw: bytes, tree: Any, problems: Iterable[Problem]) -> list[Problem]
     wanted = {path for problem in found for path in _with_parents(problem.path)}
     at = _offsets(text, wanted)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    told = []
+    placed = []
     for problem in found:
         offset = next((at[path] for path in _with_parents(problem.path) if path in at), 0)
         line = _line(starts, offset)
         column = offset - starts[line - 1] + 1
-        told.append((offset, replace(problem, line=line, column=column, job=_job(tree, problem.path))))
-    return [problem for _, problem in sorted(told, key=lambda item: item[0])]
+        placed.append((offset, replace(problem, line=line, column=column, job=_job(tree, problem.path))))
+    return [problem for _, problem in sorted(placed, key=lambda item: item[0])]
 
 
 def without_places(problems: Iterable[Problem]) -> list[Problem]:

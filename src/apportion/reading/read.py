@@ -1,4 +1,4 @@
-"""Read an instance: JSON of any kind, or one of the foreign formats."""
+"""Read an instance: JSON or YAML of any kind, or one of the foreign formats."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def read(
     source
         A path, the bytes of a file, or an object as decoded from JSON.
     format
-        ``"json"`` or a key of `apportion.instances.readers.FORMATS`; by default JSON, unless the name of the
-        file is one that a foreign format usually has and its content does not start with ``{``.
+        ``"json"``, ``"yaml"`` or a key of `apportion.instances.readers.FORMATS`; by default YAML for names
+        that end so, and JSON, unless the name of the file is one that a foreign format usually has and its
+        content does not start with ``{``.
     index
         Which problem of a foreign file, from 0.
     sense
@@ -66,6 +67,9 @@ def read(
     raw, path = (source, None) if isinstance(source, bytes) else (_load(source, size_limit), Path(source))
     if len(raw) > size_limit:
         raise _too_large(size_limit)
+    if _is_yaml(path, format):
+        _only_foreign(index, sense, None)
+        return _from_yaml(raw, path)
     foreign = _foreign_format(raw, path, format)
     if foreign is None:
         _only_foreign(index, sense, format)
@@ -111,6 +115,26 @@ def _foreign_format(raw: bytes, path: Path | None, format: str | None) -> str | 
     from apportion.instances.readers import guess_format
 
     return guess_format(path)
+
+
+def _is_yaml(path: Path | None, format: str | None) -> bool:
+    if format is not None:
+        return format == "yaml"
+    return path is not None and path.suffix.lower() in (".yaml", ".yml")
+
+
+def _from_yaml(raw: bytes, path: Path | None) -> Instance:
+    from apportion.reading.yaml_text import tree_of
+
+    tree = tree_of(raw.removeprefix(_MARK))
+    try:
+        text = json.dumps(tree).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInstance(Problem("$", f"holds what JSON cannot say: {error}")) from None
+    try:
+        return _from_json(text, path, "json")
+    except InvalidInstance as error:  # the places are those of a text that nobody wrote
+        raise InvalidInstance(without_places(error.problems)) from None
 
 
 def _only_foreign(index: int, sense: str | None, format: str | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from apportion.choices import did_you_mean
 from apportion.errors import BackendUnavailable
+from apportion.references import loaded
 from apportion.solvers.general.guard import check_engines
 
 if TYPE_CHECKING:
@@ -77,20 +77,19 @@ class Backend:
         """
         if callable(self.solve):
             return self.solve
-        module, function = self.solve.split(":")
         try:
             self._demand_packages()
-            loaded = getattr(import_module(module), function)
+            found = loaded(self.solve)
         except ImportError as error:
             raise BackendUnavailable(f"backend {self.name!r} cannot be imported: {error}") from error
         if not self.extra:
-            solver: Solver = loaded
+            solver: Solver = found
             return solver
 
         def with_extra(
             model: LinearModel, options: SolveOptions, start: NDArray[np.float64] | None
         ) -> Outcome:
-            outcome: Outcome = loaded(model, options, start, *self.extra)
+            outcome: Outcome = found(model, options, start, *self.extra)
             return outcome
 
         return with_extra

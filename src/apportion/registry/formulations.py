@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.choices import one_of
+from apportion.references import loaded
 
 if TYPE_CHECKING:
     from apportion.formulations.protocol import Formulation
@@ -48,8 +48,7 @@ class FormulationEntry:
 
     def compile(self, instance: Any) -> Formulation:
         """Return the formulation of an instance, one of the protocol that `produces` says."""
-        module, name = self.build.split(":")
-        compiled: Formulation = getattr(import_module(module), name)(instance, **dict(self.arguments))
+        compiled: Formulation = loaded(self.build)(instance, **dict(self.arguments))
         return compiled
 
 

@@ -37,7 +37,8 @@ def compiled_parts() -> str:
     missing = [name for name in NAMES if load(name) is None]
     if not missing:
         return f"compiled parts of exact: all {len(NAMES)} in use"
-    return f"compiled parts of exact: not built: {', '.join(missing)}; the slower uncompiled roads are taken"
+    why = "not built, or from another source, so that slower roads are taken"
+    return f"compiled parts of exact: not in use: {', '.join(missing)}: {why}"
 
 
 def _row(name: str, accepts: str, packages: dict[str, str | None], description: str) -> dict[str, Any]:
@@ -50,6 +51,6 @@ def _row(name: str, accepts: str, packages: dict[str, str | None], description: 
         "packages": packages,
         "description": description,
         "defects": [
-            told for package, found in packages.items() for told in known_defects(name, package, found)
+            defect for package, found in packages.items() for defect in known_defects(name, package, found)
         ],
     }

@@ -126,7 +126,7 @@ class _Pool:
         return rates
 
     def _best(self, kinds: NDArray[np.int64]) -> NDArray[np.float64]:
-        from apportion.solvers.knapsack import engine
+        from apportion.solvers.knapsack import one_capacity
 
         curve, low, high = kinds.T
         table = self._rates[curve]
@@ -136,7 +136,7 @@ class _Pool:
         job, count = np.nonzero(allowed)
         offsets = np.concatenate(([0], np.cumsum(np.bincount(job, minlength=curve.size))))
         knapsack = MultipleChoiceKnapsack.from_arrays(table[job, count], count, offsets, [self._nodes])
-        point = uninterrupted(engine.solve(knapsack, _OPTIONS)).point
+        point = uninterrupted(one_capacity.solve(knapsack, _OPTIONS)).point
         if point is None:  # cannot be: no node for anybody is feasible
             raise AssertionError("a pool has no division")
         best: NDArray[np.float64] = knapsack.values[point]

@@ -60,10 +60,10 @@ def _array(call: Call) -> NDArray[Any] | list[str] | None:
     return None
 
 
-def _parts(told: Any, count: int) -> tuple[Any, ...]:
-    if not isinstance(told, tuple) or len(told) != count:
+def _parts(value: Any, count: int) -> tuple[Any, ...]:
+    if not isinstance(value, tuple) or len(value) != count:
         raise ValueError("an array is described in a way no version of numpy writes")
-    return told
+    return value
 
 
 def _filled(data: Any, dtype: Any, shape: Any, *, fortran: bool) -> NDArray[Any] | list[str] | None:
@@ -90,14 +90,16 @@ def _bytes(data: Any) -> bytes | None:
     return bytes(data) if isinstance(data, bytes | bytearray) else None
 
 
-def _dtype(told: Any) -> np.dtype[Any] | None:
+def _dtype(value: Any) -> np.dtype[Any] | None:
     """Return a plain dtype, ``None`` for any other: nothing is built from those."""
     named = (
-        isinstance(told, Call) and told.function == Name("numpy", "dtype") and isinstance(told.given, tuple)
+        isinstance(value, Call)
+        and value.function == Name("numpy", "dtype")
+        and isinstance(value.given, tuple)
     )
-    if not named or not told.given or not isinstance(told.given[0], str):
+    if not named or not value.given or not isinstance(value.given[0], str):
         return None
-    code, state = told.given[0], told.later[0] if told.later else (3, "|")
+    code, state = value.given[0], value.later[0] if value.later else (3, "|")
     order = state[1] if isinstance(state, tuple) and len(state) > 1 else None
     if order not in ("<", ">", "|", "="):
         return None
@@ -112,9 +114,9 @@ def _dtype(told: Any) -> np.dtype[Any] | None:
 
 def _unit(metadata: Any) -> str | None:
     """Return the unit of an instant's dtype, told as ``({}, (unit, count, 1, 1))``."""
-    told = metadata[1] if isinstance(metadata, tuple) and len(metadata) == 2 else None
-    if not isinstance(told, tuple) or len(told) < 2 or told[1] != 1:
+    value = metadata[1] if isinstance(metadata, tuple) and len(metadata) == 2 else None
+    if not isinstance(value, tuple) or len(value) < 2 or value[1] != 1:
         return None
-    unit = _bytes(told[0])
+    unit = _bytes(value[0])
     name = "" if unit is None else unit.decode("latin-1")
     return name if name in _UNITS else None

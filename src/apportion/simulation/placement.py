@@ -51,8 +51,8 @@ def idle_trace_of_jobs(log: JobLog, machine_nodes: int | None = None) -> IdleTra
     """
     total = machine_nodes or log.machine_nodes or _peak(log)
     if total > _MOST_NODES or float(np.minimum(log.nodes, total).sum(dtype=np.float64)) > _MOST_PLACES:
-        told = f"has {total:,} nodes and too many jobs on them; at most {_MOST_NODES:,} nodes are placed"
-        raise InvalidInstance(Problem(log.name, told))
+        wrong = f"has {total:,} nodes and too many jobs on them; at most {_MOST_NODES:,} nodes are placed"
+        raise InvalidInstance(Problem(log.name, wrong))
     node, start, end = _spells(log, total)
     for low, high in _down_windows(log, total):
         node, start, end = _cut(node, start, end, low, high)

@@ -9,7 +9,7 @@ The accounting is that of BFTrainer's replayer (arXiv:2106.12091), job for job. 
 5. the policy decides; growing charges ``up_s``, shrinking ``down_s``, x the rate before (after step 2, and
    0 below the job's minimum: starting is free). Only the very first map is charged ``up_s`` x the new rate.
 
-A plan is used only if it passes `apportion.policies.view.check_plan`.
+A plan is used only if it passes `apportion.policies.gap_filling_view.check_plan`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
 from apportion.interruption import held
-from apportion.policies.view import FREE, GapFillingView, Policy, check_plan, count_held
+from apportion.policies.gap_filling_view import FREE, GapFillingView, Policy, check_plan, count_held
 from apportion.simulation.admitted import Admitted
 from apportion.simulation.event_queue import EventQueue
 from apportion.simulation.node_changes import NodeChanges
@@ -156,14 +156,7 @@ class Replay:
         at_s, row = self._queue.pop()
         if row == _WAKE and at_s != self._wake_s:
             return
-        left = joined = np.zeros(0, dtype=np.int64)
-        if row == _WAKE:
-            self._wake_s = None
-        else:
-            left, joined = self.changes.row(row)
-            self._row = row + 1
-            self._push_row()
-            self.totals.events += 1
+        left, joined = self._taken(row)
         lasted = at_s - self.now_s
         measured = np.where(lasted >= self._on.stall_s + _WARM_UP_S, self._on.rate, np.nan)
         made = self._progress(at_s)
@@ -204,6 +197,17 @@ class Replay:
             )
             for observe in self.observers:
                 observe(step)
+
+    def _taken(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Take a row of the record, or the call that a policy asked for; return who leaves and who joins."""
+        if row == _WAKE:
+            self._wake_s = None
+            nobody = np.zeros(0, dtype=np.int64)
+            return nobody, nobody
+        self._row = row + 1
+        self._push_row()
+        self.totals.events += 1
+        return self.changes.row(row)
 
     def _push_row(self) -> None:
         if self._row < self.changes.num_rows:

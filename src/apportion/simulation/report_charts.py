@@ -95,8 +95,8 @@ def gantt(
 
 
 def bars(rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]], title: str, note: str = "") -> str:
-    """Return one stacked bar of percentages per row: (row, [(part, per cent, colour)])."""
-    top = max((sum(max(value, 0.0) for _, value, _ in parts) for _, parts in rows), default=1.0) or 1.0
+    """Return one stacked bar of percentages per row, 100 % wide: (row, [(part, per cent, colour)])."""
+    top = max([100.0, *(sum(max(value, 0.0) for _, value, _ in parts) for _, parts in rows)])
     drawn = []
     for name, parts in rows:
         pieces = "".join(

@@ -15,6 +15,8 @@ from apportion.simulation.run_record import RunRecord
 
 __all__ = ["report_page", "whole_page"]
 
+_POINTS = 150
+"""Throughput is averaged to about so many points."""
 _STYLE = """
 :root{--ink:#1b2026;--soft:#5a6470;--rule:#d9dee4;--paper:#fff;color-scheme:light dark}
 @media(prefers-color-scheme:dark){:root{--ink:#e8ebee;--soft:#a3adb8;--rule:#3a434d;--paper:#15191e}}
@@ -147,11 +149,31 @@ def _losses(records: Sequence[RunRecord]) -> str:
 
 
 def _rates(records: Sequence[RunRecord]) -> str:
-    curves = [
-        Line(r.summary.policy, _hours(r), np.array(r.curves["rate"]), COLOURS[k % len(COLOURS)])
-        for k, r in enumerate(records)
-    ]
-    return lines(curves, "Throughput over time", "samples/s", "Losses not taken off.")
+    curves, widths = [], []
+    for k, record in enumerate(records):
+        hours, rate = _hours(record), np.array(record.curves["rate"])
+        bins = max(rate.size // _POINTS, 1)
+        curves.append(
+            Line(
+                record.summary.policy, smoothed(hours, bins), smoothed(rate, bins), COLOURS[k % len(COLOURS)]
+            )
+        )
+        widths.append(record.bin_h * bins)
+    wide = ", ".join(dict.fromkeys(f"{width * 60:.0f} minutes" for width in widths))
+    return lines(curves, "Throughput over time", "samples/s", f"Averages over {wide}; losses not taken off.")
+
+
+def smoothed(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return the means of so many values at a time; what is left over at the end is averaged by itself.
+
+    Examples
+    --------
+    >>> smoothed(np.array([1.0, 3.0, 5.0]), 2).tolist()
+    [2.0, 5.0]
+    """
+    starts = np.arange(0, values.size, bins)
+    counts = np.minimum(bins, values.size - starts)
+    return np.add.reduceat(values, starts) / counts if values.size else values
 
 
 def _completions(records: Sequence[RunRecord]) -> str:

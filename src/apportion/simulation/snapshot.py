@@ -176,12 +176,12 @@ def curve_of_jobs(
     named = [by_name.get(job.id.partition("-")[2].casefold()) for job in jobs]
     nameless = [job.id for job, found in zip(jobs, named, strict=True) if found is None]
     if nameless:
-        told = (
+        wrong = (
             f"{len(nameless)} of {len(jobs)} jobs have no name of a curve after the first '-' of their id "
             f"({listed(nameless)}); the curves are {', '.join(curves) or 'none'}. "
             "Where all jobs train one network, name its curve (--curve NAME)"
         )
-        problems.append(Problem("jobs", told))
+        problems.append(Problem("jobs", wrong))
     if problems:
         raise InvalidInstance(problems)
     return [found for found in named if found is not None]

@@ -78,8 +78,8 @@ def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
         except ValueError:
             row = []
         if len(row) != _FIELDS or not all(abs(field) <= _LARGEST for field in row):
-            told = f"expected 18 numbers of magnitude up to {_LARGEST:g}, found {line.strip()[:60]!r}"
-            raise InvalidInstance(Problem(f"line {number}", told))
+            wrong = f"expected 18 numbers of magnitude up to {_LARGEST:g}, found {line.strip()[:60]!r}"
+            raise InvalidInstance(Problem(f"line {number}", wrong))
         rows.append(row)
     table = np.array(rows, dtype=np.float64).reshape(len(rows), _FIELDS)
     processors = np.where(table[:, _ALLOCATED] > 0, table[:, _ALLOCATED], table[:, _REQUESTED])

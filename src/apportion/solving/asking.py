@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import ApportionError
+from apportion.errors import ApportionError, BackendUnavailable
 from apportion.interruption import released
 from apportion.models.linear import LinearModel
 from apportion.options import Incumbent, Point, SolveOptions, Start
@@ -52,6 +52,11 @@ def ask(call: Call, backend: Backend, structure: Structure, known: Start) -> Ask
     if backend.accepts != "linear":
         outcome = _guarded(call, backend, lambda options: structure.ask(backend, options, known))
         return Asked(outcome, outcome.point, structure, known)
+    if not fits_doubles(structure.model.uses, structure.model.capacities):
+        raise BackendUnavailable(
+            f"backend {backend.name!r} computes in doubles, which do not hold these uses or capacities "
+            "beyond 2**53 exactly; use the exact backend"
+        )
     known = begun(call, structure, known)
     lowering = structure.lowered(known.point)
     outcome, columns = ask_linear(call, backend, lowering.model, lowering.start)
@@ -59,6 +64,14 @@ def ask(call: Call, backend: Backend, structure: Structure, known: Start) -> Ask
         outcome = replace(outcome, termination=Termination.SOLUTION_LIMIT)
         call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
     return Asked(outcome, None if columns is None else lowering.point(columns), structure, known)
+
+
+def fits_doubles(uses: NDArray[np.int64], capacities: NDArray[np.int64]) -> bool:
+    """Return whether doubles hold every use exactly, and every capacity that the uses can reach."""
+    if not uses.size or int(uses.max()) < 2**53 // len(uses):  # no sum comes to where doubles have gaps
+        return True
+    numbers = np.concatenate((uses.ravel(), capacities[capacities < 2**62]))
+    return bool((numbers.astype(np.float64).astype(np.int64) == numbers).all())
 
 
 def begun(call: Call, structure: Structure, known: Start) -> Start:

@@ -14,7 +14,7 @@ from apportion.outcome import Outcome
 from apportion.registry import Backend
 from apportion.registry.calls import AssignmentSolver
 from apportion.report import Report
-from apportion.solving.structure import Lowering, PlanOrPoint, chosen_magnitude
+from apportion.solving.structure import Lowering, PlanOrPoint
 
 __all__ = ["AssignmentStructure"]
 
@@ -40,6 +40,11 @@ class AssignmentStructure:
     def capacity_names(self) -> tuple[str, ...]:
         """Names of the pools that multipliers price."""
         return self.model.capacity_names
+
+    @property
+    def value_error(self) -> float:
+        """What the formulation says of its rounding."""
+        return self.formulation.value_error
 
     @property
     def relaxes(self) -> bool:
@@ -80,12 +85,6 @@ class AssignmentStructure:
         from apportion.models.assignment_bounds import weak_duality_bound
 
         return weak_duality_bound(self.model, multipliers)
-
-    def magnitude(self, point: Point) -> float:
-        """Return the sum of the magnitudes of the chosen values; 0 for shares, which are rounded anyway."""
-        if self.model.divisible:
-            return 0.0
-        return chosen_magnitude(self.model.values, np.asarray(point, dtype=np.int64))
 
     def lowered(self, start: Point | None) -> Lowering:
         """Return the linear model of the assignment."""

@@ -58,6 +58,8 @@ class Attempt:
         Its plan after the check; ``None`` if there was nothing to check.
     restricted
         Whether the formulation restricts the instance: its bound then proves nothing.
+    exact
+        Whether the bound is of the instance's own values, not of the model's, which are rounded.
     """
 
     outcome: Outcome
@@ -65,6 +67,7 @@ class Attempt:
     known: Start
     checked: Checked | None
     restricted: bool = False
+    exact: bool = False
 
 
 def attempt(

@@ -15,6 +15,9 @@ from apportion.solving.subject import Subject
 
 __all__ = ["certified_bound", "outward"]
 
+_LARGEST = 10**300
+"""Bounds beyond this are of no use, and no double holds them much further."""
+
 
 def certified_bound(
     kind: Kind, instance: Subject, structure: Structure, multipliers: Multipliers | None
@@ -24,7 +27,8 @@ def certified_bound(
     Returns
     -------
     float or None
-        ``None`` if the multipliers are unusable or some required job has no admissible option.
+        ``None`` if the multipliers are unusable, their bound is beyond 1e300, or some required job has no
+        admissible option.
     """
     names = structure.capacity_names
     if not usable(multipliers, len(names)):
@@ -34,7 +38,9 @@ def certified_bound(
         return quick
     named = dict(zip(names, multipliers.tolist(), strict=True))
     exact = kind.exact_bound(instance, named)
-    return None if exact is None else outward(exact, upper=kind.maximizes(instance))
+    if exact is None or abs(exact) > _LARGEST:
+        return None
+    return outward(exact, upper=kind.maximizes(instance))
 
 
 def usable(multipliers: Multipliers | None, num_capacities: int) -> TypeGuard[Multipliers]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
+from apportion.errors import InvalidOption
 from apportion.formulations.protocol import (
     AssignmentFormulation,
     Formulation,
     KnapsackFormulation,
     PlacedFormulation,
 )
+from apportion.formulations.tenants import TenantedMenus
+from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.registry import FormulationEntry, formulation
@@ -28,19 +32,37 @@ def compiled(subject: Subject, entry: FormulationEntry) -> Formulation:
     """Return the formulation of an instance as an entry of the registry says, a bare model's as it is."""
     if isinstance(subject, MultipleChoiceKnapsack):
         return BareMenus(subject)
-    return BareAssignment(subject) if isinstance(subject, Assignment) else entry.compile(subject)
+    if isinstance(subject, Assignment):
+        return BareAssignment(subject)
+    found = entry.compile(subject)
+    if not is_tenanted(subject):
+        return found
+    if entry.produces != "knapsack":
+        raise InvalidOption(f"formulation {entry.name!r} knows no tenants; leave it out, or remove them")
+    return TenantedMenus(cast(KnapsackFormulation, found), subject)
 
 
-def structured(subject: Subject, entry: FormulationEntry) -> Structure:
+def structured(
+    subject: Subject,
+    entry: FormulationEntry,
+    compile: Callable[[Subject, FormulationEntry], Formulation] = compiled,
+) -> Structure:
     """Return the structured model of an instance as an entry says; for a linear entry, its kind's first.
 
     A linear formulation is solved beside it: the structured model carries plans over, and certifies.
+
+    Parameters
+    ----------
+    subject, entry
+        What is compiled, and how.
+    compile
+        What `compiled` does, where somebody remembers earlier formulations.
     """
     if entry.produces == "linear":
         entry = formulation(kind_of_any(subject).name, None)
-    found = compiled(subject, entry)
+    found = compile(subject, entry)
     if entry.produces == "assignment":
         return AssignmentStructure(cast(AssignmentFormulation, found))
-    if entry.on_nodes:
+    if entry.on_nodes and not is_tenanted(subject):
         return PlacedStructure(cast(PlacedFormulation, found))
     return KnapsackStructure(cast(KnapsackFormulation, found))

@@ -12,7 +12,6 @@ from apportion.solving.attempt import Attempt, Checked
 from apportion.solving.call import Call
 from apportion.solving.certify import certified_bound, usable
 from apportion.solving.judge import judge
-from apportion.solving.structure import Structure
 
 __all__ = ["conclude"]
 
@@ -29,11 +28,13 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
         if termination in (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE):
             termination = Termination.SOLUTION_LIMIT
             call.log.note("the formulation restricts the instance: its bound proves nothing here")
+    if claimed is not None and not tried.exact:  # it is of the model, whose values are rounded
+        error = tried.structure.value_error
+        claimed += error if call.maximizes else -error
     objective = None if checked is None else checked.objective
     verdict = judge(
         maximizes=call.maximizes,
         objective=objective,
-        magnitude=_magnitude(tried.structure, checked),
         claimed=termination,
         claimed_bound=claimed,
         claimed_source=tried.outcome.bound_source,
@@ -91,11 +92,3 @@ def _verified(call: Call, tried: Attempt, own_prices: bool) -> tuple[Multipliers
         ):
             best = (candidate, bound)
     return best
-
-
-def _magnitude(structure: Structure, checked: Checked | None) -> float:
-    """Return the sum of the magnitudes that add up to the objective: the scale of its rounding."""
-    if checked is None or checked.objective is None:
-        return 0.0
-    point = structure.point(checked.plan) if checked.point is None else checked.point
-    return max(abs(checked.objective), 0.0 if point is None else structure.magnitude(point))

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from apportion.gap import relative_gap
+from apportion.gap import meets, relative_gap
 from apportion.outcome import Termination
 
 __all__ = ["Verdict", "judge"]
 
 _PROOF = 1e-9
 """Relative gap that counts as zero: what double arithmetic leaves between equal numbers."""
-_SUMS = 2.0**-50
-"""Part of the magnitudes added up by which two float64 sums of them may differ."""
-_LEAST = 1e-300
-"""Far below any difference of two objectives: values are 0 or at least 1e-30 in magnitude."""
 _MIP_TOLERANCE = 1e-6
 """Relative gap at which general solvers say optimal."""
 _LIMITS = frozenset(
@@ -57,7 +53,6 @@ def judge(
     *,
     maximizes: bool,
     objective: float | None,
-    magnitude: float,
     claimed: Termination,
     claimed_bound: float | None,
     claimed_source: str | None,
@@ -71,9 +66,8 @@ def judge(
     maximizes
         Sense of the instance.
     objective
-        The recomputed objective of a plan that passed its check, ``None`` without such a plan.
-    magnitude
-        Sum of the magnitudes that add up to the objective: the scale of its rounding.
+        The recomputed objective of a plan that passed its check, its exact value rounded once; ``None``
+        without such a plan.
     claimed, claimed_bound, claimed_source
         What the solver says.
     verified_bound
@@ -89,10 +83,9 @@ def judge(
         if verified_bound is None or sign * (verified_bound - bound) > _PROOF * abs(bound):
             notes.append(f"the multipliers do not prove the bound {bound:.12g} that is claimed of them")
         bound, source = None, None
-    rounding = 1e-12 * magnitude
     if objective is not None and bound is not None:
         shortfall = sign * (objective - bound)
-        if shortfall > _PROOF * abs(objective) + rounding:
+        if shortfall > 0 and not meets(objective, bound):
             notes.append(f"claimed bound {bound:.12g} is refuted by the plan's objective {objective:.12g}")
             bound, source = None, None
         elif shortfall > 0 or abs(shortfall) <= 1e-12 * abs(objective):
@@ -105,13 +98,11 @@ def judge(
         return Verdict(claimed, bound, source, tuple(notes))
     if bound is not None:
         gap = relative_gap(objective, bound)
-        # without the formula's floor of 1e-9, under which any plan of small values would be optimal
-        apart = abs(bound - objective)
-        if apart <= _PROOF * abs(objective) + _SUMS * magnitude + _LEAST:
+        if meets(objective, bound):
             return Verdict(Termination.OPTIMAL, bound, source, tuple(notes))
         if gap <= asked_gap:
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
-        if claimed is Termination.OPTIMAL and apart <= _MIP_TOLERANCE * abs(objective):
+        if claimed is Termination.OPTIMAL and abs(bound - objective) <= _MIP_TOLERANCE * abs(objective):
             notes.append(f"claimed optimal; shown is a gap of {gap:.2g}")
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
     if claimed in _LIMITS:

@@ -15,7 +15,7 @@ from apportion.registry import Backend
 from apportion.registry.calls import KnapsackSolver
 from apportion.report import Report
 from apportion.solving.choice_repair import repaired
-from apportion.solving.structure import Lowering, PlanOrPoint, chosen_magnitude
+from apportion.solving.structure import Lowering, PlanOrPoint
 
 __all__ = ["KnapsackStructure", "rows_of"]
 
@@ -46,6 +46,11 @@ class KnapsackStructure:
     def capacity_names(self) -> tuple[str, ...]:
         """Names of the capacities."""
         return self.model.capacity_names
+
+    @property
+    def value_error(self) -> float:
+        """What the formulation says of its rounding."""
+        return self.formulation.value_error
 
     @property
     def relaxes(self) -> bool:
@@ -84,10 +89,6 @@ class KnapsackStructure:
         from apportion.models.lagrangian import lagrangian_bound
 
         return lagrangian_bound(self.model, multipliers, self.formulation.value_error)
-
-    def magnitude(self, point: Point) -> float:
-        """Return the sum of the magnitudes of the chosen values."""
-        return chosen_magnitude(self.model.values, rows_of(point))
 
     def lowered(self, start: Point | None) -> Lowering:
         """Return the MILP of the menus."""

@@ -34,6 +34,10 @@ class BareMenus:
         self.model = model
         self.value_error = 0.0
 
+    def exact_values(self) -> list[Fraction]:
+        """Return the values themselves."""
+        return list(map(Fraction, self.model.values.tolist()))
+
     def plan(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the choice itself."""
         return choice

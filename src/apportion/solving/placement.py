@@ -26,7 +26,7 @@ from apportion.solving.knapsack import KnapsackStructure, rows_of
 from apportion.solving.structure import PlanOrPoint, Structure, better
 
 if TYPE_CHECKING:
-    from apportion.solvers.packing.engine import Placement
+    from apportion.solvers.packing.few_moves import Placement
 
 __all__ = ["PlacedStructure", "chosen_on_nodes"]
 
@@ -139,7 +139,7 @@ def chosen_on_nodes(
 
 
 def _pack() -> Callable[[NodePacking, float | None], Placement]:
-    from apportion.solvers.packing.engine import pack
+    from apportion.solvers.packing.few_moves import pack
 
     return pack
 

@@ -13,33 +13,23 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.instances import FreezingInstance, MatchingInstance
-from apportion.instances.freezing.nodes import NodeWeights
 from apportion.outcome import SearchTree
-from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Cut, Proof, instance_digest
-from apportion.proofs.menus import Menus, scaled
+from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.stating import capacity_names, stated, threshold
+from apportion.proofs.whole_menus import WholeMenus, scaled
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
+from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
 from apportion.solving.subject import Subject
 
 __all__ = ["proof_of"]
 
 _BITS = 54
 """Bits of all worths together: with what prices pay they stay below the 60 of 64-bit walks."""
-_TIME_BITS = 40
 _PRICE_BITS = 54
 _COARSEST_PRICE = 16
 """Bits that the least price keeps."""
-_LARGEST_SHIFT = 1100
-_NEAR = 9e-10
-"""How far beyond the objective the proven bound may lie, relative to it: "optimal" means a gap of 1e-9."""
-_APART = 40_000
-"""Machines times jobs up to which pools are decided machine by machine."""
-_FRACTIONS = 9
-_LARGEST_NODE = 64
-"""GPUs of a node up to which node weights are tried that no multiplier names."""
 _DEPTHS = (0.6, 0.3, 0.15)
 
 
@@ -74,17 +64,16 @@ def proof_of(
         The prices and the order of the search that came to the claim, if it has told them.
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
-    draft = Proof(
-        instance_digest(instance), claim, 0, (), (), _apart(instance), _cuts(instance, multipliers, thorough)
-    )
-    if objective is not None and isinstance(instance, MatchingInstance) and instance.objective == "makespan":
-        shift, exact = _unit_of_time(instance)
-        draft = replace(draft, shift=shift)
-        menus = None
+    shape = shape_of(instance)
+    apart, cuts = shape.apart(instance), shape.cuts(instance, multipliers or (), thorough)
+    draft = Proof(instance_digest(instance), claim, 0, (), (), apart, cuts)
+    unit = None if objective is None else shape.unit_of_time(instance)
+    if unit is not None:
+        draft, menus, exact = replace(draft, shift=unit.shift), None, unit.exact
     else:
         draft, menus, exact = _in_a_unit(instance, draft)
     if objective is not None and not (exact and exactly):
-        margin = Fraction(_NEAR) * max(abs(objective), Fraction(1e-9))
+        margin = Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
         draft = replace(draft, claim=_claim(objective, margin, maximizes))
         menus = (
             None
@@ -103,45 +92,7 @@ def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
     return Claim("no_better_plan", outward(beyond, upper=maximizes))
 
 
-def _apart(instance: Subject) -> tuple[int, ...]:
-    """Return the pools to be decided machine by machine: without gangs, and where it makes a difference."""
-    if not isinstance(instance, MatchingInstance):
-        return ()
-    small = sum(pool.count for pool in instance.machines) * len(instance.jobs) <= _APART
-    found = []
-    for number, pool in enumerate(instance.machines):
-        entries = [job.on[pool.id] for job in instance.jobs if pool.id in job.on]
-        mixed = pool.capacity is not None and len({entry.uses for entry in entries} - {0}) > 1
-        gangs = any(entry.gpus > 1 for entry in entries)
-        if small and pool.count > 1 and not gangs and (mixed or instance.objective == "makespan"):
-            found.append(number)
-    return tuple(found)
-
-
-def _cuts(instance: Subject, multipliers: Mapping[str, float] | None, thorough: bool) -> tuple[Cut, ...]:
-    """Return the node weights that multipliers name and, thoroughly, a few more for every type with nodes.
-
-    Those count how often a k-th of a node goes into a job, rounded down, and the jobs larger than half a
-    node.
-    """
-    if not isinstance(instance, FreezingInstance):
-        return ()
-    named = [NodeWeights.named(instance, name) for name in multipliers or () if name not in instance.gpus]
-    found = {(one.gpu_type, one.weights) for one in named if one is not None}
-    cuts = [one for one in named if one is not None]
-    for gpu_type, size in instance.gpus_per_node.items() if thorough else ():
-        drawn = [
-            [gpus * k // size for gpus in range(1, size + 1)] for k in range(2, min(size, _FRACTIONS) + 1)
-        ]
-        drawn.append([int(2 * gpus > size) for gpus in range(1, size + 1)])
-        for weights in map(tuple, drawn):
-            if (gpu_type, weights) not in found and size <= _LARGEST_NODE:
-                found.add((gpu_type, weights))
-                cuts.append(NodeWeights(gpu_type, weights))
-    return tuple({"gpu_type": one.gpu_type, "node_weights": list(one.weights)} for one in cuts)
-
-
-def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, Menus, bool]:
+def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, WholeMenus, bool]:
     """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
     menus, total = _totalled(instance, draft)
     bound = draft.claim.bound
@@ -149,40 +100,26 @@ def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, Menus, bool]:
         return draft, menus, True
     size = menus.worths.size
     while total < size << 20:  # crumbs that rounding left: look again, closer
-        if draft.shift >= _LARGEST_SHIFT:
+        if draft.shift >= LARGEST_SHIFT:
             return draft, menus, True
-        draft = replace(draft, shift=min(draft.shift + 140, _LARGEST_SHIFT))
+        draft = replace(draft, shift=min(draft.shift + 140, LARGEST_SHIFT))
         menus, total = _totalled(instance, draft)
     draft = replace(draft, shift=draft.shift + _BITS - total.bit_length())
     menus, _ = _totalled(instance, draft)
     if bool((menus.worths % 256 == 0).all()):
         return draft, menus, True
-    needed = math.ceil(math.log2(size) - math.log2(_NEAR * max(abs(bound), 1e-9))) + 2
+    needed = math.ceil(math.log2(size) - math.log2(NEAR * max(abs(bound), 1e-9))) + 2
     if needed > draft.shift:
-        draft = replace(draft, shift=min(needed, _LARGEST_SHIFT))
+        draft = replace(draft, shift=min(needed, LARGEST_SHIFT))
         menus = stated(instance, draft)
     return draft, menus, False
 
 
-def _totalled(instance: Subject, draft: Proof) -> tuple[Menus, int]:
+def _totalled(instance: Subject, draft: Proof) -> tuple[WholeMenus, int]:
     """Return the menus in the unit of the draft, and the sum of the amounts of their worths."""
     menus = stated(instance, draft)
     amounts = np.abs(menus.worths)
     return menus, int(amounts.sum() if amounts.dtype == object else amounts.astype(np.float64).sum())
-
-
-def _unit_of_time(instance: MatchingInstance) -> tuple[int, bool]:
-    """Return a shift for times that makes them whole, if together they take at most 44 bits then."""
-    times = [entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()]
-    total = math.fsum(times)
-    if total == 0:
-        return 0, True
-    whole = max(time.as_integer_ratio()[1].bit_length() - 1 for time in times)
-    if whole + math.log2(total) <= _TIME_BITS + 4:
-        return whole, True
-    near = _NEAR * min((time for time in times if time), default=1.0)
-    close = math.ceil(math.log2(len(times)) - math.log2(near))
-    return min(_LARGEST_SHIFT, max(_TIME_BITS - math.ceil(math.log2(total)), close)), False
 
 
 def _begin(
@@ -200,7 +137,7 @@ def _begin(
     return begin if np.isfinite(begin).all() else None
 
 
-def _restated(draft: Proof, menus: Menus, tree: SearchTree) -> Proof:
+def _restated(draft: Proof, menus: WholeMenus, tree: SearchTree) -> Proof:
     """Return the draft with the prices and the order of a search, in the unit of the draft."""
     free = not menus.worths.any()
     vectors = []
@@ -215,7 +152,7 @@ def _restated(draft: Proof, menus: Menus, tree: SearchTree) -> Proof:
     return replace(draft, prices=unique, order=tuple(dict.fromkeys(order)))
 
 
-def _priced(draft: Proof, menus: Menus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
+def _priced(draft: Proof, menus: WholeMenus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
     """Return the draft with vectors of prices and an order of jobs."""
     free = not menus.worths.any()
     first = [] if begin is None else [_whole(begin)]
@@ -262,7 +199,7 @@ def _even(floats: FloatMenus, paid: float) -> NDArray[np.float64]:
     return paid / max(1, floats.capacities.size) / np.maximum(floats.capacities, 1.0)
 
 
-def _unit_of_price(menus: Menus, prices: NDArray[np.float64]) -> float:
+def _unit_of_price(menus: WholeMenus, prices: NDArray[np.float64]) -> float:
     """Return the power of two that brings what prices pay for everything to 54 bits."""
     needs = menus.uses.astype(np.float64).sum(axis=0) + menus.capacities.astype(np.float64)
     paid = float(needs @ prices)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from apportion.gap import relative_gap
+from apportion.gap import meets
 from apportion.outcome import Termination
 from apportion.solution import Certificate, Solution
 
@@ -15,7 +15,6 @@ __all__ = ["SHARE", "second_opinion"]
 SHARE = 0.25
 """Of the time that is left; never more than the solver itself took, or a twentieth of a second."""
 _LEAST_SECONDS = 0.05
-_EQUAL = 1e-9
 _CLAIMS = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
@@ -61,7 +60,7 @@ def _judged(solution: Solution, other: Solution, maximizes: bool) -> Solution:
             second is None and other.termination is Termination.INFEASIBLE and first is not None
         )
     else:
-        near = relative_gap(first, second) <= _EQUAL
+        near = meets(first, second)
         agree, differ = near and ends, not near and (ends or sign * (second - first) > 0)
     if differ:
         return _contradicted(solution, other, sign)
@@ -98,10 +97,13 @@ def _contradicted(solution: Solution, other: Solution, sign: float) -> Solution:
 
 
 def _tighter(solution: Solution, other: Solution, sign: float) -> Certificate:
-    """Return the solution's certificate with the tighter of the two verified bounds."""
+    """Return the solution's certificate with the tighter of the two verified bounds, and no bound worse."""
     own, given = solution.certificate, other.certificate
     if given.verified_bound is None:
         return own
     if own.verified_bound is not None and sign * (given.verified_bound - own.verified_bound) >= 0:
         return own
-    return replace(own, verified_bound=given.verified_bound, multipliers=given.multipliers)
+    own = replace(own, verified_bound=given.verified_bound, multipliers=given.multipliers)
+    if own.bound is None or sign * (given.verified_bound - own.bound) < 0:
+        own = replace(own, bound=given.verified_bound, source="multipliers")
+    return own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.formulations.protocol import Plan
+from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
-from apportion.options import Choice, Multipliers, Point, SolveOptions, Start
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import Multipliers, Point, SolveOptions, Start
 from apportion.outcome import Outcome
 from apportion.registry import Backend
 from apportion.report import Report
 
-__all__ = ["Lowering", "PlanOrPoint", "Structure", "better", "chosen_magnitude"]
+__all__ = ["Lowering", "PlanOrPoint", "Structure", "better"]
 
 PlanOrPoint = Plan | Point
 """A plan as it stands in JSON; of a bare model, which has no names, its point."""
@@ -54,6 +55,16 @@ class Structure(Protocol):
         ...
 
     @property
+    def model(self) -> MultipleChoiceKnapsack | Assignment:
+        """The structured model."""
+        ...
+
+    @property
+    def value_error(self) -> float:
+        """How far rounding of the model's values may move any sum of them from what the instance says."""
+        ...
+
+    @property
     def relaxes(self) -> bool:
         """Whether the model is a relaxation that another formulation of the instance takes the place of."""
         ...
@@ -86,10 +97,6 @@ class Structure(Protocol):
         """Return the weak-duality bound rounded outward, ``None`` where only exact arithmetic decides it."""
         ...
 
-    def magnitude(self, point: Point) -> float:
-        """Return the sum of magnitudes that add up to a point's objective; 0 where that is not known."""
-        ...
-
     def lowered(self, start: Point | None) -> Lowering:
         """Return the model as a linear one, with the instance's own names."""
         ...
@@ -105,9 +112,3 @@ def better(structure: Structure, maximizes: bool, first: Point | None, second: P
         return second if first is None else first
     gain = structure.objective(second) - structure.objective(first)
     return second if (gain if maximizes else -gain) > 0 else first
-
-
-def chosen_magnitude(values: NDArray[np.float64], rows: Choice) -> float:
-    """Return the sum of the magnitudes of chosen values: the scale of the rounding of their sum."""
-    chosen = np.abs(values[rows[rows >= 0]])
-    return math.fsum(chosen) if chosen.size < 10_000 else float(chosen.sum())

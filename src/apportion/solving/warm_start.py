@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from apportion.options import Start
+from apportion.options import Multipliers, Start
 from apportion.solution import Solution
 from apportion.solving.call import Log
 from apportion.solving.structure import Structure
 
-__all__ = ["warm_start"]
+__all__ = ["known_prices", "warm_start"]
 
 
 def warm_start(structure: Structure, given: object, log: Log) -> Start:
@@ -36,9 +36,14 @@ def warm_start(structure: Structure, given: object, log: Log) -> Start:
     point = structure.repaired(near)
     if point is None:
         log.note("the warm start could not be repaired into this instance")
+    return Start(point, hint=known_prices(structure, prices))
+
+
+def known_prices(structure: Structure, prices: Mapping[str, object]) -> Multipliers | None:
+    """Return earlier multipliers by name as those of this model, ``None`` unless all of them are known."""
     known = [prices.get(name) for name in structure.capacity_names]
     usable = bool(prices) and all(isinstance(price, int | float) for price in known)
-    return Start(point, hint=np.array(known, dtype=np.float64) if usable else None)
+    return np.array(known, dtype=np.float64) if usable else None
 
 
 def _earlier(given: object) -> tuple[object, Mapping[str, object]]:

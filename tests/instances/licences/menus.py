@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ class LicenceMenus:
             required=[job.held is not None for job in instance.jobs],
             capacity_names=["licences"],
         )
+
+    def exact_values(self) -> list[Fraction]:
+        """Return the values themselves."""
+        return list(map(Fraction, self.model.values.tolist()))
 
     def plan(self, choice: NDArray[np.int64]) -> Plan:
         """Return ``{"licensed": {job: number of licences}}``."""

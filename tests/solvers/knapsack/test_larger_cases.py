@@ -10,7 +10,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
-from apportion.solvers.knapsack import dense_dp, engine
+from apportion.solvers.knapsack import dense_dp, one_capacity
 
 
 def pisinger(
@@ -58,7 +58,7 @@ KINDS = (
 def test_hard_classes_match_dense_dp(kind: str, share: float) -> None:
     for seed in range(4):
         model = pisinger(kind, 40, 8, 300, seed, share)
-        outcome = engine.solve(model, SolveOptions(), None)
+        outcome = one_capacity.solve(model, SolveOptions(), None)
         assert outcome.termination is Termination.OPTIMAL
         assert outcome.point is not None and model.check(outcome.point).feasible
         assert outcome.objective == dense_dp.solve(model, SolveOptions(), None).objective == outcome.bound
@@ -83,7 +83,7 @@ def test_ragged_medium_cases_match_dense_dp(seed: int) -> None:
         required=(rng.random(80) < 0.5) & (sizes > 0),
         sense=sense,
     )
-    outcome = engine.solve(model, SolveOptions(), None)
+    outcome = one_capacity.solve(model, SolveOptions(), None)
     assert outcome.termination is Termination.OPTIMAL
     assert outcome.point is not None and model.check(outcome.point).feasible
     reference = dense_dp.solve(model, SolveOptions(), None)
@@ -103,7 +103,7 @@ def test_large_enough_for_the_small_core_first(seed: int) -> None:
     model = MultipleChoiceKnapsack.from_arrays(
         values.ravel(), uses, np.arange(jobs + 1) * width, [4001], required=True
     )
-    outcome = engine.solve(model, SolveOptions(), None)
+    outcome = one_capacity.solve(model, SolveOptions(), None)
     assert outcome.termination is Termination.OPTIMAL
     reference = dense_dp.solve(model, SolveOptions(), None)
     assert outcome.objective == pytest.approx(reference.objective, rel=1e-12)
@@ -119,12 +119,12 @@ def test_a_large_model_is_close_to_its_certificate() -> None:
         [jobs * 250],
         required=rng.random(jobs) < 0.5,
     )
-    outcome = engine.solve(model, SolveOptions(gap=1e-6), None)
+    outcome = one_capacity.solve(model, SolveOptions(gap=1e-6), None)
     assert outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
     assert outcome.objective is not None and outcome.bound is not None and outcome.point is not None
     assert model.check(outcome.point).feasible
     assert 0 <= outcome.bound - outcome.objective <= 1e-6 * outcome.objective
-    proven = engine.solve(model, SolveOptions(), None)
+    proven = one_capacity.solve(model, SolveOptions(), None)
     assert proven.termination is Termination.OPTIMAL
     assert proven.objective is not None and outcome.objective <= proven.objective <= outcome.bound
 
@@ -142,7 +142,7 @@ def test_matches_highs_on_the_lowered_model(seed: int) -> None:
         required=rng.random(25) < 0.4,
         sense="maximize" if seed % 2 else "minimize",
     )
-    outcome = engine.solve(model, SolveOptions(), None)
+    outcome = one_capacity.solve(model, SolveOptions(), None)
     linear = lower(model).model
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
@@ -172,11 +172,11 @@ def test_uses_of_any_size() -> None:
         values = rng.random(60) * 10
         offsets = np.arange(16) * 4
         small = MultipleChoiceKnapsack.from_arrays(values, uses, offsets, [int(uses.sum() // 5)])
-        outcome = engine.solve(small, SolveOptions(), None)
+        outcome = one_capacity.solve(small, SolveOptions(), None)
         factor = 997
         large = MultipleChoiceKnapsack.from_arrays(
             values, uses * factor, offsets, [int(uses.sum() // 5) * factor + factor - 1]
         )
-        again = engine.solve(large, SolveOptions(), None)
+        again = one_capacity.solve(large, SolveOptions(), None)
         assert outcome.termination is again.termination is Termination.OPTIMAL
         assert outcome.objective == again.objective

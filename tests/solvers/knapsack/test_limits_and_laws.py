@@ -12,7 +12,7 @@ from tests.patience import patience
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
-from apportion.solvers.knapsack import dense_dp, engine, run
+from apportion.solvers.knapsack import dense_dp, one_capacity, phases
 
 
 def stubborn(jobs: int = 300, seed: int = 0) -> MultipleChoiceKnapsack:
@@ -42,7 +42,7 @@ def test_the_clock_is_kept(limit: float) -> None:
     for seed in range(4):
         model = stubborn(seed=seed)
         began = perf_counter()
-        outcome = engine.solve(model, SolveOptions(time_limit=limit), None)
+        outcome = one_capacity.solve(model, SolveOptions(time_limit=limit), None)
         late.append(perf_counter() - began - limit)
         assert_honest(model, outcome)
         assert outcome.termination in (Termination.TIME_LIMIT, Termination.OPTIMAL)
@@ -53,13 +53,13 @@ def test_the_clock_is_kept(limit: float) -> None:
 def test_a_work_limit_gives_the_same_answer_every_time(work: float) -> None:
     model = stubborn(40)
     options = SolveOptions(work_limit=work, deterministic=True)
-    first, second = (engine.solve(model, options, None) for _ in range(2))
+    first, second = (one_capacity.solve(model, options, None) for _ in range(2))
     assert_honest(model, first)
     assert first.termination is second.termination
     assert first.point is not None and second.point is not None
     assert first.point.tobytes() == second.point.tobytes()
     assert first.bound == second.bound
-    optimum = engine.solve(model, SolveOptions(work_limit=3e6), None)
+    optimum = one_capacity.solve(model, SolveOptions(work_limit=3e6), None)
     assert optimum.objective is not None and first.bound is not None and first.objective is not None
     assert first.bound >= optimum.objective >= first.objective
 
@@ -80,7 +80,7 @@ def test_bounds_at_every_stop_hold_for_the_optimum(seed: int) -> None:
     )
     best = dense_dp.solve(model, SolveOptions(), None)
     if best.point is None:
-        assert engine.solve(model, SolveOptions(), None).termination is Termination.INFEASIBLE
+        assert one_capacity.solve(model, SolveOptions(), None).termination is Termination.INFEASIBLE
         return
     optimum = sum((Fraction(float(model.values[row])) for row in best.point if row >= 0), Fraction(0))
     sign = 1 if seed % 2 else -1
@@ -88,7 +88,7 @@ def test_bounds_at_every_stop_hold_for_the_optimum(seed: int) -> None:
         *(SolveOptions(work_limit=limit) for limit in (1.0, 30.0, 300.0, 3000.0)),
         *(SolveOptions(gap=gap) for gap in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)),
     ):
-        outcome = engine.solve(model, options, None)
+        outcome = one_capacity.solve(model, options, None)
         assert_honest(model, outcome)
         assert outcome.bound is not None and outcome.objective is not None
         if outcome.termination is Termination.OPTIMAL:
@@ -100,20 +100,20 @@ def test_bounds_at_every_stop_hold_for_the_optimum(seed: int) -> None:
 
 
 def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_CAPS", (2, 3))
+    monkeypatch.setattr(phases, "_CAPS", (2, 3))
     for seed in range(30):
         rng = np.random.default_rng(seed)
         uses = rng.integers(10**6, 10**7, 60)
         model = MultipleChoiceKnapsack.from_arrays(
             uses * 1e-3 + rng.normal(0, 50, 60), uses, np.arange(11) * 6, [int(uses.sum() // 6)]
         )
-        outcome = engine.solve(model, SolveOptions(), None)
+        outcome = one_capacity.solve(model, SolveOptions(), None)
         assert_honest(model, outcome)
         assert outcome.termination in (Termination.OPTIMAL, Termination.MEMORY_LIMIT)
         assert outcome.bound is not None
         with monkeypatch.context() as wide:
-            wide.setattr(run, "_CAPS", (1 << 20,))
-            best = engine.solve(model, SolveOptions(), None)
+            wide.setattr(phases, "_CAPS", (1 << 20,))
+            best = one_capacity.solve(model, SolveOptions(), None)
         assert best.termination is Termination.OPTIMAL and best.objective is not None
         assert outcome.bound >= best.objective * (1 - 1e-14)
         if outcome.termination is Termination.OPTIMAL:
@@ -121,14 +121,14 @@ def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytes
 
 
 def test_a_core_too_large_to_keep_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(phases, "_MOST_ENTRIES", 3)
     proven = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         uses = rng.integers(1, 30, 60)
         values = [2.0 * uses, rng.integers(0, 5, 60) * 6.0, rng.random(60)][seed % 3]
         model = MultipleChoiceKnapsack.from_arrays(values, uses, np.arange(11) * 6, [int(uses.sum() // 7)])
-        outcome = engine.solve(model, SolveOptions(), None)
+        outcome = one_capacity.solve(model, SolveOptions(), None)
         best = dense_dp.solve(model, SolveOptions(), None)
         assert_honest(model, outcome)
         assert outcome.termination in (Termination.OPTIMAL, Termination.MEMORY_LIMIT)
@@ -143,7 +143,7 @@ def test_a_core_too_large_to_keep_leaves_a_valid_bound(monkeypatch: pytest.Monke
 def test_incumbents_only_improve_and_an_error_in_the_callback_propagates() -> None:
     model = stubborn(60)
     seen: list[Incumbent] = []
-    outcome = engine.solve(model, SolveOptions(work_limit=1e6, on_incumbent=seen.append), None)
+    outcome = one_capacity.solve(model, SolveOptions(work_limit=1e6, on_incumbent=seen.append), None)
     assert seen and outcome.objective is not None
     objectives = [incumbent.objective for incumbent in seen]
     assert objectives == sorted(objectives)
@@ -154,7 +154,7 @@ def test_incumbents_only_improve_and_an_error_in_the_callback_propagates() -> No
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        engine.solve(model, SolveOptions(on_incumbent=fail), None)
+        one_capacity.solve(model, SolveOptions(on_incumbent=fail), None)
 
 
 def test_an_interrupt_returns_the_incumbent() -> None:
@@ -162,7 +162,7 @@ def test_an_interrupt_returns_the_incumbent() -> None:
         raise KeyboardInterrupt
 
     model = stubborn(60)
-    outcome = engine.solve(model, SolveOptions(on_incumbent=interrupt), None)
+    outcome = one_capacity.solve(model, SolveOptions(on_incumbent=interrupt), None)
     assert outcome.termination is Termination.INTERRUPTED
     assert_honest(model, outcome)
 
@@ -177,7 +177,7 @@ def test_an_interrupt_in_the_search_keeps_the_best_choice_announced(number: int)
             raise KeyboardInterrupt
 
     model = stubborn(60)
-    outcome = engine.solve(model, SolveOptions(work_limit=1e6, on_incumbent=interrupt), None)
+    outcome = one_capacity.solve(model, SolveOptions(work_limit=1e6, on_incumbent=interrupt), None)
     assert len(seen) == number
     assert outcome.termination is Termination.INTERRUPTED
     assert_honest(model, outcome)
@@ -191,11 +191,11 @@ def test_preferred_rows_among_many_identical_jobs() -> None:
     model = MultipleChoiceKnapsack.from_arrays(
         np.tile(curve, jobs), np.tile(np.arange(width), jobs), np.arange(jobs + 1) * width, [200]
     )
-    plain = engine.solve(model, SolveOptions(), None)
+    plain = one_capacity.solve(model, SolveOptions(), None)
     assert plain.point is not None
     shuffled = np.random.default_rng(0).permutation(plain.point % width)
     preferred = np.arange(jobs) * width + shuffled  # itself an optimum: all of it can be kept
-    outcome = engine.solve(model, SolveOptions(), None, preferred=preferred)
+    outcome = one_capacity.solve(model, SolveOptions(), None, preferred=preferred)
     assert outcome.termination is Termination.OPTIMAL
     assert outcome.objective == plain.objective == outcome.bound
     assert outcome.point is not None and (outcome.point == preferred).all()
@@ -213,7 +213,7 @@ def test_laws(seed: int) -> None:
         model = MultipleChoiceKnapsack.from_arrays(
             values.ravel(), uses.ravel(), offsets, [capacity], required=False
         )
-        outcome = engine.solve(model, SolveOptions(), None)
+        outcome = one_capacity.solve(model, SolveOptions(), None)
         assert outcome.termination is Termination.OPTIMAL and outcome.objective is not None
         return outcome.objective
 
@@ -232,12 +232,12 @@ def test_laws(seed: int) -> None:
 
 def test_values_too_large_to_add_are_refused() -> None:
     model = MultipleChoiceKnapsack.from_arrays([1e300, 1e300], [1, 1], [0, 1, 2], [2])
-    assert engine.solve(model, SolveOptions(), None).termination is Termination.NUMERICAL_ERROR
+    assert one_capacity.solve(model, SolveOptions(), None).termination is Termination.NUMERICAL_ERROR
 
 
 def test_the_lowest_multiplier_counts_options_that_fit_nowhere() -> None:
     model = MultipleChoiceKnapsack.from_arrays([5.0, 100.0], [2, 50], [0, 2], [10], required=False)
-    outcome = engine.solve(model, SolveOptions(), None)
+    outcome = one_capacity.solve(model, SolveOptions(), None)
     assert outcome.objective == outcome.bound == 5.0
     assert outcome.multipliers is not None
     assert outcome.multipliers[0] == pytest.approx(95.0 / 48.0)

@@ -13,7 +13,7 @@ from tests.strategies import knapsacks
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
-from apportion.solvers.knapsack import dense_dp, dual, engine, greedy
+from apportion.solvers.knapsack import dense_dp, dual, greedy, one_capacity
 
 
 def random_model(rng: np.random.Generator, max_jobs: int = 5, max_options: int = 5) -> MultipleChoiceKnapsack:
@@ -85,13 +85,13 @@ def test_random_small_cases_match_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(300):
         model = random_model(rng)
-        assert_right(model, engine.solve(model, SolveOptions(), None))
+        assert_right(model, one_capacity.solve(model, SolveOptions(), None))
 
 
 @settings(max_examples=300)
 @given(knapsacks(max_capacities=1))
 def test_drawn_cases_match_enumeration_and_dense_dp(model: MultipleChoiceKnapsack) -> None:
-    outcome = engine.solve(model, SolveOptions(), None)
+    outcome = one_capacity.solve(model, SolveOptions(), None)
     assert_right(model, outcome)
     assert_right_dense(model)
 
@@ -139,11 +139,11 @@ def test_a_start_is_used_if_it_fits_and_never_hurts(seed: int) -> None:
         expected = enumerate_knapsack(model)
         if expected is None:
             continue
-        outcome = engine.solve(model, SolveOptions(), expected[1])
+        outcome = one_capacity.solve(model, SolveOptions(), expected[1])
         assert_right(model, outcome)
         assert outcome.start_used
         wrong = np.full(model.num_jobs, model.num_options + 3, dtype=np.int64)
-        outcome = engine.solve(model, SolveOptions(), wrong)
+        outcome = one_capacity.solve(model, SolveOptions(), wrong)
         assert_right(model, outcome)
         assert outcome.start_used is (model.num_jobs == 0)
 
@@ -166,7 +166,7 @@ def test_preferred_options_win_ties(seed: int) -> None:
         preferred = np.where(
             rng.random(jobs) < 0.8, model.offsets[:-1] + rng.integers(0, width, jobs), -1
         ).astype(np.int64)
-        outcome = engine.solve(model, SolveOptions(), None, preferred=preferred)
+        outcome = one_capacity.solve(model, SolveOptions(), None, preferred=preferred)
         assert_right(model, outcome)
         assert outcome.counters.get("tie_break_proven") == 1.0
         assert outcome.point is not None
@@ -193,7 +193,7 @@ def test_two_capacities_are_refused() -> None:
     from apportion.errors import BackendUnavailable
 
     model = MultipleChoiceKnapsack.from_arrays([1.0], [[1, 1]], [0, 1], [1, 1])
-    for solve in (engine.solve, dense_dp.solve):
+    for solve in (one_capacity.solve, dense_dp.solve):
         with pytest.raises(BackendUnavailable, match="capacit"):
             solve(model, SolveOptions(), None)
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles import enumerate_knapsack
-from tests.solvers.multiknapsack.test_engine import random_mmkp
+from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 from tests.strategies import knapsacks
 
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import beam, dual, repair
-from apportion.solvers.multiknapsack.menus import build
+from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.reduction import within_reach, without_dominated
 from apportion.solvers.multiknapsack.tilt import freezing, tilted
 

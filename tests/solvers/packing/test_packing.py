@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apportion.models.node_packing import NodePacking, heaviest
 from apportion.solvers.packing import by_cp_sat
 from apportion.solvers.packing.best_fit import best_fit, is_chain
-from apportion.solvers.packing.engine import pack
+from apportion.solvers.packing.few_moves import pack
 from apportion.solvers.packing.search import fewest_moves
 from apportion.solvers.packing.weights import violated_weights
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from apportion.outcome import Termination
 from apportion.solvers.compiled import SWITCH, load
 from apportion.solvers.generalised_assignment import by_tree as assigned
 from apportion.solvers.makespan import by_tree as scheduled
+from apportion.solvers.search.assignment_tree import AssignmentTree, Placement, Status
 from apportion.solvers.search.slices import Slices
 
 KINDS = ("whole", "tenths", "real", "tiny", "huge", "signed", "few")
@@ -151,6 +153,11 @@ def test_small_ones_equal_enumeration(problem: str, switch: str, monkeypatch: py
         assert taken > 30
 
 
+def test_the_tree_finds_a_first_schedule_where_list_scheduling_breaks_the_capacities() -> None:
+    """It went to HiGHS, whose bound on times of 1e10 the plan refuted: a numerical error."""
+    compare(*PROBLEMS["makespan"], range(5841, 5842))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("switch", ["0", "1"])
@@ -159,6 +166,31 @@ def test_twenty_thousand_small_ones_equal_enumeration(
 ) -> None:
     monkeypatch.setenv(SWITCH, switch)
     compare(*PROBLEMS[problem], range(1_000, 21_000))
+
+
+def test_a_stored_tree_goes_on_where_it_was() -> None:
+    if load("search.assignment_tree_c") is None:
+        pytest.skip("the compiled tree is not built or is switched off")
+    rng = np.random.default_rng(5)
+    use = rng.integers(5, 26, (5, 30))
+    cost = rng.integers(10, 51, (5, 30))
+    room = np.full((1, 5), int(0.8 * use.sum() / 25))
+    placement = Placement(cost, use[None], room, np.ones((5, 30), dtype=np.uint8))
+    ended: set[Status] = set()
+    for target in range(540, 700, 20):
+        tree = AssignmentTree(placement, target, 1, np.full(30, 20), 10_000)
+        for _ in range(10_000):
+            again = pickle.loads(pickle.dumps(tree))
+            status = tree.run(20_000)
+            assert again.run(20_000) is status
+            assert (again.nodes, again.work, again.bound) == (tree.nodes, tree.work, tree.bound)
+            tree = again  # the stored one goes on
+            if status is not Status.OUT_OF_WORK:
+                break
+        ended.add(status)
+        if status is Status.FOUND:
+            assert int(cost[tree.found, np.arange(30)].sum()) <= target
+    assert ended == {Status.EXHAUSTED, Status.FOUND}
 
 
 def test_a_few_machines_at_a_time_only_improve_a_schedule() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from itertools import pairwise, product
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.solvers.compiled import NAMES, SWITCH, load
+from apportion.solvers.compiled import NAMES, SWITCH, found, load, outdated
 from apportion.solvers.search.depth_first import LARGEST, DepthFirst, Status
 
 
@@ -117,6 +120,27 @@ def test_wrong_arrays_are_refused_not_read() -> None:
 def test_every_compiled_part_is_named_and_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
     assert [load(name) for name in NAMES] == [None] * len(NAMES)
+
+
+def test_a_part_older_than_its_source_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It used to end as a TypeError in the middle of a search."""
+    if load("search.depth_first_c") is None:
+        pytest.skip("the compiled search was not built")
+    name = "apportion.solvers.search.depth_first_c"
+    assert not outdated(sys.modules[name])
+    older = ModuleType(name, "00000000")
+    older.__file__ = sys.modules[name].__file__
+    assert outdated(older)
+    monkeypatch.setitem(sys.modules, name, older)
+    with pytest.warns(RuntimeWarning, match=r"search\.depth_first_c was built from another version"):
+        assert found("search.depth_first_c") is None
+
+
+def test_a_part_without_its_source_beside_it_is_used(tmp_path: Path) -> None:
+    """Wheels hold no C files."""
+    alone = ModuleType("apportion.solvers.search.depth_first_c", "00000000")
+    alone.__file__ = str(tmp_path / "depth_first_c.abi3.so")
+    assert not outdated(alone)
 
 
 def test_a_stored_search_goes_on_where_it_was(road: str) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidInstance, Problem
 
-__all__ = ["number_columns", "text_columns"]
+__all__ = ["number_columns", "optional_columns", "text_columns"]
 
 _SHOWN = 20
 
@@ -74,3 +74,23 @@ def number_columns(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:
     if problems:
         raise InvalidInstance(problems[:_SHOWN])
     return np.array(found, dtype=np.float64)
+
+
+def optional_columns(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return by name those of the columns that the file has, as text, a field a row.
+
+    Raises
+    ------
+    InvalidInstance
+        As :func:`text_columns`.
+    """
+    try:
+        header = path.read_bytes().decode("utf-8-sig").partition("\n")[0]
+        named = [name.strip() for name in next(csv.reader([header]), [])]
+    except (OSError, ValueError, csv.Error) as error:
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+    present = [name for name in columns if name in named]
+    if not present:
+        return {}
+    rows = text_columns(path, present)
+    return {name: [fields[place] for _, fields in rows] for place, name in enumerate(present)}

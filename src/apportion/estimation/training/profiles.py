@@ -14,7 +14,7 @@ from apportion.estimation.training.application import Application
 from apportion.estimation.training.numeric_csv import number_columns
 from apportion.estimation.training.step_times import StepTimes
 
-__all__ = ["HOMOGENEOUS", "read_applications"]
+__all__ = ["HOMOGENEOUS", "read_applications", "training_folder"]
 
 HOMOGENEOUS = "gpu"
 """The name of the only GPU type of profiles that do not name any."""
@@ -38,15 +38,19 @@ def read_applications(folder: str | Path) -> Mapping[str, Application]:
     InvalidInstance
         If the folder has no application or a file of one is wrong.
     """
-    folder = Path(folder)
-    if (folder / "traces").is_dir():
-        folder = folder / "traces"
+    folder = training_folder(folder)
     if not folder.is_dir():
         raise InvalidInstance(Problem(str(folder), "is no folder; expected one sub-folder an application"))
     names = sorted(path.name for path in folder.iterdir() if any(path.glob("validation-*.csv")))
     if not names:
         raise InvalidInstance(Problem(str(folder), "has no sub-folder with a validation-BATCH.csv"))
     return MappingProxyType({name: _read(folder / name) for name in names})
+
+
+def training_folder(folder: str | Path) -> Path:
+    """Return the folder whose sub-folders are applications: ``traces`` of it where there is one."""
+    folder = Path(folder)
+    return folder / "traces" if (folder / "traces").is_dir() else folder
 
 
 def _read(folder: Path) -> Application:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.explanation.by_menus import explain_by_menus
 from apportion.explanation.matching.makespan import explain_makespan
-from apportion.explanation.matching.menus import MatchingMenus
+from apportion.explanation.matching.matching_menus import MatchingMenus
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject

@@ -43,11 +43,11 @@ def watch(group: int, agent: int, deadline_s: float) -> None:
     while (left_s := deadline_s - clock_s()) > 0:
         if not select.select([0], [], [], min(left_s, _LOOK_S))[0]:
             continue
-        told = os.read(0, 512 * DEADLINE.size)
-        if not told:
+        received = os.read(0, 512 * DEADLINE.size)
+        if not received:
             break
-        whole = len(told) - len(told) % DEADLINE.size
-        deadline_s = max(deadline_s, *(value for (value,) in DEADLINE.iter_unpack(told[:whole])))
+        whole = len(received) - len(received) % DEADLINE.size
+        deadline_s = max(deadline_s, *(value for (value,) in DEADLINE.iter_unpack(received[:whole])))
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
     for orphan in children_of(agent):  # what left the group came to the agent, which adopts orphans

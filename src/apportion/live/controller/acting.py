@@ -22,7 +22,7 @@ _AGAIN_S = 5.0
 
 
 class Acting:
-    """What was told whom in this process, so that it is not said at every step.
+    """Acts on the cluster and its agents, and remembers what it said so as not to repeat itself.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Acting:
         self, cluster: Cluster, channel: Channel, limits: Limits, note: Note, at: Callable[[str], None]
     ) -> None:
         self.cluster, self.channel, self.limits, self.note, self.at = cluster, channel, limits, note, at
-        self._told: dict[str, tuple[int, int, int, str]] = {}
+        self._said: dict[str, tuple[int, int, int, str]] = {}
         self._released: dict[str, float] = {}
         self._unheard: dict[str, float] = {}
 
@@ -114,7 +114,7 @@ class Acting:
 
     def _command(self, state: State) -> None:
         agents = self.channel.agents()
-        self._told = {pilot: told for pilot, told in self._told.items() if pilot in agents}
+        self._said = {pilot: said for pilot, said in self._said.items() if pilot in agents}
         for job in state.jobs.values():
             if job.state not in (JobState.RUNNING, JobState.STOPPING):
                 continue
@@ -124,8 +124,8 @@ class Acting:
                 if not rank.live or agent is None:
                     continue
                 verb = "run" if job.state is JobState.RUNNING else "stop"
-                told = (agent.connection, job.number, job.generation, verb)
-                if self._told.get(rank.pilot) == told:
+                said = (agent.connection, job.number, job.generation, verb)
+                if self._said.get(rank.pilot) == said:
                     continue
                 message = (
                     _run(state, job, rank, ranks)
@@ -134,7 +134,7 @@ class Acting:
                 )
                 self.at("commanding")
                 if self.channel.send(rank.pilot, message):
-                    self._told[rank.pilot] = told
+                    self._said[rank.pilot] = said
                 self.at("commanded")
         rank_on = state.rank_on()
         for pilot in state.pilots.values():  # the scheduler has given these up, and ends them no more

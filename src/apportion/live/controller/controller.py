@@ -34,7 +34,7 @@ from apportion.live.errors import ClusterUnreachable, StateUnwritable
 from apportion.live.record import requests
 from apportion.live.record.state import Pilot, State
 from apportion.live.record.store import Store
-from apportion.policies.view import InvalidPlan, Policy
+from apportion.policies.gap_filling_view import InvalidPlan, Policy
 
 __all__ = ["POINTS", "Controller", "Event", "Stepped"]
 
@@ -196,7 +196,7 @@ class Controller:
         stirred = connections != self._connections
         self._reached = frozenset(connections.keys() | self._connections.keys())
         self._connections = connections
-        return stirred or any(isinstance(told, Exited | Leaving | RankRefused | Hello) for _, told in fresh)
+        return stirred or any(isinstance(heard, Exited | Leaving | RankRefused | Hello) for _, heard in fresh)
 
     def _look(self, now_s: float, stirred: bool, stepped: Stepped) -> ClusterSeen | None:
         """Look at the scheduler if it is time, or something has happened; ``None`` if not."""
@@ -228,8 +228,8 @@ class Controller:
             self._note("rejected", problem=str(problem))
         exits = [
             (pilot, exit)
-            for pilot, told in self._inbox
-            if (exit := hear(state, pilot, told, self.advisor, now_s, self._note)) is not None
+            for pilot, heard in self._inbox
+            if (exit := hear(state, pilot, heard, self.advisor, now_s, self._note)) is not None
         ]
         if seen is not None:
             self._orphans = list_pilots(state, seen, self._connections.keys(), now_s, self._note)
@@ -292,17 +292,17 @@ class Controller:
     def _expect(self) -> None:
         self.channel.expect({pilot.pilot: pilot.token for pilot in self.state.pilots.values() if pilot.live})
 
-    def _note(self, event: str, **told: object) -> None:
-        job = told.get("job")
+    def _note(self, event: str, **heard: object) -> None:
+        job = heard.get("job")
         if isinstance(job, int):
-            told["job"] = self.state.jobs[job].id if job in self.state.jobs else None
-        self._events.append({"time_s": round(self.clock(), 3), "event": event, **told})
+            heard["job"] = self.state.jobs[job].id if job in self.state.jobs else None
+        self._events.append({"time_s": round(self.clock(), 3), "event": event, **heard})
 
 
-def _newest(told: list[tuple[str, AgentMessage]]) -> list[tuple[str, AgentMessage]]:
+def _newest(heard: list[tuple[str, AgentMessage]]) -> list[tuple[str, AgentMessage]]:
     """Return the messages without the reports of progress that a later one makes needless."""
     last = {
-        (pilot, line.job): index for index, (pilot, line) in enumerate(told) if isinstance(line, Progress)
+        (pilot, line.job): index for index, (pilot, line) in enumerate(heard) if isinstance(line, Progress)
     }
     keep = set(last.values())
-    return [item for index, item in enumerate(told) if not isinstance(item[1], Progress) or index in keep]
+    return [item for index, item in enumerate(heard) if not isinstance(item[1], Progress) or index in keep]

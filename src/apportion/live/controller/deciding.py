@@ -13,7 +13,7 @@ from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.settings import Limits
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Pilot, State
-from apportion.policies.view import FREE, GapFillingView, Plan, Policy, check_plan
+from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan, Policy, check_plan
 
 __all__ = ["Decision", "Idle", "admitted", "decide", "put_on_record"]
 
@@ -71,7 +71,7 @@ class Decision:
 
     def explain(self) -> list[dict[str, object]]:
         """Return, for every admitted job, what it gets, and what is believed of it there."""
-        told = []
+        rows = []
         for index, job in enumerate(self.jobs):
             count, held = int(self.counts[index]), int(self.held[index])
             rates = self.view.rates[index]
@@ -89,7 +89,7 @@ class Decision:
             else:
                 why = "the best use of these nodes by its measured curve"
             nodes = [self.nodes[place] for place in np.flatnonzero(self.plan.holder == index).tolist()]
-            told.append(
+            rows.append(
                 {
                     "job": job.id,
                     "held": held,
@@ -100,7 +100,7 @@ class Decision:
                     "why": why,
                 }
             )
-        return told
+        return rows
 
 
 def admitted(state: State, limits: Limits, now_s: float) -> list[Job]:

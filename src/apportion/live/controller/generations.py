@@ -75,8 +75,8 @@ class Generations:
                 running = {rank.pilot for rank in ranks_of.get(job.number, [])}
                 if able and running != {pilot.pilot for pilot in wanted}:
                     self.advisor.stopping(job, len(running), now_s)
-                    told = f"resized from {len(running)} to {len(wanted)} nodes" if wanted else "suspended"
-                    self._stop(job, told, len(running), now_s)
+                    reason = f"resized from {len(running)} to {len(wanted)} nodes" if wanted else "suspended"
+                    self._stop(job, reason, len(running), now_s)
             elif job.state is JobState.QUEUED and able and job.not_before_s <= now_s:
                 fits = job.spec.min_nodes <= len(wanted) <= job.spec.max_nodes
                 if fits and not any(pilot.pilot in rank_on for pilot in wanted):
@@ -147,7 +147,7 @@ class Generations:
             close_books(job, stopped=True)
             job.samples = job.durable = samples
             self._free(state, job, now_s)
-            job.enter(JobState.DONE, now_s, self._told(job))
+            job.enter(JobState.DONE, now_s, self._early_end(job))
             self.note("done", job=job.id, samples=job.samples)
             return
         close_books(job, stopped and not departed)
@@ -166,7 +166,7 @@ class Generations:
             self.note("failure", job=job.id, failures=job.failures, message=job.message)
 
     @staticmethod
-    def _told(job: Job) -> str | None:
+    def _early_end(job: Job) -> str | None:
         goal = job.spec.samples
         if goal is None or goal == job.samples:
             return None

@@ -25,7 +25,7 @@ from apportion.live.record.state import State
 from apportion.live.record.store import Lock, Store, private_folder, read_state
 from apportion.live.slurm.cluster import SlurmCluster
 from apportion.live.steady_clock import continued
-from apportion.policies.view import Policy
+from apportion.policies.gap_filling_view import Policy
 
 __all__ = ["Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
 
@@ -149,8 +149,8 @@ def _listening(settings: Settings, state: State, server: Callable[..., Channel])
         held = any(pilot.live for pilot in state.pilots.values())
         if settings.port is None and port is not None and not held:
             return server(settings.host, 0, lease_s=settings.limits.lease_s, pulse_s=pulse_s)
-        told = f"; pilots of an earlier controller look for it at port {port}" if held else ""
-        raise InvalidOption(f"cannot listen on {settings.host} port {port}: {error}{told}") from None
+        hint = f"; pilots of an earlier controller look for it at port {port}" if held else ""
+        raise InvalidOption(f"cannot listen on {settings.host} port {port}: {error}{hint}") from None
 
 
 def _run(
@@ -226,7 +226,7 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
         )
         cluster.check()
     seen = cluster.look()
-    list_pilots(state, seen, (), now_s, lambda event, **told: None)
+    list_pilots(state, seen, (), now_s, lambda event, **hint: None)
     advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)
     advisor.recall(state.jobs.values())
     policy = make_policy(settings.policy, settings.horizon_s, settings.limits, advisor)

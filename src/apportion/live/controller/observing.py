@@ -19,7 +19,7 @@ __all__ = ["Note", "hear", "list_pilots", "ranks_without_pilots"]
 class Note(Protocol):
     """Writes one line of the controller's journal."""
 
-    def __call__(self, event: str, **told: object) -> None:
+    def __call__(self, event: str, **fields: object) -> None:
         """Note an event and what is to be told of it."""
         ...
 

@@ -17,8 +17,8 @@ _SILENT = frozenset({"exited"})
 
 def in_words(event: Event) -> str:
     """Return an event of the journal as one line."""
-    told = [f"{key} {_short(value)}" for key, value in event.items() if key not in ("time_s", "event")]
-    return f"{str(event['event']).replace('_', ' ')}: {', '.join(told)}"
+    words = [f"{key} {_short(value)}" for key, value in event.items() if key not in ("time_s", "event")]
+    return f"{str(event['event']).replace('_', ' ')}: {', '.join(words)}"
 
 
 def _short(value: object) -> str:

@@ -37,7 +37,7 @@ def book(job: Job, line: Progress, now_s: float) -> bool:
         job.reporter = line.rank
     job.said[line.rank] = (line.samples, durable)
     samples, saved = job.samples, job.durable
-    job.samples = max(told for told, _ in job.said.values())
+    job.samples = max(count for count, _ in job.said.values())
     job.durable = min(max(saved, durable), job.samples)
     if line.done:
         job.done_rank, job.samples, job.durable = line.rank, line.samples, line.samples

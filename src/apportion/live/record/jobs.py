@@ -104,8 +104,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         if not 1 <= self.min_nodes <= _NODES_LIMIT:
             problems.append(Problem("$.min_nodes", f"must be from 1 to {_NODES_LIMIT}, not {self.min_nodes}"))
         if not self.min_nodes <= self.max_nodes <= _NODES_LIMIT:
-            told = f"must be from min_nodes to {_NODES_LIMIT}, not {self.max_nodes}"
-            problems.append(Problem("$.max_nodes", told))
+            wrong = f"must be from min_nodes to {_NODES_LIMIT}, not {self.max_nodes}"
+            problems.append(Problem("$.max_nodes", wrong))
         if self.samples is not None and not 1 <= self.samples <= 2**53:
             problems.append(Problem("$.samples", f"must be from 1 to 2**53, not {self.samples}"))
         return problems
@@ -123,8 +123,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         problems = []
         for key, value in self.environment.items():
             if not _VARIABLE.match(key) or key.startswith("APPORTION_"):
-                told = "is no name for a variable" if not _VARIABLE.match(key) else "is set by apportion"
-                problems.append(Problem(f"$.environment[{key[:80]!r}]", told))
+                wrong = "is no name for a variable" if not _VARIABLE.match(key) else "is set by apportion"
+                problems.append(Problem(f"$.environment[{key[:80]!r}]", wrong))
             elif "\0" in value:
                 problems.append(Problem(f"$.environment.{key}", "holds a NUL character"))
         if sum(len(key) + len(value) for key, value in self.environment.items()) > _BYTES_LIMIT:

@@ -101,8 +101,8 @@ class SlurmCluster:
         self._output = output
         missing = [command for command in _COMMANDS if shutil.which(command) is None]
         if missing:
-            told = "install Slurm's client commands (Debian: apt install slurm-client) or put them on PATH"
-            raise SchedulerMissing(f"no {', '.join(missing)} here: {told}")
+            answer = "install Slurm's client commands (Debian: apt install slurm-client) or put them on PATH"
+            raise SchedulerMissing(f"no {', '.join(missing)} here: {answer}")
 
     def check(self) -> str | None:
         """Return a warning if pilots in the partition would not make room for the main queue.
@@ -120,10 +120,10 @@ class SlurmCluster:
         if shutil.which("scontrol") is None:
             return None
         try:
-            told = self._run("scontrol", "--oneliner", "show", "partition", self.partition)
+            answer = self._run("scontrol", "--oneliner", "show", "partition", self.partition)
         except (ClusterUnreachable, SchedulerRefused):
             return None  # sites may keep users from it; nothing depends on it
-        fields = dict(word.split("=", 1) for word in told.split() if "=" in word)
+        fields = dict(word.split("=", 1) for word in answer.split() if "=" in word)
         if fields.get("PreemptMode", "").upper() in ("", "OFF"):
             return (
                 f"partition {self.partition} has PreemptMode=OFF: unless a QOS makes pilots preemptible, "
@@ -146,7 +146,7 @@ class SlurmCluster:
         except OSError as error:
             raise SchedulerRefused(str(error)) from None
         exported = [name for name in _EXPORTED if name == TOKEN or name in os.environ]
-        told = self._run(
+        answer = self._run(
             "sbatch",
             "--parsable",
             f"--partition={self.partition}",
@@ -161,9 +161,9 @@ class SlurmCluster:
             *("--controller", self.controller, "--pilot", pilot),
             environment={TOKEN: token},
         )
-        handle = told.strip().split(";")[0]
+        handle = answer.strip().split(";")[0]
         if not handle.isdigit():
-            raise ClusterUnreachable(f"sbatch printed no job id: {told.strip()[:200]!r}")
+            raise ClusterUnreachable(f"sbatch printed no job id: {answer.strip()[:200]!r}")
         return handle
 
     def release(self, handle: str) -> None:
@@ -224,10 +224,10 @@ class SlurmCluster:
         if done.returncode == 0:
             return done.stdout.decode(errors="replace")
         said = " ".join(done.stderr.decode(errors="replace").split())[-500:]
-        told = f"{command[0]}: {said or f'exit code {done.returncode}'}"
-        if any(part in told.lower() for part in _AWAY):
-            raise ClusterUnreachable(told)
-        raise SchedulerRefused(told)
+        answer = f"{command[0]}: {said or f'exit code {done.returncode}'}"
+        if any(part in answer.lower() for part in _AWAY):
+            raise ClusterUnreachable(answer)
+        raise SchedulerRefused(answer)
 
 
 def _understood(read: Callable[[], _Read]) -> _Read:

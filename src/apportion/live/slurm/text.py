@@ -117,16 +117,16 @@ def nodes_of_text(text: str) -> NodeStates:
 
 def nodes_of_json(raw: bytes, partition: str) -> NodeStates:
     """Return the nodes of a partition."""
-    told = _object(raw, "sinfo")
+    answer = _object(raw, "sinfo")
     found: NodeStates = {}
-    if isinstance(told.get("nodes"), list):
-        for node in _objects(told["nodes"], "nodes"):
+    if isinstance(answer.get("nodes"), list):
+        for node in _objects(answer["nodes"], "nodes"):
             if partition in _words(node.get("partitions")):
                 words = [*_words(node.get("state")), *_words(node.get("state_flags"))]
                 found[str(node["name"])] = frozenset(word.upper() for word in words)
         return found
-    if isinstance(told.get("sinfo"), list):
-        for group in _objects(told["sinfo"], "sinfo"):
+    if isinstance(answer.get("sinfo"), list):
+        for group in _objects(answer["sinfo"], "sinfo"):
             state, nodes = group.get("node"), group.get("nodes")
             if _name(group.get("partition")) != partition or not isinstance(state, dict):
                 continue
@@ -154,11 +154,11 @@ def pilots_of_text(text: str, instance: str) -> tuple[PilotSeen, ...]:
 
 def pilots_of_json(raw: bytes, instance: str) -> tuple[PilotSeen, ...]:
     """Return the pilots of an instance."""
-    told = _object(raw, "squeue")
-    if not isinstance(told.get("jobs"), list):
+    answer = _object(raw, "squeue")
+    if not isinstance(answer.get("jobs"), list):
         raise NotUnderstood("squeue --json printed no jobs")
     found = []
-    for job in _objects(told["jobs"], "jobs"):
+    for job in _objects(answer["jobs"], "jobs"):
         name = job.get("name")
         if not isinstance(name, str) or not name.startswith(_PREFIX):
             continue
@@ -229,14 +229,14 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 def _object(raw: bytes, command: str) -> dict[str, Any]:
     try:
-        told = msgspec.json.decode(raw)
+        answer = msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
         raise NotUnderstood(f"{command} --json printed no JSON: {error}") from None
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         raise NotUnderstood(f"{command} --json printed no object")
-    if told.get("errors"):  # 22.05 says so, lists nothing, and ends with exit code 0
-        raise ClusterUnreachable(f"{command}: {_errors(told['errors'])}")
-    return told
+    if answer.get("errors"):  # 22.05 says so, lists nothing, and ends with exit code 0
+        raise ClusterUnreachable(f"{command}: {_errors(answer['errors'])}")
+    return answer
 
 
 def _errors(errors: Any) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.place_counts import place_counts
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["afs"]
 

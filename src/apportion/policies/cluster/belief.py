@@ -140,7 +140,8 @@ class JobBelief:
         if self.freezing is None or split is None:
             return np.ones(LEVELS)
         step, sync = self.application.step_times[gpu_type].seconds(placement, split.local)
-        return split.seconds(step, sync) / self.freezing.profile.seconds(step, sync, split.accumulation)
+        frozen = self.freezing.profile.seconds(step, sync, split.accumulation, sum(placement))
+        return split.seconds(step, sync) / frozen
 
     def retained_by_depth(self) -> NDArray[np.float64]:
         """Return float64 [depths]: share of the statistical progress believed to remain now."""

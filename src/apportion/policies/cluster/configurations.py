@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterView, Nodes
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterView, Nodes
 
 __all__ = ["Configurations", "believed_rates", "configurations", "count_menu", "current_configuration"]
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from apportion.estimation.training.freezing_profile import LEVELS
 from apportion.policies.cluster.belief import profiled
+from apportion.policies.cluster.cluster_view import ClusterView
 from apportion.policies.cluster.configurations import Configurations
-from apportion.policies.cluster.view import ClusterView
 
 __all__ = ["depth_gains", "frozen_penalties"]
 

@@ -1,4 +1,4 @@
-"""How deep every job may be frozen this round: warm-up, a greatest depth, and its accuracy budget.
+"""How deep every job may be frozen this round: warm-up, the depths measured, and its accuracy budget.
 
 The budget bounds A_j = sum_r f_jr dt_r / T_j, the frozen share of the layers averaged over the seconds a job
 held GPUs. It is kept at every moment, so also at the end whenever that comes: nobody has to know T_j. What
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from apportion.estimation.training.freezing_profile import LEVELS
 from apportion.policies.cluster.belief import profiled
-from apportion.policies.cluster.view import ClusterView
+from apportion.policies.cluster.cluster_view import ClusterView
 
 __all__ = ["DepthGates"]
 
@@ -32,7 +32,7 @@ class DepthGates:
     warm_up
         Share of the training before which nothing is frozen.
     deepest
-        Greatest share of the layers that may be frozen.
+        Greatest share of the layers that may be frozen; a job's own profile may end before it.
     budget
         Greatest A_j; ``None``: no such limit.
     """
@@ -48,6 +48,8 @@ class DepthGates:
             belief = profiled(believed)
             if belief.freezing is None or belief.phase < self.warm_up:
                 limit[position] = 0
+            else:
+                limit[position] = min(limit[position], belief.freezing.profile.deepest)
         if self.budget is None:
             return limit
         ahead = view.round_s + _OVERDRAW_S

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.placing import filled, free_gpus, place_on_freest, run_lengths
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["fifo", "srtf"]
 

@@ -1,30 +1,24 @@
-"""Gavel (Narayanan et al., OSDI 2020): time fractions by a linear program, realised in rounds.
+"""Gavel (Narayanan et al., OSDI 2020): time fractions by linear programs, realised in rounds.
 
-    max u   s.t.  sum_m thr_jm X_jm >= u norm_j,   sum_m X_jm <= 1,   sum_j scale_j X_jm <= GPUs_m,   X >= 0
-
-With norm_j the throughput on an equal share over scale_j this is max-min fairness; with norm_j the remaining
-progress, u is one over the makespan. Of the optimal fractions those with the greatest sum of thr / norm are
-taken, so that what the worst-off cannot use is not lost.
+What the fractions optimise is an objective of `gavel_objectives`. Of the fractions that reach its optimum
+those with the greatest sum of relative speeds are taken, so that what the worst-off cannot use is not lost.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.choices import one_of
-from apportion.errors import ApportionError
-from apportion.interruption import uninterrupted
-from apportion.models.builder import LinearModelBuilder
-from apportion.options import SolveOptions
-from apportion.policies.cluster.placing import filled, free_gpus, place_on_freest
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
+from apportion.policies.cluster.believed_speeds import gpus_by_type
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
+from apportion.policies.cluster.gavel_objectives import OBJECTIVES, FractionsOf
+from apportion.policies.cluster.placing import free_gpus, place_on_freest
 
 __all__ = ["Gavel"]
 
-_OPTIONS = SolveOptions(time_limit=None)
 _SLACK = 1e-6
 
 
@@ -34,12 +28,15 @@ class Gavel:
     Parameters
     ----------
     objective
-        ``"max_min"`` or ``"makespan"``.
+        A name of `gavel_objectives.OBJECTIVES`.
+    reset_s
+        Least seconds between two resets of what the jobs have received; 1,920 in the published simulator.
     """
 
-    def __init__(self, objective: Literal["max_min", "makespan"] = "max_min") -> None:
-        one_of("objective", objective, ("max_min", "makespan"))
-        self._objective = objective
+    def __init__(self, objective: str = "max_min", reset_s: float = 1920.0) -> None:
+        one_of("objective", objective, OBJECTIVES)
+        self._fractions_of: FractionsOf = OBJECTIVES[objective]()
+        self._reset_s, self._last_reset_s = reset_s, -math.inf
         self._jobs: tuple[int, ...] = ()
         self._fractions: dict[int, NDArray[np.float64]] = {}
         self._received: dict[int, NDArray[np.float64]] = {}
@@ -49,10 +46,12 @@ class Gavel:
         types = len(view.nodes.types)
         jobs = tuple(view.jobs.tolist())
         if jobs != self._jobs:
-            fractions = self._solved(view)
+            fractions = self._fractions_of(view)
             self._jobs = jobs
             self._fractions = dict(zip(jobs, fractions, strict=True))
-            self._received = {job: np.zeros(types) for job in jobs}
+            if view.time_s - self._last_reset_s >= self._reset_s:
+                self._last_reset_s, self._received = view.time_s, {}
+            self._received = {job: self._received.get(job, np.zeros(types)) for job in jobs}
         for job, held in zip(jobs, view.held, strict=True):
             if held:
                 self._received[job][view.nodes.kind[held[0]]] += 1.0
@@ -73,7 +72,7 @@ class Gavel:
     def _placed(self, view: ClusterView, wanted: list[tuple[int, int]]) -> list[tuple[int, ...]]:
         nodes: list[tuple[int, ...]] = [()] * view.num_jobs
         kinds = view.nodes.kind
-        left = np.bincount(kinds, weights=view.nodes.gpus, minlength=len(view.nodes.types)).astype(np.int64)
+        left = gpus_by_type(view)
         chosen: dict[int, int] = {}
         for job, kind in wanted:
             gpus = int(view.requested_gpus[job])
@@ -92,59 +91,3 @@ class Gavel:
                 for node in nodes[job]:
                     free[node] -= 1
         return nodes
-
-    def _solved(self, view: ClusterView) -> NDArray[np.float64]:
-        """Return float64 [jobs, types]: the fractions."""
-        speeds = _speeds(view)
-        scale = view.requested_gpus.astype(np.float64)
-        counted = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
-        gpus = counted.astype(np.float64)
-        if self._objective == "makespan":
-            norm = np.array([belief.remaining_progress for belief in view.beliefs])
-        else:
-            equal = np.minimum(gpus / view.num_jobs, 1.0)
-            norm = speeds @ (equal / max(1.0, float(equal.sum()))) / scale
-        least = _program(speeds, norm, scale, gpus, None)[1]
-        return _program(speeds, norm, scale, gpus, least * (1 - _SLACK))[0]
-
-
-def _speeds(view: ClusterView) -> NDArray[np.float64]:
-    """Return float64 [jobs, types]: progress per second on the requested GPUs, 0 where it cannot run."""
-    speeds = np.zeros((view.num_jobs, len(view.nodes.types)))
-    for kind, name in enumerate(view.nodes.types):
-        own = view.nodes.gpus[view.nodes.of_type(kind)]
-        for job, belief in enumerate(view.beliefs):
-            gpus = int(view.requested_gpus[job])
-            if gpus <= int(own.sum()):
-                rate = belief.rate(filled(gpus, int(own.max())), name)
-                speeds[job, kind] = rate if rate > 0 else 0.0
-    return speeds
-
-
-def _program(
-    speeds: NDArray[np.float64],
-    norm: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    gpus: NDArray[np.float64],
-    at_least: float | None,
-) -> tuple[NDArray[np.float64], float]:
-    """Return fractions and the least normalised speed; `at_least` given, the greatest sum of them."""
-    from apportion.solvers.general import highs
-
-    program = LinearModelBuilder("maximize")
-    x = program.continuous("X", speeds.shape, 0.0, 1.0)
-    relative = (x * (speeds / norm[:, None])).sum(axis=1)
-    if at_least is None:
-        least = program.continuous("u", (1,))
-        program.at_least("speed", relative, least)
-        program.objective(least)
-    else:
-        program.at_least("speed", relative, at_least)
-        program.objective(relative.sum())
-    program.at_most("time", x.sum(axis=1), 1.0)
-    program.at_most("gpus", (x * scale[:, None]).sum(axis=0), gpus)
-    outcome = uninterrupted(highs.solve(program.build(), _OPTIONS))
-    if outcome.point is None:
-        raise ApportionError(f"Gavel's program has no solution: {outcome.termination}")
-    fractions = np.asarray(outcome.point, dtype=np.float64)[: speeds.size].reshape(speeds.shape)
-    return fractions, float((fractions * speeds / norm[:, None]).sum(axis=1).min())

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.configurations import (
     Configurations,
     believed_rates,
@@ -27,7 +28,6 @@ from apportion.policies.cluster.depth_gains import depth_gains, frozen_penalties
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.sia import reachable, restart_factor
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["IceFrog"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.configurations import (
     Configurations,
     believed_rates,
@@ -24,7 +25,6 @@ from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.joint_counts import CountRule, elastic
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.sia import restart_factor
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["Joint"]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterView
 from apportion.policies.cluster.configurations import Configurations
 from apportion.policies.cluster.sia import reachable
-from apportion.policies.cluster.view import ClusterView
 
 __all__ = ["CountRule", "as_requested", "elastic"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from apportion.estimation.training.theta_estimate import ThetaEstimate
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief, profiled
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.placing import run_lengths
-from apportion.policies.cluster.view import ClusterPlan, ClusterPolicy, ClusterView
 
 __all__ = ["LearningIceFrog"]
 

@@ -17,17 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, Nodes
 from apportion.policies.cluster.configurations import Configurations
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.place_by_type import place_by_type
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = [
     "Matching",
     "Weights",
     "after_restart",
     "believed_seconds",
+    "best_types",
     "gains",
     "longest_first",
     "matching_makespan",
@@ -73,23 +74,44 @@ class Matching:
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
-        values = gains(view, self.weights, self.lasts_s)
-        types = len(view.nodes.types)
-        counts, column = np.unique(view.requested_gpus, return_inverse=True)
-        menu = Configurations(
-            np.repeat(np.arange(types), counts.size),
-            np.tile(counts, types),
-            tuple((count,) for count in np.tile(counts, types).tolist()),
+        chosen = best_types(
+            view.nodes, view.requested_gpus, gains(view, self.weights, self.lasts_s), self.gap
         )
-        own = np.full((view.num_jobs, types, counts.size), np.nan)
-        own[np.arange(view.num_jobs), :, column] = np.where(values > 0, values, np.nan)
-        chosen = choose(view.nodes, menu, own.reshape(view.num_jobs, -1), self.gap)
-        return ClusterPlan(place_by_type(view, np.where(chosen >= 0, menu.gpu_type[chosen], -1)))
+        return ClusterPlan(place_by_type(view, chosen))
 
 
 def matching_makespan(view: ClusterView) -> ClusterPlan:
     """Decide a round for the makespan: the longest jobs first, within 5 % of the optimum."""
     return Matching(longest_first, gap=0.05)(view)
+
+
+def best_types(
+    nodes: Nodes, gpus: NDArray[np.int64], values: NDArray[np.float64], gap: float
+) -> NDArray[np.int64]:
+    """Return int64 [jobs]: the GPU type of every job, -1 to wait, for the greatest sum of values.
+
+    Parameters
+    ----------
+    nodes
+        The machines to be given out.
+    gpus
+        int64 [jobs]: GPUs that every job takes on any type.
+    values
+        float64 [jobs, types]: worth of running there; 0 or less forbids.
+    gap
+        Relative optimality gap asked for.
+    """
+    types = len(nodes.types)
+    counts, column = np.unique(gpus, return_inverse=True)
+    menu = Configurations(
+        np.repeat(np.arange(types), counts.size),
+        np.tile(counts, types),
+        tuple((count,) for count in np.tile(counts, types).tolist()),
+    )
+    own = np.full((gpus.size, types, counts.size), np.nan)
+    own[np.arange(gpus.size), :, column] = np.where(values > 0, values, np.nan)
+    chosen = choose(nodes, menu, own.reshape(gpus.size, -1), gap)
+    return np.where(chosen >= 0, menu.gpu_type[chosen], -1)
 
 
 def gains(view: ClusterView, weights: Weights, lasts_s: float) -> NDArray[np.float64]:

@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.configurations import Configurations
-from apportion.policies.cluster.view import Nodes
 
 __all__ = ["choose"]
+
+_DECIMALS = 9
 
 
 def choose(
@@ -29,7 +31,7 @@ def choose(
     menu
         The configurations.
     values
-        float64 [jobs, configurations]: worth over waiting, to be maximised; NaN forbids.
+        float64 [jobs, configurations]: worth over waiting, to be maximised; NaN forbids. Nine decimals count.
     gap
         Relative optimality gap asked for, if there are several GPU types.
     preferred
@@ -46,8 +48,10 @@ def choose(
     offsets = np.zeros(values.shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(job, minlength=values.shape[0]), out=offsets[1:])
     capacities = np.bincount(nodes.kind, weights=nodes.gpus, minlength=types).astype(np.int64)
+    # the last bits of powers and logarithms differ by machine: what is alike shall tie everywhere
+    worth = np.round(values[job, configuration], _DECIMALS)
     model = MultipleChoiceKnapsack.from_arrays(
-        values[job, configuration], uses, offsets, capacities, required=False, capacity_names=nodes.types
+        worth, uses, offsets, capacities, required=False, capacity_names=nodes.types
     )
     warm = None
     if preferred is not None:

@@ -12,20 +12,33 @@ __all__ = ["CLUSTER_POLICIES", "NamedPolicy", "cluster_policy"]
 
 _HERE = "apportion.policies.cluster"
 
+
+def _gavel(objective: str) -> NamedPolicy:
+    return NamedPolicy(f"{_HERE}.gavel:Gavel", options={"objective": objective}, round_s=360.0)
+
+
 CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
     {
         "fifo": NamedPolicy(f"{_HERE}.fifo:fifo"),
         "srtf": NamedPolicy(f"{_HERE}.fifo:srtf"),
         "optimus": NamedPolicy(f"{_HERE}.optimus:optimus"),
         "tiresias": NamedPolicy(f"{_HERE}.tiresias:Tiresias"),
-        "gavel-max-min": NamedPolicy(f"{_HERE}.gavel:Gavel", options={"objective": "max_min"}),
-        "gavel-makespan": NamedPolicy(f"{_HERE}.gavel:Gavel", options={"objective": "makespan"}),
+        "gavel-max-min": _gavel("max_min"),
+        "gavel-makespan": _gavel("makespan"),
+        "gavel-water-filling": _gavel("water_filling"),
+        "gavel-hierarchical": _gavel("hierarchical"),
+        "gavel-finish-time": _gavel("finish_time"),
+        "gavel-cost": _gavel("cost"),
+        "themis": NamedPolicy(f"{_HERE}.themis:Themis"),
+        "shockwave": NamedPolicy(f"{_HERE}.shockwave:Shockwave"),
+        "kueue-tournament": NamedPolicy(f"{_HERE}.kueue_tournament:KueueTournament"),
+        "kai-division": NamedPolicy(f"{_HERE}.kai_queues:KaiQueues"),
         "matching": NamedPolicy(f"{_HERE}.matching:Matching"),
         "matching-makespan": NamedPolicy(f"{_HERE}.matching:matching_makespan"),
         "afs": NamedPolicy(f"{_HERE}.afs:afs", adaptive=True),
-        "titan": NamedPolicy(f"{_HERE}.titan:Titan", adaptive=True),
+        "titan": NamedPolicy(f"{_HERE}.titan:Titan", adaptive=True, round_s=120.0),
         "pollux": NamedPolicy(f"{_HERE}.pollux:Pollux", adaptive=True),
-        "pollux-genetic": NamedPolicy(f"{_HERE}.pollux_genetic:PolluxGenetic", "seed", adaptive=True),
+        "genetic": NamedPolicy(f"{_HERE}.genetic_search:GeneticSearch", "seed", adaptive=True),
         "sia": NamedPolicy(f"{_HERE}.sia:Sia", adaptive=True),
         "icefrog": NamedPolicy(f"{_HERE}.icefrog:IceFrog", adaptive=True, freezes=True),
         "icefrog-learning": NamedPolicy(

@@ -6,9 +6,9 @@ import math
 
 from apportion.estimation.training.batch_split import split_batch
 from apportion.policies.cluster.belief import JobBelief, profiled
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.place_counts import place_counts
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["optimus"]
 

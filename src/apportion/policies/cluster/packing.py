@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.matching import (
     Weights,
     after_restart,
@@ -26,7 +27,6 @@ from apportion.policies.cluster.matching import (
     shortest_first,
     worths,
 )
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["Packing", "PairSpeeds"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterView
 from apportion.policies.cluster.placing import free_gpus, place_on_freest
-from apportion.policies.cluster.view import ClusterView
 
 __all__ = ["place_by_type"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from apportion.policies.cluster.cluster_view import ClusterView
 from apportion.policies.cluster.placing import free_gpus, place_on_freest
-from apportion.policies.cluster.view import ClusterView
 
 __all__ = ["place_counts", "place_rest"]
 

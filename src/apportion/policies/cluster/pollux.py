@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.configurations import believed_rates, count_menu, current_configuration
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.place_counts import place_rest
 from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.sia import restart_factor
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
-__all__ = ["Pollux"]
+__all__ = ["Pollux", "fair_rates"]
 
 _FLOOR = 1e-3
 
@@ -42,7 +42,7 @@ class Pollux:
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
         menu = count_menu(view.nodes)
-        speedup = believed_rates(view, menu, range(view.num_jobs)) / self._fair_rates(view)[:, None]
+        speedup = believed_rates(view, menu, range(view.num_jobs)) / fair_rates(view)[:, None]
         current = current_configuration(view, menu)
         changed = np.arange(menu.gpus.size) != current[:, None]
         speedup *= np.where(changed, restart_factor(view)[:, None], 1.0)
@@ -53,14 +53,24 @@ class Pollux:
         whole = place_whole(view, menu.gpu_type[chosen], gpus)
         return ClusterPlan(place_rest(view, whole, gpus.tolist()))
 
-    @staticmethod
-    def _fair_rates(view: ClusterView) -> NDArray[np.float64]:
-        """Return float64 [jobs, 1]: goodput on an equal share of the GPUs, at least one."""
-        share = max(1, view.nodes.total_gpus // view.num_jobs)
-        per_node = int(view.nodes.gpus.max())
-        return np.array(
-            [
-                belief.rate(filled(min(share, belief.max_gpus), per_node), view.nodes.types[0])
-                for belief in view.beliefs
-            ]
-        )
+
+def fair_rates(view: ClusterView) -> NDArray[np.float64]:
+    """Return float64 [jobs]: goodput on an equal share of the GPUs, at least one.
+
+    Of a share on which a job was not measured, or cannot run, it is that on the most GPUs below it.
+    """
+    share = max(1, view.nodes.total_gpus // view.num_jobs)
+    per_node = int(view.nodes.gpus.max())
+    return np.array(
+        [
+            next(
+                (
+                    rate
+                    for count in range(min(share, belief.max_gpus), 0, -1)
+                    if (rate := belief.rate(filled(count, per_node), view.nodes.types[0])) > 0
+                ),
+                np.nan,
+            )
+            for belief in view.beliefs
+        ]
+    )

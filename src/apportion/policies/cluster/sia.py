@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.configurations import (
     Configurations,
     believed_rates,
@@ -19,7 +20,6 @@ from apportion.policies.cluster.configurations import (
     current_configuration,
 )
 from apportion.policies.cluster.menu_choice import choose
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["Sia", "reachable", "restart_factor"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.placing import free_gpus, place_on_freest
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 
 __all__ = ["Tiresias"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.configurations import (
     believed_rates,
     count_menu,
@@ -15,7 +16,6 @@ from apportion.policies.cluster.configurations import (
 from apportion.policies.cluster.menu_choice import choose
 from apportion.policies.cluster.place_counts import place_rest
 from apportion.policies.cluster.placing import filled
-from apportion.policies.cluster.view import ClusterPlan, ClusterView
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["Titan"]

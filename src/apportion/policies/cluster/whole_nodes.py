@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.cluster.view import ClusterView
+from apportion.policies.cluster.cluster_view import ClusterView
 
 __all__ = ["place_whole"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from apportion.simulation.cluster.run import ClusterRun
+from apportion.simulation.cluster.rounds import ClusterRun
 
 __all__ = ["ClusterSummary", "summarise_cluster"]
 

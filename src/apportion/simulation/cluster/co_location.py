@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.packing import PairSpeeds
-from apportion.policies.cluster.view import Nodes
 
 __all__ = ["CoLocation", "DistributedNeighbours", "SharedGpus"]
 

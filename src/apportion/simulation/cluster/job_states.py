@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import ApportionError
+from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.placing import run_lengths
-from apportion.policies.cluster.view import Nodes
 from apportion.simulation.cluster.co_location import CoLocation
 from apportion.simulation.cluster.nature import Nature
 

@@ -105,7 +105,7 @@ class MeasuredTraining:
         profile = self._freezing.get(application.name)
         if depth == 0 or profile is None:
             return gain / split.seconds(step, sync)
-        frozen_s = float(profile.seconds(step, sync, split.accumulation)[depth])
+        frozen_s = float(profile.seconds(step, sync, split.accumulation, sum(placement))[depth])
         return self.retained(job, progress, depth) * gain / frozen_s
 
     def retained(self, job: int, progress: float, depth: int) -> float:

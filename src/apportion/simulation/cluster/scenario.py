@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,19 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.estimation.training.application import Application
-from apportion.estimation.training.freezing_profile import PROFILES, FreezingProfile
+from apportion.estimation.training.freezing_file import FreezingProfiles
 from apportion.estimation.training.goodput import GoodputTable
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief
+from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.remembered_belief import RememberedBelief
-from apportion.policies.cluster.view import Nodes
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.nature import MeasuredTraining, fixed_batches, most_goodput
-from apportion.simulation.cluster.run import Beliefs
+from apportion.simulation.cluster.rounds import Beliefs
 from apportion.simulation.cluster.workload import TrainingJob
 
 __all__ = ["Scenario", "homogeneous", "parse_nodes"]
+
+_NOTHING: FreezingProfiles = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +90,8 @@ class Scenario:
     def nature(
         self,
         adaptive: bool,
-        freezing: bool = False,
+        freezing: FreezingProfiles = _NOTHING,
         theta: float = 1.0,
-        profiles: Mapping[str, FreezingProfile] = PROFILES,
     ) -> MeasuredTraining:
         """Return what the jobs really do.
 
@@ -98,30 +100,24 @@ class Scenario:
         adaptive
             Whether they choose their batch by themselves, or keep their user's.
         freezing
-            Whether frozen layers save time and cost progress as the profiles say.
+            The true effect of freezing, by application.
         theta
             True scale of the frozen penalty.
-        profiles
-            The true effect of freezing, by application.
         """
         if adaptive:
             rule = most_goodput([self.tables[job.application] for job in self.jobs])
         else:
             rule = fixed_batches(self.applications, [job.batch for job in self.jobs])
-        return MeasuredTraining(self.applications, rule, profiles if freezing else {}, theta)
+        return MeasuredTraining(self.applications, rule, freezing, theta)
 
-    def unfreezable(self) -> dict[str, int]:
-        """Return how many jobs each application has that was never measured frozen: they run unfrozen."""
-        return dict(Counter(job.application for job in self.jobs if job.application not in PROFILES))
-
-    def oracle(self, adaptive: bool, freezing: bool = False, theta: float = 1.0) -> Beliefs:
-        """Return beliefs that are the truth, but for the scale of the penalty, which is `theta`."""
-        return self.beliefs(adaptive, PROFILES if freezing else {}, theta)
+    def unfreezable(self, freezing: FreezingProfiles) -> dict[str, int]:
+        """Return how many jobs each application has that `freezing` does not tell: they run unfrozen."""
+        return dict(Counter(job.application for job in self.jobs if job.application not in freezing))
 
     def beliefs(
         self,
         adaptive: bool,
-        profiles: Mapping[str, FreezingProfile],
+        freezing: FreezingProfiles = _NOTHING,
         theta: float = 1.0,
         noise: float = 0.0,
         seed: int = 0,
@@ -132,7 +128,7 @@ class Scenario:
         ----------
         adaptive
             Whether jobs choose their batch by themselves.
-        profiles
+        freezing
             What freezing is believed to do, by application; one that is not there is not to be frozen.
         theta
             Believed scale of the frozen penalty.
@@ -151,7 +147,7 @@ class Scenario:
 
         def belief(job: int, states: JobStates) -> JobBelief:
             application = self.applications[job]
-            profile = profiles.get(application.name)
+            profile = freezing.get(application.name)
             belief = JobBelief(
                 application=application,
                 batch=self.jobs[job].batch,

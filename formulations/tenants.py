@@ -1,0 +1,224 @@
+"""The limits of tenants beside a knapsack of any kind: one more capacity for every row and every floor.
+
+==============  ===================================================================================
+here            meaning
+==============  ===================================================================================
+row             a limit of the tree: uses of some tenants' jobs on one capacity, at most so much
+floor           a share that must be reached: of what its jobs have at best, so much may be forgone
+nothing         being left out, an option of its own: it forgoes a whole share, and may cost a stop
+==============  ===================================================================================
+
+    sum_(j in row) u_jk x_j <= limit_row,       sum_(j in floor) (best_j - s_j(x_j)) <= sum best_j - floor
+
+Limits that no choice can exceed are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.formulations.protocol import KnapsackFormulation, Plan
+from apportion.instances.kinds import kind_of
+from apportion.instances.tenants.ledger import Ledger
+from apportion.instances.tenants.meaning import ledger_of
+from apportion.models.lowering import Lowered, OptionLabels, lower
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["TenantedMenus"]
+
+_ROUNDING = float(np.finfo(np.float64).eps)
+
+
+class TenantedMenus:
+    """A knapsack formulation under the limits of tenants.
+
+    Parameters
+    ----------
+    inner
+        The formulation of the kind.
+    instance
+        The instance, which has tenants.
+
+    Attributes
+    ----------
+    model
+        The options that a job may get, being left out among them; every job is required.
+    value_error
+        That of the inner formulation, and the rounding of the costs of stopping.
+    offer
+        int64 [options]: the position of every row's offer among its job's, in the ledger.
+    ledger
+        The limits.
+    """
+
+    __slots__ = (
+        "_inner",
+        "_jobs",
+        "_nothing",
+        "_outward",
+        "_row",
+        "_stops",
+        "ledger",
+        "model",
+        "offer",
+        "value_error",
+    )
+
+    def __init__(self, inner: KnapsackFormulation, instance: Any) -> None:
+        self._inner = inner
+        kind = kind_of(instance)
+        self.ledger = ledger_of(kind, instance)
+        self._jobs = [job.id for job in instance.jobs]
+        rows, offers, sizes, stops = self._rows_and_offers()
+        self._row = np.array(rows, dtype=np.int64)
+        self.offer = np.array(offers, dtype=np.int64)
+        offsets = np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64)))).astype(np.int64)
+        taken = self._row >= 0
+        source = inner.model
+        values = np.zeros(self._row.size)
+        values[taken] = source.values[self._row[taken]]
+        self._stops = tuple(stops)
+        stopped = np.array(stops, dtype=np.float64)
+        values += stopped if source.sense == "minimize" else -stopped
+        self.value_error = inner.value_error + _ROUNDING * float(np.abs(values).sum() if stopped.any() else 0)
+        uses = np.zeros((self._row.size, source.num_capacities), dtype=np.int64)
+        uses[taken] = source.uses[self._row[taken]]
+        self._outward = np.full(source.num_options, -1, dtype=np.int64)
+        self._outward[self._row[taken]] = np.flatnonzero(taken)
+        self._nothing = np.full(len(sizes), -1, dtype=np.int64)
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        self._nothing[owner[~taken]] = np.flatnonzero(~taken)
+        columns, limits, names = self._limits(owner, uses, source.capacity_names)
+        self.model = MultipleChoiceKnapsack.from_arrays(
+            values,
+            np.column_stack([uses, *columns]) if columns else uses,
+            offsets,
+            np.concatenate((source.capacities, np.array(limits, dtype=np.int64))),
+            sense=source.sense,
+            capacity_names=(*source.capacity_names, *names),
+        )
+
+    @property
+    def capacities(self) -> tuple[str, ...]:
+        """The names of the instance's own capacities."""
+        return self._inner.model.capacity_names
+
+    def exact_values(self) -> list[Fraction]:
+        """Return the inner formulation's values, less what stopping costs."""
+        inner, sign = self._inner.exact_values(), 1 if self.model.sense == "minimize" else -1
+        stops = map(Fraction, self._stops)
+        rows = zip(self._row.tolist(), stops, strict=True)
+        return [(inner[row] if row >= 0 else Fraction(0)) + sign * stop for row, stop in rows]
+
+    def plan(self, choice: NDArray[np.int64]) -> Plan | NDArray[np.int64]:
+        """Return the plan of a choice."""
+        return self._inner.plan(self.inward(choice))
+
+    def inward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the inner formulation's choice."""
+        return np.where(choice >= 0, self._row[np.maximum(choice, 0)], -1)
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the choice of a plan as far as it fits; a job that is left out has its row."""
+        found = self._inner.choice(plan)
+        return None if found is None else self.outward(found)
+
+    def outward(self, inner: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the choice that an inner choice is here."""
+        mapped = np.where(inner >= 0, self._outward[np.maximum(inner, 0)], self._nothing)
+        return np.asarray(mapped, dtype=np.int64)
+
+    def preferred(self) -> NDArray[np.int64] | None:
+        """Return the row of what every job has now."""
+        found = self._inner.preferred()
+        if found is None:
+            return None
+        return np.where(found >= 0, self._outward[np.maximum(found, 0)], -1)
+
+    def lowered(self) -> Lowered:
+        """Return the MILP, its columns named ``x[job,option]``."""
+        names = [self.option_name(row) for row in range(self.model.num_options)]
+        return lower(self.model, OptionLabels(self.model.offsets, self._jobs, names), self._jobs)
+
+    def job_names(self) -> Sequence[str]:
+        """Return the jobs' names."""
+        return tuple(self._jobs)
+
+    def option_name(self, row: int) -> str:
+        """Return the option's name, ``nothing`` for being left out."""
+        inner = int(self._row[row])
+        return "nothing" if inner < 0 else self._inner.option_name(inner)
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return the menus themselves: they do not depend on the capacities."""
+        return self.model
+
+    def _rows_and_offers(self) -> tuple[list[int], list[int], list[int], list[float]]:
+        """Return inner row (-1: nothing), position among the job's offers and stop cost; menu sizes."""
+        inner, ledger = self._inner, self.ledger
+        offsets = inner.model.offsets.tolist()
+        rows, offers, sizes, stops = list[int](), list[int](), list[int](), list[float]()
+        for index, job_id in enumerate(self._jobs):
+            places = {offer.name: place for place, offer in enumerate(ledger.offers[job_id])}
+            costs = ledger.stop_costs[job_id]
+            before = len(rows)
+            for row in range(offsets[index], offsets[index + 1]):
+                place = places.get(inner.option_name(row))
+                if place is not None:
+                    rows.append(row)
+                    offers.append(place)
+                    stops.append(costs if ledger.offers[job_id][place].nothing else 0.0)
+            if None in places:
+                rows.append(-1)
+                offers.append(places[None])
+                stops.append(costs)
+            sizes.append(len(rows) - before)
+        return rows, offers, sizes, stops
+
+    def _limits(
+        self, owner: NDArray[np.int64], uses: NDArray[np.int64], names: Sequence[str]
+    ) -> tuple[list[NDArray[np.int64]], list[int], list[str]]:
+        """Return the columns, limits and names of the rows and floors that can be exceeded."""
+        ledger, column = self.ledger, {name: k for k, name in enumerate(names)}
+        leaf_of = np.array([str(ledger.jobs[job].tenant) for job in self._jobs], dtype=object)
+        columns, limits, named = list[NDArray[np.int64]](), list[int](), list[str]()
+        jobs_of: dict[str, NDArray[np.int64]] = {
+            leaf: np.flatnonzero(leaf_of == leaf) for leaf in dict.fromkeys(leaf_of.tolist())
+        }
+        most = np.zeros((len(self._jobs), uses.shape[1]), dtype=np.int64)
+        np.maximum.at(most, owner, uses)
+        for row in ledger.rows:
+            members = [jobs_of[leaf] for leaf in sorted(row.leaves) if leaf in jobs_of]
+            if not members:
+                continue
+            inside = np.zeros(len(self._jobs), dtype=np.bool_)
+            inside[np.concatenate(members)] = True
+            at = column[row.capacity]
+            if int(most[inside, at].sum()) > row.limit:
+                columns.append(np.where(inside[owner], uses[:, at], 0))
+                limits.append(row.limit)
+                named.append(row.name)
+        for name, (floor, _) in ledger.floors.items():
+            forgone, most_of_all = forgone_of(ledger, self._jobs, owner, self.offer, name)
+            columns.append(forgone)
+            limits.append(most_of_all - floor)
+            named.append(f"share of {name}")
+        return columns, limits, named
+
+
+def forgone_of(
+    ledger: Ledger, jobs: Sequence[str], owner: NDArray[np.int64], offer: NDArray[np.int64], name: str
+) -> tuple[NDArray[np.int64], int]:
+    """Return int64 [options], what every option forgoes of a share, and what the share is at best."""
+    members = ledger.members(name)
+    forgone = np.zeros(owner.size, dtype=np.int64)
+    inside = np.array([job in members for job in jobs], dtype=np.bool_)
+    for row in np.flatnonzero(inside[owner]).tolist():
+        job = jobs[owner[row]]
+        forgone[row] = ledger.best[job] - ledger.shares[job][offer[row]]
+    return forgone, sum(ledger.best[job] for job in members)

@@ -1,0 +1,168 @@
+"""A dump of Kueue's objects as one instance: menus of flavors and counts, quotas in a tree of tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from msgspec import UNSET
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.fields import LARGEST_USE
+from apportion.instances.multiple_choice_knapsack import (
+    KnapsackJob,
+    KnapsackOption,
+    MultipleChoiceKnapsackInstance,
+)
+from apportion.instances.readers.kueue.dump import Notes, by_kind
+from apportion.instances.readers.kueue.quota_objects import Holder, Pair, holders
+from apportion.instances.readers.kueue.workload_objects import Job, jobs_of
+from apportion.instances.tenants import Fairness, Quota, Tenant
+
+__all__ = ["Dump", "read_dump"]
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What a dump became.
+
+    Attributes
+    ----------
+    instance
+        The instance.
+    notes
+        What of the dump it does not say, a line each.
+    """
+
+    instance: MultipleChoiceKnapsackInstance
+    notes: tuple[str, ...]
+
+
+def read_dump(raw: bytes, name: str = "kueue") -> Dump:
+    """Read what ``kubectl get clusterqueues,cohorts,resourceflavors,localqueues,workloads -A -o json`` says.
+
+    Every pair of flavor and resource is a capacity ``flavor/resource``. A queue's nominal quota is its
+    guarantee, a cohort's guarantee adds those below it; whole trees lend each other nothing. A workload is
+    a job that may wait; an option is worth its pods.
+
+    Raises
+    ------
+    InvalidInstance
+        If the dump is no JSON, or says something that cannot be.
+    """
+    notes = Notes()
+    objects = by_kind(raw, notes)
+    tenants = holders(objects, notes)
+    if not objects["ClusterQueue"] and not notes.problems:
+        notes.problems.append(Problem("$.items", "has no ClusterQueue of kueue.x-k8s.io"))
+    jobs = [] if notes.problems else jobs_of(objects, tenants, notes)
+    if notes.problems:
+        raise InvalidInstance(notes.problems[:_SHOWN])
+    units = _units(tenants, jobs)
+    for pair, unit in sorted(units.items()):
+        if unit > 1:
+            notes.add(f"capacities {_called(pair)} are counted in units of {unit}", pair[0])
+    guarantees = _guarantees(tenants)
+    roots = [holder.id for holder in tenants.values() if holder.parent is None]
+    capacities = {
+        _called(pair): sum(guarantees[root].get(pair, 0) for root in roots) // unit
+        for pair, unit in sorted(units.items())
+    }
+    instance = MultipleChoiceKnapsackInstance(
+        schema_version="1",
+        name=name,
+        sense="maximize",
+        capacities=capacities,
+        jobs=tuple(_job(job, tenants, units) for job in jobs),
+        tenants=tuple(_tenant(holder, guarantees[holder.id], units) for holder in tenants.values()),
+        fairness=Fairness(share="dominant_share", over="tree"),
+    )
+    return Dump(instance, tuple(notes.lines()))
+
+
+def _guarantees(tenants: Mapping[str, Holder]) -> dict[str, dict[Pair, int]]:
+    """Return what every subtree has by pair: its own and that of everything below."""
+    found: dict[str, dict[Pair, int]] = {name: {} for name in tenants}
+    for holder in tenants.values():
+        at: str | None = holder.id
+        while at is not None:
+            for pair, quota in holder.nominal.items():
+                found[at][pair] = found[at].get(pair, 0) + quota
+            at = tenants[at].parent
+    return found
+
+
+def _units(tenants: Mapping[str, Holder], jobs: list[Job]) -> dict[Pair, int]:
+    """Return by pair the greatest unit in which all its amounts are whole."""
+    amounts: dict[Pair, set[int]] = {}
+    for holder in tenants.values():
+        for table in (holder.nominal, holder.borrowing, holder.lending):
+            for pair, amount in table.items():
+                amounts.setdefault(pair, set()).add(amount)
+    for job in jobs:
+        for uses in job.options.values():
+            for pair, amount in uses.items():
+                amounts.setdefault(pair, set()).add(amount)
+    return {pair: max(1, gcd(*of)) for pair, of in amounts.items()}
+
+
+def _tenant(holder: Holder, guarantee: Mapping[Pair, int], units: Mapping[Pair, int]) -> Tenant:
+    quotas = {}
+    for pair, amount in sorted(guarantee.items()):
+        limit = holder.borrowing.get(pair) if holder.parent is not None else 0
+        lending = holder.lending.get(pair)
+        unit = units[pair]
+        quotas[_called(pair)] = Quota(
+            amount // unit,
+            None if limit is None else limit // unit,
+            None if lending is None or holder.parent is None else lending // unit,
+        )
+    return Tenant(id=holder.id, parent=holder.parent, weight=holder.weight, quotas=quotas)
+
+
+def _job(job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int]) -> KnapsackJob:
+    options = []
+    for option, uses in job.options.items():
+        counted = {_called(pair): amount // units[pair] for pair, amount in uses.items() if amount}
+        if any(amount > LARGEST_USE for amount in counted.values()):
+            raise InvalidInstance(
+                Problem(f"Workload {job.id}", f"{option} uses more than {LARGEST_USE} units")
+            )
+        options.append(KnapsackOption(option, float(job.pods[option]), counted))
+    running = job.current is not None
+    return KnapsackJob(
+        id=job.id,
+        options=tuple(options),
+        required=False,
+        current=job.current,
+        tenant=job.queue,
+        preemptible=_may_be_stopped(job, tenants) if running else UNSET,
+        submitted_s=job.created_s,
+        priority=job.priority,
+    )
+
+
+def _may_be_stopped(job: Job, tenants: Mapping[str, Holder]) -> bool:
+    """Tell whether a policy of its own queue or of another one of its tree lets a job be stopped."""
+    own = tenants[job.queue]
+    if own.gives:
+        return True
+    root = _root(own, tenants)
+    return any(
+        holder.preempts and holder.id != own.id and _root(holder, tenants) == root
+        for holder in tenants.values()
+        if holder.is_queue
+    )
+
+
+def _root(holder: Holder, tenants: Mapping[str, Holder]) -> str:
+    while holder.parent is not None:
+        holder = tenants[holder.parent]
+    return holder.id
+
+
+def _called(pair: Pair) -> str:
+    return f"{pair[0]}/{pair[1]}"

@@ -1,0 +1,270 @@
+"""Workloads as jobs: a menu of flavors and counts, and what they hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from math import prod
+from typing import Any
+
+from apportion.errors import Problem
+from apportion.instances.readers.kueue.dump import Notes, integer, listed, mapping, name_of, whole
+from apportion.instances.readers.kueue.option_names import Assigned, option_name
+from apportion.instances.readers.kueue.pods import requests_of, runs_on
+from apportion.instances.readers.kueue.quota_objects import Holder, Pair
+
+__all__ = ["Job", "jobs_of"]
+
+_MOST_FLAVORS = 256
+_MOST_COUNTS = 128
+_ELASTIC = "kueue.x-k8s.io/elastic-job"
+_SPEC_FIELDS = (
+    "podSets",
+    "queueName",
+    "priority",
+    "active",
+    "priorityClassName",
+    "priorityClassSource",
+    "priorityClassRef",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A workload.
+
+    Attributes
+    ----------
+    id
+        Namespace and name.
+    queue
+        Its cluster queue.
+    priority
+        Higher first.
+    created_s
+        Seconds since 1970.
+    options
+        Uses by pair, by the option's name.
+    pods
+        Pods of every option.
+    current
+        The option it holds, ``None`` while it is pending.
+    """
+
+    id: str
+    queue: str
+    priority: int
+    created_s: float
+    options: Mapping[str, Mapping[Pair, int]]
+    pods: Mapping[str, int]
+    current: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _PodSet:
+    name: str
+    counts: tuple[int, ...]
+    requests: Mapping[str, int]
+    pod: Mapping[str, Any]
+
+
+def jobs_of(
+    objects: Mapping[str, list[Mapping[str, Any]]], queues: Mapping[str, Holder], notes: Notes
+) -> list[Job]:
+    """Return the workloads that are pending or hold quota; others are noted."""
+    flavors = {name_of(entry): mapping(entry, "spec") for entry in objects["ResourceFlavor"]}
+    for name, spec in flavors.items():
+        notes.unused("ResourceFlavor", name, "spec", spec, ("nodeLabels", "nodeTaints", "tolerations"))
+    routes = _routes(objects, notes)
+    found = []
+    for entry in objects["Workload"]:
+        name, spec, status = name_of(entry), mapping(entry, "spec"), mapping(entry, "status")
+        notes.unused("Workload", name, "spec", spec, _SPEC_FIELDS)
+        admission = mapping(status, "admission")
+        if _holds(status, "Finished"):
+            notes.add("workloads that are finished are left out", name)
+            continue
+        queue = str(admission.get("clusterQueue") or routes.get(_route(entry), ""))
+        if not queue and str(spec.get("queueName")) in queues:
+            queue = str(spec["queueName"])
+        if queue not in queues or not queues[queue].is_queue:
+            why = f"its cluster queue is not known (queueName {spec.get('queueName')!r}): add localqueues"
+            notes.problems.append(Problem(f"Workload {name}", why))
+            continue
+        if not admission and (spec.get("active") is False or not queues[queue].takes):
+            notes.add("pending workloads that are not active, or whose queue is held, are left out", name)
+            continue
+        found.append(_job(entry, queues[queue], flavors, notes))
+    return found
+
+
+def _routes(objects: Mapping[str, list[Mapping[str, Any]]], notes: Notes) -> dict[tuple[str, str], str]:
+    """Return the cluster queue of every local queue, from its object or from an admitted workload."""
+    found = {}
+    for entry in objects["Workload"]:
+        admitted = mapping(entry, "status", "admission").get("clusterQueue")
+        if admitted:
+            found[_route(entry)] = str(admitted)
+    for entry in objects["LocalQueue"]:
+        spec, metadata = mapping(entry, "spec"), mapping(entry, "metadata")
+        notes.unused("LocalQueue", name_of(entry), "spec", spec, ("clusterQueue",))
+        found[str(metadata.get("namespace")), str(metadata["name"])] = str(spec.get("clusterQueue"))
+    return found
+
+
+def _route(entry: Mapping[str, Any]) -> tuple[str, str]:
+    return str(mapping(entry, "metadata").get("namespace")), str(mapping(entry, "spec").get("queueName"))
+
+
+def _job(
+    entry: Mapping[str, Any], queue: Holder, flavors: Mapping[str, Mapping[str, Any]], notes: Notes
+) -> Job:
+    name, spec = name_of(entry), mapping(entry, "spec")
+    elastic = str(mapping(entry, "metadata", "annotations").get(_ELASTIC, "")).lower() == "true"
+    admission = mapping(entry, "status", "admission")
+    sets = [_pod_set(one, name, elastic, notes) for one in listed(spec, "podSets")]
+    options: dict[str, Mapping[Pair, int]] = {}
+    pods: dict[str, int] = {}
+    current = None
+    if admission:
+        held, uses = _held(entry, admission, notes)
+        current = option_name(held)
+        options[current], pods[current] = uses, sum(part.count for part in held)
+    if not admission or elastic:
+        if any(one.name.strip("*+[]") != one.name for one in sets):
+            notes.problems.append(Problem(f"Workload {name}", "a pod set's name has signs that no name has"))
+        for parts in _choices(sets, queue, flavors, name, notes):
+            called = option_name(parts)
+            if called not in options:
+                options[called] = _uses(parts, sets)
+                pods[called] = sum(part.count for part in parts)
+    return Job(
+        id=name,
+        queue=queue.id,
+        priority=integer(spec.get("priority"), 0, f"Workload {name} spec.priority", notes),
+        created_s=_seconds(entry, notes),
+        options=options,
+        pods=pods,
+        current=current,
+    )
+
+
+def _pod_set(given: Mapping[str, Any], name: str, elastic: bool, notes: Notes) -> _PodSet:
+    notes.unused("Workload", name, "spec.podSets", given, ("name", "count", "minCount", "template"))
+    where = f"Workload {name} spec.podSets"
+    count = max(0, integer(given.get("count"), 0, f"{where}.count", notes))
+    fewest = min(1, count) if elastic else count
+    least = max(0, min(count, integer(given.get("minCount"), fewest, f"{where}.minCount", notes)))
+    counts = list(range(least, min(count, least + _MOST_COUNTS - 1) + 1))
+    if count - least >= _MOST_COUNTS:
+        step = (count - least) / (_MOST_COUNTS - 1)
+        counts = sorted({least + round(place * step) for place in range(_MOST_COUNTS)})
+        notes.add(f"of the counts from minCount to count {_MOST_COUNTS} are in the menu", name)
+    pod = mapping(given, "template", "spec")
+    called = str(given.get("name") or "main")
+    return _PodSet(called, tuple(counts), requests_of(pod, name, notes), pod)
+
+
+def _choices(
+    sets: Sequence[_PodSet],
+    queue: Holder,
+    flavors: Mapping[str, Mapping[str, Any]],
+    name: str,
+    notes: Notes,
+) -> Iterator[tuple[Assigned, ...]]:
+    """Yield every choice of flavors and counts for the pod sets of a workload."""
+    covered = frozenset().union(*(resources for _, resources in queue.groups))
+    menus: list[list[dict[str, str]]] = []
+    for one in sets:
+        wanted = set(one.requests) | ({"pods"} & covered)
+        if wanted - covered:
+            missing = ", ".join(sorted(wanted - covered))
+            notes.add(
+                f"a workload asks for {missing}, which its queue does not cover: it has no option", name
+            )
+            return
+        groups = []
+        for names, resources in queue.groups:
+            own = sorted(wanted & resources)
+            if own:
+                keys = {key for flavor in names for key in mapping(flavors.get(flavor, {}), "nodeLabels")}
+                fitting = [
+                    flavor
+                    for flavor in names
+                    if all((flavor, resource) in queue.nominal for resource in own)
+                    and runs_on(one.pod, flavors.get(flavor, {}), keys)
+                ]
+                groups.append([dict.fromkeys(own, flavor) for flavor in fitting])
+        menus.append(
+            [{key: value for part in parts for key, value in part.items()} for parts in product(*groups)]
+        )
+    if prod(len(menu) for menu in menus) > _MOST_FLAVORS:
+        notes.add("all pod sets of a workload with many of them take the same flavors", name)
+        shared = [choice for choice in menus[0] if all(choice in menu for menu in menus)]
+        combined = [tuple([choice] * len(sets)) for choice in shared]
+    else:
+        combined = list(product(*menus))
+    for counts in product(*(one.counts for one in sets)):
+        for chosen in combined:
+            yield tuple(
+                Assigned(one.name, count, choice)
+                for one, count, choice in zip(sets, counts, chosen, strict=True)
+            )
+
+
+def _uses(parts: Sequence[Assigned], sets: Sequence[_PodSet]) -> dict[Pair, int]:
+    uses: dict[Pair, int] = {}
+    for part, one in zip(parts, sets, strict=True):
+        for resource, flavor in part.flavors.items():
+            each = one.requests.get(resource, 1 if resource == "pods" else 0)
+            uses[flavor, resource] = uses.get((flavor, resource), 0) + part.count * each
+    return uses
+
+
+def _held(
+    entry: Mapping[str, Any], admission: Mapping[str, Any], notes: Notes
+) -> tuple[list[Assigned], dict[Pair, int]]:
+    """Return what an admitted workload holds, less the pods that it has given back."""
+    name = name_of(entry)
+    back = {
+        str(one.get("name")): integer(one.get("count"), 0, f"Workload {name} reclaimablePods", notes)
+        for one in listed(mapping(entry, "status"), "reclaimablePods")
+    }
+    parts, uses = [], dict[Pair, int]()
+    for one in listed(admission, "podSetAssignments"):
+        notes.unused(
+            "Workload",
+            name,
+            "status.admission.podSetAssignments",
+            one,
+            ("name", "count", "flavors", "resourceUsage"),
+        )
+        chosen = {str(key): str(value) for key, value in mapping(one, "flavors").items()}
+        count = max(0, integer(one.get("count"), 0, f"Workload {name} podSetAssignments", notes))
+        left = max(0, count - back.get(str(one.get("name")), 0))
+        parts.append(Assigned(str(one.get("name") or "main"), left, chosen))
+        for resource, given in mapping(one, "resourceUsage").items():
+            if resource in chosen:
+                used = whole(given, resource, f"Workload {name} resourceUsage {resource}", notes)
+                pair = (chosen[resource], resource)
+                uses[pair] = uses.get(pair, 0) + (used * left // count if count else used)
+    return parts, uses
+
+
+def _holds(status: Mapping[str, Any], condition: str) -> bool:
+    return any(
+        one.get("type") == condition and one.get("status") == "True" for one in listed(status, "conditions")
+    )
+
+
+def _seconds(entry: Mapping[str, Any], notes: Notes) -> float:
+    given = mapping(entry, "metadata").get("creationTimestamp")
+    if given is None:
+        return 0.0
+    try:
+        return datetime.fromisoformat(str(given)).timestamp()
+    except ValueError:
+        notes.problems.append(Problem(f"Workload {name_of(entry)}", f"creationTimestamp is {given!r}"))
+        return 0.0

@@ -1,0 +1,214 @@
+"""All limits of an instance with tenants in one book: what every offer takes of every one of them.
+
+A floor under a share is a limit as well: of what its jobs could have at best, so much may be forgone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from apportion.errors import InvalidInstance
+from apportion.instances.tenants.offers import Offer, Offering
+from apportion.instances.tenants.rows import Row, rows_of
+from apportion.instances.tenants.schema import Fairness, Tenanted
+from apportion.instances.tenants.shares import shares_of, unit_of
+from apportion.instances.tenants.tree import Tree, tree_of
+
+__all__ = ["Ledger", "is_tenanted", "shares_are_due", "under_floors"]
+
+
+def is_tenanted(instance: Any) -> bool:
+    """Return whether an instance says whose jobs they are, or what is shared out fairly."""
+    return isinstance(instance, Tenanted) and (
+        instance.tenants is not UNSET or instance.fairness is not UNSET
+    )
+
+
+def shares_are_due(instance: Any) -> bool:
+    """Return whether an instance has guarantees or a rule of fairness, and its floors are not known yet."""
+    if not is_tenanted(instance):
+        return False
+    if instance.fairness is not UNSET:
+        return not instance.fairness.floors
+    return any(quota.guarantee for tenant in instance.tenants for quota in tenant.quotas.values())
+
+
+def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
+    """Return an instance with tenants whose plans must reach some shares; as it is for ``None``.
+
+    Raises
+    ------
+    InvalidInstance
+        If it has no tenants, or a floor names none of them or cannot be reached.
+    """
+    if floors is None:
+        return instance
+    if not isinstance(instance, Tenanted):
+        raise InvalidInstance.at("$.floors", "belong to instances with tenants")
+    fairness = Fairness() if instance.fairness is UNSET else instance.fairness
+    return replace(instance, fairness=replace(fairness, floors=dict(floors)))
+
+
+def _stop_cost(job: Any, offers: list[Offer]) -> float:
+    """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
+    runs = any(offer.holds and not offer.nothing for offer in offers)
+    return job.stop_cost if runs and job.stop_cost is not UNSET else 0.0
+
+
+class Ledger:
+    """The limits of an instance with tenants.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    offering
+        The hooks of its kind.
+    capacities
+        Its capacities by name.
+    sign
+        1 where the objective is maximised, -1 where it is minimised.
+
+    Attributes
+    ----------
+    tree
+        The tenants; without any where only jobs share fairly.
+    offers
+        What every job may get, by job id, the cost of being stopped taken into the value of nothing; of a
+        running job that may not be stopped, what it has; of a job under a floor, what reaches it.
+    stop_costs
+        What giving a job nothing costs, by job id.
+    rows
+        The limits of the tree.
+    limits
+        Every limit by name: capacities, rows, floors.
+    """
+
+    def __init__(self, instance: Any, offering: Offering, capacities: Mapping[str, int], sign: int) -> None:
+        self._instance = instance
+        self._capacities = dict(capacities)
+        self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
+        self.jobs = {job.id: job for job in instance.jobs}
+        told = {job.id: list(offering.offers(instance, job)) for job in instance.jobs}
+        self.stop_costs = {name: _stop_cost(self.jobs[name], offers) for name, offers in told.items()}
+        self.offers = {
+            name: _admissible(self.jobs[name], offers, sign * self.stop_costs[name])
+            for name, offers in told.items()
+        }
+        self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
+        self._told = self.offers
+        self.offers = {name: self._above_floor(name, offers) for name, offers in self.offers.items()}
+        self.rows: list[Row] = rows_of(self.tree, capacities)
+        self._rows_of_leaf: dict[str, list[Row]] = {}
+        for row in self.rows:
+            for leaf in row.leaves:
+                self._rows_of_leaf.setdefault(leaf, []).append(row)
+        self.limits = {**self._capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
+
+    @property
+    def unit(self) -> int:
+        """How many units a share of 1 has."""
+        return unit_of(self.fairness.share, self._capacities)
+
+    @cached_property
+    def shares(self) -> dict[str, list[int]]:
+        """The share of every offer, by job id."""
+        return {name: self._shares_of(name, offers) for name, offers in self.offers.items()}
+
+    @cached_property
+    def best(self) -> dict[str, int]:
+        """The largest share of any offer, by job id."""
+        return {name: max(shares, default=0) for name, shares in self.shares.items()}
+
+    @cached_property
+    def floors(self) -> dict[str, tuple[int, frozenset[str]]]:
+        """Every floor above 0 under a tenant: the share to be reached, and the jobs that add up to it."""
+        return {
+            name: (floor, self.members(name))
+            for name, floor in self.fairness.floors.items()
+            if floor > 0 and name in self.tree.nodes
+        }
+
+    def members(self, name: str) -> frozenset[str]:
+        """Return the ids of the jobs whose shares add up to that of a tenant."""
+        leaves = set(self.tree.below(name))
+        return frozenset(job.id for job in self._instance.jobs if job.tenant in leaves)
+
+    def uses(self, job_id: str, position: int) -> dict[str, int]:
+        """Return what one offer takes of every limit that it takes anything of."""
+        offer = self.offers[job_id][position]
+        found = {name: use for name, use in offer.uses.items() if use}
+        leaf = self.jobs[job_id].tenant
+        for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
+            if offer.uses.get(row.capacity):
+                found[row.name] = offer.uses[row.capacity]
+        for name, (_, members) in self.floors.items():
+            if job_id in members:
+                forgone = self.best[job_id] - self.shares[job_id][position]
+                if forgone:
+                    found[f"share of {name}"] = forgone
+        return found
+
+    def bound(self, multipliers: Mapping[str, float], sign: int) -> Fraction | None:
+        """Return the Lagrangian bound of valid multipliers in rational arithmetic; limits not named are free.
+
+        ``None`` if a job has no admissible offer.
+        """
+        prices = {name: Fraction(price) for name, price in multipliers.items() if price}
+        total = sum((price * self.limits[name] for name, price in prices.items()), Fraction(0))
+        for job_id, offers in self.offers.items():
+            worths = []
+            for position, offer in enumerate(offers):
+                paid = Fraction(0)
+                for name, use in self.uses(job_id, position).items():
+                    if name in prices:
+                        paid += prices[name] * use
+                worths.append(sign * Fraction(offer.value) - paid)
+            if not worths:
+                return None
+            total += max(worths)
+        return sign * total
+
+    def _shares_of(self, name: str, offers: list[Offer]) -> list[int]:
+        """Return the shares of some offers of a job; its best rate is that of all of them."""
+        told = self._told[name]
+        shares = shares_of(self.fairness.share, self.jobs[name], told, self._capacities)
+        if len(offers) == len(told):
+            return shares
+        known = {offer.name: share for offer, share in zip(told, shares, strict=True)}
+        return [known[offer.name] for offer in offers]
+
+    def _above_floor(self, name: str, offers: list[Offer]) -> list[Offer]:
+        floor = self.fairness.floors.get(f"job {name}", 0)
+        if not floor:
+            return offers
+        shares = self._shares_of(name, offers)
+        return [offer for offer, share in zip(offers, shares, strict=True) if share >= floor]
+
+    def _floors(self) -> dict[str, int]:
+        found = {}
+        for name, (floor, members) in self.floors.items():
+            most = sum(self.best[job] for job in members)
+            if floor > most:
+                told = f"is {floor}, but its jobs reach {most} at most"
+                raise InvalidInstance.at(f"$.fairness.floors.{name}", told)
+            found[f"share of {name}"] = most - floor
+        return found
+
+
+def _admissible(job: Any, offers: list[Offer], lost: float) -> list[Offer]:
+    held = [offer for offer in offers if offer.holds and not offer.nothing]
+    if job.preemptible is False and held:
+        return held
+    if not lost:
+        return offers
+    return [
+        offer._replace(value=Fraction(offer.value) - Fraction(lost)) if offer.nothing else offer
+        for offer in offers
+    ]

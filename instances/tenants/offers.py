@@ -1,0 +1,55 @@
+"""What tenants need to know of the options of any kind of instance, and the hooks by which a kind says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+__all__ = ["Offer", "Offering"]
+
+
+class Offer(NamedTuple):
+    """One thing that a job may get, or that it gets nothing.
+
+    Attributes
+    ----------
+    name
+        The option's name as formulations and explanations say it; ``None`` for being left out where the kind
+        has no word for it.
+    uses
+        What it takes of every capacity.
+    value
+        What it adds to the objective, exactly.
+    rate
+        How fast the job then is, in units of its own; at least 0.
+    holds
+        Whether the job has it now.
+    nothing
+        Whether this means that the job does not run.
+    """
+
+    name: str | None
+    uses: Mapping[str, int]
+    value: float | Fraction
+    rate: float
+    holds: bool = False
+    nothing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """How one kind of instance tells what its jobs may get.
+
+    Attributes
+    ----------
+    offers
+        ``offers(instance, job)``: every admissible option of a job, and nothing where that is admissible.
+    taken
+        ``taken(instance, plan)``: the name of the offer that each job gets in a plan that keeps the kind's
+        own rules, by job id; a job that is left out may be absent.
+    """
+
+    offers: Callable[[Any, Any], Iterable[Offer]]
+    taken: Callable[[Any, Any], Mapping[str, str | None]]

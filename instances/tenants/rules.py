@@ -1,0 +1,239 @@
+"""What makes tenants valid: each broken rule with its JSON path, unreachable guarantees with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import force_setattr
+
+from apportion.choices import did_you_mean
+from apportion.errors import Problem
+from apportion.instances.fields import (
+    LARGEST_CAPACITY,
+    check_amount,
+    check_count,
+    check_distinct,
+    check_name,
+    check_number,
+    settle_numbers,
+)
+from apportion.instances.tenants.rows import MOST_ROWS, most_rows
+from apportion.instances.tenants.schema import (
+    LARGEST_PRIORITY,
+    SHARES,
+    Fairness,
+    FinishTime,
+    Quota,
+    Tenant,
+    TenantedJob,
+)
+from apportion.instances.tenants.tree import Tree, tree_of
+
+__all__ = ["check_tenants", "settle_tenants"]
+
+
+def check_tenants(
+    instance: Any, capacities: Mapping[str, int], problems: list[Problem], *, rates: bool = True
+) -> None:
+    """Note every problem of the fields of `Tenanted` and `TenantedJob`.
+
+    Parameters
+    ----------
+    instance
+        An instance whose other fields have been checked.
+    capacities
+        How much there is of every capacity that quotas may name.
+    problems
+        Where problems are noted.
+    rates
+        Whether its options have rates, so that throughputs can be shared out.
+    """
+    jobs = [job for job in instance.jobs if isinstance(job, TenantedJob)]
+    if instance.tenants is UNSET:
+        if instance.fairness is not UNSET and getattr(instance.fairness, "over", None) != "jobs":
+            problems.append(Problem("$.fairness", 'needs tenants, or over: "jobs"'))
+        for index, job in enumerate(jobs):
+            if job.tenant is not UNSET:
+                problems.append(Problem(f"$.jobs[{index}].tenant", "the instance has no tenants"))
+            _check_job_fields(f"$.jobs[{index}]", job, problems)
+    else:
+        _check_tree(instance, jobs, capacities, problems)
+    if instance.fairness is not UNSET:
+        _check_fairness(instance, jobs, problems, rates)
+
+
+def settle_tenants(instance: Any) -> None:
+    """Turn lists into tuples and integers in float fields into floats, as decoding does."""
+    if type(instance.tenants) is list:
+        force_setattr(instance, "tenants", tuple(instance.tenants))
+    for tenant in () if instance.tenants is UNSET else instance.tenants:
+        settle_numbers(tenant, ("weight",))
+    if instance.fairness is not UNSET:
+        settle_numbers(instance.fairness, ("keep",))
+    for job in instance.jobs:
+        if job.stop_cost is not UNSET or job.submitted_s is not UNSET:
+            settle_numbers(job, ("stop_cost", "submitted_s"))
+        if job.finish is not UNSET:
+            settle_numbers(job.finish, ("elapsed_s", "remaining", "isolated_s"))
+
+
+def _check_tree(
+    instance: Any, jobs: Sequence[TenantedJob], capacities: Mapping[str, int], problems: list[Problem]
+) -> None:
+    tenants = instance.tenants
+    if not isinstance(tenants, tuple | list) or not all(isinstance(one, Tenant) for one in tenants):
+        problems.append(Problem("$.tenants", "must be a list of tenants"))
+        return
+    before = len(problems)
+    for index, tenant in enumerate(tenants):
+        _check_tenant(f"$.tenants[{index}]", tenant, capacities, problems)
+    check_distinct("$.tenants", [tenant.id for tenant in tenants], "tenant id", problems)
+    if len(problems) == before:
+        _check_parents(tenants, problems)
+    if len(problems) == before:
+        tree = tree_of(tenants)
+        _check_guarantees(tenants, tree, capacities, problems)
+        for capacity in capacities:
+            if most_rows(tree, capacity) > MOST_ROWS:
+                said = f"{capacity}: too many tenants limit what they lend; limit fewer, higher up"
+                problems.append(Problem("$.tenants", said))
+        _check_members(jobs, tree, problems)
+    for index, job in enumerate(jobs):
+        _check_job_fields(f"$.jobs[{index}]", job, problems)
+
+
+def _check_tenant(path: str, tenant: Tenant, capacities: Mapping[str, int], problems: list[Problem]) -> None:
+    check_name(f"{path}.id", tenant.id, problems)
+    check_amount(f"{path}.weight", tenant.weight, problems)
+    if tenant.priority is not None:
+        check_count(f"{path}.priority", tenant.priority, problems, -LARGEST_PRIORITY, LARGEST_PRIORITY)
+    if not isinstance(tenant.quotas, dict):
+        problems.append(Problem(f"{path}.quotas", "must be an object of quotas by capacity"))
+        return
+    for name, quota in tenant.quotas.items():
+        where = f"{path}.quotas.{name}"
+        if name not in capacities:
+            meant = did_you_mean(name, capacities)
+            problems.append(Problem(where, f"is not one of the instance's capacities{meant}"))
+        if not isinstance(quota, Quota):
+            problems.append(Problem(where, "must be a quota"))
+            continue
+        for field in ("guarantee", "borrowing_limit", "lending_limit"):
+            amount = getattr(quota, field)
+            if amount is not None:
+                check_count(f"{where}.{field}", amount, problems, high=LARGEST_CAPACITY)
+
+
+def _check_parents(tenants: Sequence[Tenant], problems: list[Problem]) -> None:
+    parents = {tenant.id: tenant.parent for tenant in tenants}
+    for index, tenant in enumerate(tenants):
+        if tenant.parent is not None and tenant.parent not in parents:
+            meant = did_you_mean(tenant.parent, parents)
+            problems.append(
+                Problem(f"$.tenants[{index}].parent", f"there is no tenant {tenant.parent!r}{meant}")
+            )
+    if any(tenant.parent not in parents for tenant in tenants if tenant.parent is not None):
+        return
+    for index, tenant in enumerate(tenants):
+        at, steps = tenant.parent, 0
+        while at is not None and at != tenant.id and steps <= len(parents):
+            at, steps = parents[at], steps + 1
+        if at == tenant.id:
+            problems.append(Problem(f"$.tenants[{index}].parent", f"{tenant.id!r} is above itself"))
+
+
+def _check_guarantees(
+    tenants: Sequence[Tenant], tree: Tree, capacities: Mapping[str, int], problems: list[Problem]
+) -> None:
+    """Note guarantees that cannot be kept together, and by whom."""
+    for capacity, total in capacities.items():
+        guaranteed = tree.guarantees(capacity)
+        for index, tenant in enumerate(tenants):
+            quota = tenant.quotas.get(capacity)
+            theirs = sum(guaranteed[child] for child in tree.nodes[tenant.id].children)
+            if quota is not None and theirs > quota.guarantee:
+                told = f"is {quota.guarantee}, but what its children are guaranteed adds up to {theirs}"
+                where = f"$.tenants[{index}].quotas.{capacity}.guarantee"
+                problems.append(Problem(where, f"{told}: their guarantees cannot all be kept"))
+        asked = {root: guaranteed[root] for root in tree.roots if guaranteed[root]}
+        if sum(asked.values()) > total:
+            who = " + ".join(f"{amount} of {root}" for root, amount in asked.items())
+            told = f"guarantees add up to {sum(asked.values())} ({who}), there are {total}"
+            problems.append(Problem("$.tenants", f"{capacity}: {told}: they cannot all be kept"))
+
+
+def _check_members(jobs: Sequence[TenantedJob], tree: Tree, problems: list[Problem]) -> None:
+    for index, job in enumerate(jobs):
+        where = f"$.jobs[{index}].tenant"
+        if job.tenant is UNSET:
+            problems.append(Problem(where, "is missing: every job of an instance with tenants names its own"))
+        elif not isinstance(job.tenant, str) or job.tenant not in tree.nodes:
+            meant = did_you_mean(str(job.tenant), tree.nodes)
+            problems.append(Problem(where, f"there is no tenant {job.tenant!r}{meant}"))
+        elif tree.nodes[job.tenant].children:
+            below = ", ".join(tree.nodes[job.tenant].children[:3])
+            told = f"{job.tenant!r} has children; name one without, below it: {below}"
+            problems.append(Problem(where, told))
+
+
+def _check_job_fields(path: str, job: TenantedJob, problems: list[Problem]) -> None:
+    if job.preemptible is not UNSET and not isinstance(job.preemptible, bool):
+        problems.append(Problem(f"{path}.preemptible", "must be true or false"))
+    if job.stop_cost is not UNSET:
+        check_amount(f"{path}.stop_cost", job.stop_cost, problems)
+    if job.submitted_s is not UNSET:
+        check_number(f"{path}.submitted_s", job.submitted_s, problems)
+    if job.priority is not UNSET:
+        check_count(f"{path}.priority", job.priority, problems, -LARGEST_PRIORITY, LARGEST_PRIORITY)
+    if job.finish is UNSET:
+        return
+    if not isinstance(job.finish, FinishTime):
+        problems.append(Problem(f"{path}.finish", "must be an object of elapsed_s, remaining and isolated_s"))
+        return
+    check_amount(f"{path}.finish.elapsed_s", job.finish.elapsed_s, problems)
+    for field in ("remaining", "isolated_s"):
+        amount = getattr(job.finish, field)
+        if check_amount(f"{path}.finish.{field}", amount, problems) and amount == 0:
+            problems.append(Problem(f"{path}.finish.{field}", "must be positive"))
+
+
+def _check_fairness(instance: Any, jobs: Sequence[TenantedJob], problems: list[Problem], rates: bool) -> None:
+    fairness = instance.fairness
+    if not isinstance(fairness, Fairness):
+        problems.append(Problem("$.fairness", "must be an object that says what is shared out fairly"))
+        return
+    for field, allowed in (
+        ("share", SHARES),
+        ("over", ("tenants", "tree", "jobs")),
+        ("inside", ("sum", "fair", "first_come")),
+    ):
+        if getattr(fairness, field) not in allowed:
+            listed = ", ".join(allowed)
+            problems.append(Problem(f"$.fairness.{field}", f"must be one of {listed}"))
+    if check_amount("$.fairness.keep", fairness.keep, problems) and fairness.keep > 1:
+        problems.append(Problem("$.fairness.keep", f"must be from 0 to 1, not {fairness.keep:g}"))
+    if not rates and fairness.share != "dominant_share":
+        told = "the options of this instance have costs and no rates; share out dominant_share"
+        problems.append(Problem("$.fairness.share", told))
+    if fairness.share == "finish_time_ratio":
+        for index, job in enumerate(jobs):
+            if job.finish is UNSET:
+                problems.append(Problem(f"$.jobs[{index}].finish", "is missing: finish_time_ratio needs it"))
+    _check_floors(instance, jobs, problems)
+
+
+def _check_floors(instance: Any, jobs: Sequence[TenantedJob], problems: list[Problem]) -> None:
+    floors = instance.fairness.floors
+    if not isinstance(floors, dict):
+        problems.append(Problem("$.fairness.floors", "must be an object of shares"))
+        return
+    known = {f"job {job.id}" for job in jobs if hasattr(job, "id")}  # a kind's job has an id
+    if isinstance(instance.tenants, tuple | list):
+        known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
+    for name, share in floors.items():
+        if name not in known:
+            meant = did_you_mean(name, known)
+            problems.append(Problem(f"$.fairness.floors.{name}", f"is no tenant, and no job of ours{meant}"))
+        check_count(f"$.fairness.floors.{name}", share, problems, high=10**18)

@@ -1,0 +1,58 @@
+"""The share of a job in whole units: what is compared between jobs and, added up, between tenants.
+
+Dominant shares are counted in parts that divide every capacity, so that three jobs of one GPU have what one
+job of three has; all other shares, and dominant ones under capacities without such a part above a millionth
+of a millionth, in billionths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from apportion.instances.tenants.offers import Offer
+from apportion.instances.tenants.schema import MOST_SHARE
+
+__all__ = ["BILLION", "shares_of", "unit_of"]
+
+BILLION = 1_000_000_000
+
+
+def unit_of(kind_of_share: str, capacities: Mapping[str, int]) -> int:
+    """Return how many units a share of 1 has."""
+    if kind_of_share != "dominant_share":
+        return BILLION
+    found = math.lcm(*(amount for amount in capacities.values() if amount))
+    return found if found <= MOST_SHARE else BILLION
+
+
+def shares_of(
+    kind_of_share: str, job: Any, offers: Sequence[Offer], capacities: Mapping[str, int]
+) -> list[int]:
+    """Return the share of every offer of a job; see `apportion.instances.tenants.schema.Fairness`.
+
+    Shares are rounded down to whole units; throughputs and times are divided as doubles, in the order written
+    here.
+    """
+    if kind_of_share == "dominant_share":
+        unit = unit_of(kind_of_share, capacities)
+        return [_dominant(offer, capacities, unit) for offer in offers]
+    if kind_of_share == "normalised_throughput":
+        best = max((offer.rate for offer in offers), default=0.0)
+        return [int(offer.rate / best * BILLION) if best > 0 else 0 for offer in offers]
+    return [_finish(job, offer) for offer in offers]
+
+
+def _dominant(offer: Offer, capacities: Mapping[str, int], unit: int) -> int:
+    parts = (unit * use // max(1, capacities[name]) for name, use in offer.uses.items() if use)
+    return min(MOST_SHARE, max(parts, default=0))
+
+
+def _finish(job: Any, offer: Offer) -> int:
+    if job.finish is UNSET or offer.rate <= 0:
+        return 0
+    lasts = job.finish.elapsed_s + job.finish.remaining / offer.rate
+    return min(MOST_SHARE, int(min(job.finish.isolated_s / lasts, 1e3) * BILLION))

@@ -1,0 +1,111 @@
+"""The limits of one solve: seconds by the clock, and work in units that no machine changes."""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+
+from apportion.options import SolveOptions
+from apportion.outcome import Termination
+
+__all__ = ["Clock"]
+
+_HAND_OVER = 0.03
+"""Share of a time limit kept back, in which the answer is put together and handed over."""
+_CAUTION = 0.4
+"""Share of a time limit that estimated seconds may fill: the clock is then a last resort."""
+_SHORT = 1e-3
+"""Seconds below which a step may always begin."""
+_ALWAYS = 1000
+"""Steps that may always be taken."""
+
+
+class Clock:
+    """What one solve has spent and what it may still spend; it runs from its making.
+
+    Parameters
+    ----------
+    options
+        Its `time_limit`, of which 3 % are kept back for handing over the answer, and its `work_limit`. With
+        `deterministic`, decisions go by seconds estimated from the work, and the clock only ends the solve.
+
+    Attributes
+    ----------
+    work
+        Units of work done. A solver counts one unit for a state or a node that it expands.
+    counted
+        Whether decisions go by estimated seconds.
+    """
+
+    __slots__ = ("_began", "_deadline", "_estimate", "_limit", "_work_limit", "counted", "work")
+
+    def __init__(self, options: SolveOptions) -> None:
+        self._began = perf_counter()
+        limit = options.time_limit
+        self._limit = limit
+        self._deadline = math.inf if limit is None else self._began + (1.0 - _HAND_OVER) * limit
+        self._work_limit = math.inf if options.work_limit is None else float(options.work_limit)
+        self._estimate = 0.0
+        self.counted = options.deterministic
+        self.work = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the solve began."""
+        return perf_counter() - self._began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds left by the clock, at least 0; ``None`` without a time limit."""
+        return None if self._limit is None else max(self._deadline - perf_counter(), 0.0)
+
+    def late(self) -> bool:
+        """Return whether the time is over by the clock."""
+        return perf_counter() >= self._deadline
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that decisions go by: the clock's or, if `counted`, the estimated ones."""
+        return self._estimate if self.counted else self.seconds
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left to decide on, at least 0; ``None`` without a time limit."""
+        if self._limit is None or not self.counted:
+            return self.seconds_left
+        return max(_CAUTION * self._limit - self._estimate, 0.0)
+
+    @property
+    def work_left(self) -> int | None:
+        """Units of work that the work limit leaves; ``None`` without one."""
+        return None if self._work_limit == math.inf else max(0, math.ceil(self._work_limit - self.work))
+
+    def charge(self, work: float, seconds: float = 0.0) -> None:
+        """Count work that was done, and what it takes in estimated seconds."""
+        self.work += work
+        self._estimate += seconds
+
+    def stopped(self) -> Termination | None:
+        """Return the limit that was reached, or ``None``."""
+        if self.work >= self._work_limit:
+            return Termination.NODE_LIMIT
+        if perf_counter() >= self._deadline or (self.counted and self.remaining == 0.0):
+            return Termination.TIME_LIMIT
+        return None
+
+    def affords(self, seconds: float) -> bool:
+        """Return whether a step of so many seconds ends in time; one of under a millisecond always does."""
+        return seconds < _SHORT or perf_counter() + seconds < self._deadline
+
+    def count_affordable(self, seconds_each: float, most: int) -> int:
+        """Return how many steps of so many seconds end in time, up to `most`; a thousand always do."""
+        if self._limit is None:
+            return most
+        return max(_ALWAYS, min(most, int((self._deadline - perf_counter()) / seconds_each)))
+
+    def part(self, work: float) -> Clock:
+        """Return a clock with the same deadline and at most `work` units of the work that is left."""
+        part = Clock(SolveOptions())
+        part._began, part._deadline, part._limit = self._began, self._deadline, self._limit
+        part._work_limit = min(work, self._work_limit - self.work)
+        return part

@@ -1,0 +1,268 @@
+"""Generalised assignment, exactly: bound, incumbent, fixing by reduced cost, branch and bound on the rest."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_bounds import machine_bound, pooled
+from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.assignment.call import AssignmentCall
+from apportion.solvers.assignment.lp import Relaxation, Unsolved, relax
+from apportion.solvers.assignment.mip import branch_and_bound, trusted
+from apportion.solvers.assignment.no_placement import no_placement, small
+from apportion.solvers.assignment.repair import relieve, repaired
+from apportion.solvers.general.guard import check_engines
+from apportion.solvers.generalised_assignment.by_tree import TreeSearch, fits
+from apportion.solvers.generalised_assignment.feasibility import without_overflow
+from apportion.solvers.generalised_assignment.local_search import Search
+
+__all__ = ["greedy_and_prices", "solve"]
+
+_QUICK = 600
+"""Entries left after fixing up to which restarts do not pay."""
+_SEARCHABLE = 4_000
+"""Jobs up to which the quadratic neighbourhoods are searched."""
+
+
+def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
+    """Solve a generalised assignment, from a feasible choice or ``None``."""
+    model, clock = call.model, call.clock
+    lowered = lower_assignment(model)
+    relaxation = relax(lowered.model, clock.seconds_left)
+    if isinstance(relaxation, Unsolved):
+        if clock.late():
+            return Outcome(termination=Termination.TIME_LIMIT, raw_status=relaxation.raw, point=start)
+        if relaxation.said_infeasible and no_placement(model, clock.seconds_left):
+            return Outcome(
+                termination=Termination.INFEASIBLE,
+                raw_status="prices show that the capacities cannot hold the required jobs",
+                bound_source="multipliers",
+            )
+        prices, begin = np.zeros(model.num_machines), None
+    else:
+        prices, begin = _prices(model, lowered, relaxation), relaxation.point
+    bound = _whole_bound(model, machine_bound(model, prices))
+    call.best.bound = bound
+    best = _better(model, start, _first(model, lowered, begin, prices))
+    if fits(model):
+        return _by_tree(call, best, bound, prices)
+    check_engines("highspy")  # from here on there is no road without it
+    if best is None and not clock.late():
+        sign = -1.0 if model.goal == "value" else 1.0
+        reduced = sign * model.values + prices[model.machine] * model.uses
+        best = without_overflow(model, reduced, call.options.seed, clock.late)
+    if best is not None and not call.closes(model.objective(best)):
+        call.offer(best)
+        best = _searched(call, best, min(200, 20_000 // max(model.num_jobs, 1)))
+    if best is not None:
+        call.offer(best)
+        if call.closes(model.objective(best)):
+            return _outcome(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
+    return _branch(call, lowered, best, bound, prices)
+
+
+def _by_tree(
+    call: AssignmentCall, best: NDArray[np.int64] | None, bound: float, prices: NDArray[np.float64]
+) -> Outcome:
+    """Search by the compiled tree."""
+    model, clock = call.model, call.clock
+
+    def take(choice: NDArray[np.int64], proven: float | None) -> None:
+        call.best.bound = proven
+        call.offer(choice)
+
+    found = TreeSearch(model, prices).run(
+        best, call.options.gap, clock.work_left, call.options.seed, clock.late, take
+    )
+    clock.charge(found.nodes)
+    if found.choice is None and found.closed:
+        return Outcome(
+            termination=Termination.INFEASIBLE,
+            raw_status="the search found no placement",
+            bound_source="branch_and_bound",
+            counters={"nodes": float(found.nodes)},
+        )
+    if found.bound is not None:
+        bound = min(bound, found.bound) if model.goal == "value" else max(bound, found.bound)
+    ended = Termination.TIME_LIMIT if clock.late() else Termination.NODE_LIMIT
+    ended = Termination.INTERRUPTED if found.interrupted else ended
+    ended = Termination.OPTIMAL if found.closed else ended
+    return _outcome(model, found.choice, bound, prices, ended, "searched", found.nodes)
+
+
+def greedy_and_prices(
+    model: Assignment,
+) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
+    """Return a feasible choice and the prices of the linear relaxation, each ``None`` where there is none."""
+    lowered = lower_assignment(model)
+    relaxation = relax(lowered.model)
+    if isinstance(relaxation, Unsolved):
+        return _first(model, lowered, None, np.zeros(model.num_machines)), None
+    prices = _prices(model, lowered, relaxation)
+    return _first(model, lowered, relaxation.point, prices), pooled(model, prices)
+
+
+def _prices(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.float64]:
+    price = np.zeros(model.num_machines)
+    duals = relaxation.of(lowered.model, "capacity")
+    price[np.flatnonzero(model.limited)] = duals if model.goal == "value" else -duals
+    return np.maximum(price, 0.0)
+
+
+def _whole_bound(model: Assignment, bound: float) -> float:
+    """Round the bound of whole values to a whole number."""
+    if abs(bound) >= 2.0**50 or not (model.values == np.rint(model.values)).all():
+        return bound
+    return float(math.floor(bound) if model.goal == "value" else math.ceil(bound))
+
+
+def _first(
+    model: Assignment,
+    lowered: LoweredAssignment,
+    begin: NDArray[np.float64] | None,
+    prices: NDArray[np.float64],
+) -> NDArray[np.int64] | None:
+    """Round the relaxation's point, if there is one: keep what is whole, place the rest by price."""
+    sign = -1.0 if model.goal == "value" else 1.0
+    reduced = sign * model.values + prices[model.machine] * model.uses
+    nothing = np.full(model.num_jobs, -1, dtype=np.int64)
+    rounded = nothing if begin is None else lowered.choice(begin)
+    best: NDArray[np.int64] | None = None
+    for cost in (reduced, sign * model.values):
+        choice = rounded.copy()
+        missing = np.flatnonzero(model.required & (choice < 0))
+        order = np.lexsort((cost, model.job_of_option()))
+        cheapest = order[np.minimum(model.offsets[:-1], max(order.size - 1, 0))] if order.size else order
+        choice[missing] = cheapest[missing]
+        best = _better(model, best, relieve(model, choice, cost))
+    if best is None:
+        best = repaired(model, nothing)
+    return best
+
+
+def _better(
+    model: Assignment, first: NDArray[np.int64] | None, second: NDArray[np.int64] | None
+) -> NDArray[np.int64] | None:
+    if first is None or second is None:
+        return second if first is None else first
+    sign = 1.0 if model.goal == "value" else -1.0
+    return second if sign * (model.objective(second) - model.objective(first)) > 0 else first
+
+
+def _searched(call: AssignmentCall, choice: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+    model = call.model
+    if model.num_jobs > _SEARCHABLE:
+        return choice
+    search = Search(model, call.options.seed)
+    search.load(choice)
+
+    def over() -> bool:
+        sign = -1.0 if model.goal == "value" else 1.0
+        return call.clock.late() or call.closes(sign * search.total())
+
+    found = search.run(over, rounds)
+    better = _better(model, choice, found)
+    return choice if better is None else better
+
+
+def _branch(
+    call: AssignmentCall,
+    lowered: LoweredAssignment,
+    best: NDArray[np.int64] | None,
+    bound: float,
+    prices: NDArray[np.float64],
+) -> Outcome:
+    model, options, clock = call.model, call.options, call.clock
+    allowed = None if best is None else _kept(model, prices, model.objective(best))
+    start = None if best is None else lowered.point(best)
+    if allowed is not None and start is not None:
+        allowed |= start > 0
+        if best is not None and not allowed.any():  # nothing is placed, and nothing better can be
+            return _outcome(
+                model, best, model.objective(best), prices, Termination.OPTIMAL, "all is fixed", 0
+            )
+    quick = allowed is not None and int(allowed.sum()) <= _QUICK
+    branched = branch_and_bound(
+        lowered.model,
+        clock.seconds_left,
+        start,
+        allowed,
+        options.gap,
+        options.seed,
+        clock.work_left,
+        quick=quick,
+    )
+    if branched.point is not None:
+        found = lowered.choice(branched.point)
+        if model.check(found).feasible:
+            best = _better(model, best, found)
+    if branched.termination is Termination.INFEASIBLE and best is None and small(model):
+        return Outcome(
+            termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
+        )
+    if branched.bound is not None and best is not None:
+        # what was fixed away cannot beat the incumbent it was fixed by
+        sign = 1.0 if model.goal == "value" else -1.0
+        own = model.objective(best)
+        proven = own if sign * (branched.bound - own) < 0 else branched.bound
+        proven = trusted(proven, model.sense, whole=bool((model.values == np.rint(model.values)).all()))
+        bound = min(bound, proven) if sign > 0 else max(bound, proven)
+    if best is not None:
+        call.best.bound = bound
+        call.offer(best)
+    ended = branched.termination
+    if ended is Termination.INFEASIBLE:
+        ended = Termination.NUMERICAL_ERROR  # refuted by the plan, or not to be believed of such numbers
+    if ended is Termination.NODE_LIMIT and clock.late():
+        ended = Termination.TIME_LIMIT
+    return _outcome(model, best, bound, prices, ended, branched.raw, branched.nodes)
+
+
+def _kept(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_]:
+    """Return the entries that some better solution may use: reduced cost below the gap.
+
+    An entry's reduced cost and its job's least one are off by less than `noise`: each takes four roundings of
+    at most ``eps / 2`` of their magnitudes. The bound has its own margin.
+    """
+    sign = -1.0 if model.goal == "value" else 1.0
+    price = np.where(model.limited, prices, 0.0)[model.machine] * model.uses
+    reduced = sign * model.values + price
+    size = np.abs(model.values) + price
+    filled = np.flatnonzero(np.diff(model.offsets))
+    segment = model.offsets[:-1][filled]
+    least, largest = np.zeros(model.num_jobs), np.zeros(model.num_jobs)
+    least[filled] = np.minimum.reduceat(reduced, segment)
+    least[~model.required] = np.minimum(least[~model.required], 0.0)
+    owner = model.job_of_option()
+    largest[filled] = np.abs(least[filled])
+    noise = 4 * float(np.finfo(np.float64).eps) * (size + largest[owner])
+    gap = sign * (incumbent - machine_bound(model, prices))
+    whole = bool((model.values == np.rint(model.values)).all())
+    allowed = gap - 1 + 1e-6 if whole else gap
+    return np.asarray(reduced - least[owner] <= allowed + noise + 1e-9 * abs(incumbent), dtype=np.bool_)
+
+
+def _outcome(
+    model: Assignment,
+    best: NDArray[np.int64] | None,
+    bound: float,
+    prices: NDArray[np.float64],
+    termination: Termination,
+    raw: str,
+    nodes: int,
+) -> Outcome:
+    return Outcome(
+        termination=termination,
+        raw_status=raw,
+        point=best,
+        objective=None if best is None else model.objective(best),
+        bound=bound,
+        bound_source="branch_and_bound",
+        multipliers=pooled(model, prices),
+        counters={"nodes": float(nodes)},
+    )

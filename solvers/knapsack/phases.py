@@ -1,0 +1,296 @@
+"""One solve under way: its incumbent, its bound, and the phases that improve them."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.gap import absolute_gap
+from apportion.models import MultipleChoiceKnapsack
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.clock import Clock
+from apportion.solvers.incumbent import BestFound
+from apportion.solvers.knapsack.core_dp import search
+from apportion.solvers.knapsack.dual import solve_dual
+from apportion.solvers.knapsack.granularity import closes, improvement_step
+from apportion.solvers.knapsack.greedy import break_solution, repaired
+from apportion.solvers.knapsack.menu_blocks import Block, Columns, MenuBlocks, build
+from apportion.solvers.knapsack.priced_menus import PricedMenus
+from apportion.solvers.knapsack.reduction import charged, reduce
+
+__all__ = ["PhasedSolve"]
+
+_CAPS = (1 << 12, 1 << 16, 1 << 19)
+"""Most states held in the first, second and last search of the core: a narrow one finds good choices soon."""
+_WORTH_A_TRY = 20_000
+"""Options from which on a small core is searched before all menus are reduced."""
+_TRIED_OPTIONS = 1 << 17
+_TRIED_CORE = 600.0
+_TRIED_WORK = 1e6
+_SAMPLED = 1 << 13
+_EQUAL = 1e-12
+_MOST_ENTRIES = 2_000_000
+_SECONDS_PER_ENTRY = 2.5e-6
+_SECONDS_PER_VALUE = 1e-7
+_TIE_WORK = 3e7
+
+
+class PhasedSolve:
+    """The state of one solve; losses are gaps to the Lagrangian bound at `multiplier`.
+
+    Attributes
+    ----------
+    incumbent
+        Columns of the best feasible choice known.
+    base
+        Columns that are best at the multiplier, feasible or not.
+    """
+
+    def __init__(
+        self, model: MultipleChoiceKnapsack, menus: MenuBlocks, options: SolveOptions, clock: Clock
+    ) -> None:
+        self._model, self._menus, self._options, self._clock = model, menus, options, clock
+        self._best: BestFound[Columns] = BestFound(model.sense == "maximize", options, clock)
+        self._sign = self._best.sign
+        self.incumbent: Columns = menus.least
+        self.base: Columns = menus.least
+        self._multiplier = 0.0
+        self._loss = np.inf  # unknown until the dual is solved
+        self._floor = 0.0
+        self._slack: float | None = None  # how far the optimum may lie above the incumbent, once proven
+        self._source = "enumeration" if menus.pruned else "multipliers"
+        self._proven: float | None = None
+        self._start_used: bool | None = None
+        self._seconds: dict[str, float] = {}
+        self._counters: dict[str, float] = {}
+
+    def to_the_end(self, start: NDArray[np.int64] | None, hint: float | None) -> Termination:
+        """Run every phase until the gap is closed or a limit is reached; `hint` is a likely multiplier."""
+        began = perf_counter()
+        menus, clock = self._menus, self._clock
+        if start is not None:
+            self._start_used = self._model.check(start).feasible
+            if self._start_used:
+                self.incumbent = menus.columns(np.asarray(start, dtype=np.int64))
+        point = solve_dual(menus, clock, hint)
+        self._multiplier = point.multiplier
+        self._counters["sweeps"] = point.sweeps
+        late = clock.stopped() is not None
+        self.base = choice = break_solution(menus, point.low, point.high, largest_first=not late)
+        if menus.used(choice) > menus.capacity:
+            choice = menus.least if late else repaired(menus, choice)
+        warm = self.incumbent if self._start_used else None
+        self._accept(choice, self._priced.loss_of(choice))
+        if warm is not None and (loss := self._priced.loss_of(warm)) < self._loss:
+            self._accept(warm, loss)
+        if self._loss > self._noise() and not self._close_enough() and clock.stopped() is None:
+            self._try_a_few_jobs()
+        self._seconds["dual"] = perf_counter() - began
+        if self._loss <= self._noise():
+            self._slack = self._loss + self._priced.margin(self.incumbent)
+            return Termination.OPTIMAL
+        if self._close_enough():
+            return Termination.GAP_REACHED
+        stopped = clock.stopped()
+        return stopped if stopped is not None else self._close()
+
+    def _try_a_few_jobs(self) -> None:
+        """Search a small core first: a good choice found there lets the reduction cut deep."""
+        menus = self._menus
+        options = sum(block.value.size for block in menus.blocks)
+        if options < _WORTH_A_TRY:
+            return
+        stride = -(-options // _TRIED_OPTIONS)
+        few = menus.every(stride, self.base)
+        losses = np.concatenate(
+            [_sampled_losses(b, self._multiplier, c) for b, c in zip(few.blocks, few.least, strict=True)]
+        )
+        losses = losses[losses > 0.0]
+        share = losses.size / max(sum(block.value.size for block in few.blocks), 1)
+        wanted = int(_TRIED_CORE * share)
+        if losses.size <= wanted:
+            return
+        limit = min(self._loss, float(np.partition(losses, wanted)[wanted]))
+        core = reduce(few, self._multiplier, few.least, limit)
+        if core is None:
+            return
+        goal = absolute_gap(self._objective(), self._options.gap)
+        clock = self._clock.part(_TRIED_WORK)
+        found = search(core, self._loss, self._noise(), goal, _CAPS[0], clock, self._announce)
+        self._clock.charge(clock.work)
+        if found.entries is not None:
+            columns = [column.copy() for column in self.base]
+            for column, part in zip(columns, core.columns(found.entries), strict=True):
+                column[::stride] = part
+            self.incumbent, self._loss = columns, self._priced.loss_of(columns)
+        if found.stopped is Termination.INTERRUPTED:
+            raise KeyboardInterrupt
+
+    def _close(self) -> Termination:
+        """Reduce to the core and search it, with ever more states."""
+        for cap in _CAPS:
+            began = perf_counter()
+            most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
+            core = reduce(self._menus, self._multiplier, self.base, self._loss, most=most)
+            if core is None:
+                return self._give_up(
+                    Termination.MEMORY_LIMIT if most == _MOST_ENTRIES else Termination.TIME_LIMIT
+                )
+            self.base = core.base
+            self._counters.update(core_jobs=core.groups, core_options=core.loss.size)
+            self._add("reduce", perf_counter() - began)
+            grid = improvement_step(core, self._menus, self.incumbent, self._loss)
+            step = max(grid, self._noise())
+            limit = self._loss
+            goal = absolute_gap(self._objective(), self._options.gap)
+            began = perf_counter()
+            found = search(core, self._loss, step, goal, cap, self._clock, self._announce)
+            if found.entries is not None:
+                self.incumbent, self._loss = core.columns(found.entries), found.loss
+            self._counters["stages"] = self._counters.get("stages", 0.0) + found.stages
+            self._counters["states"] = max(self._counters.get("states", 0.0), float(found.states))
+            self._add("core", perf_counter() - began)
+            if found.floor > self._floor:
+                self._source = "dynamic_programming"
+            self._floor = max(self._floor, min(found.floor, self._loss))
+            if found.floor >= found.loss:
+                # losses have errors, and so have their sums over the groups; whole steps are larger than both
+                rounding = core.rounding + core.groups * 2.0**-52 * limit
+                self._slack = 0.0 if grid >= step else step + rounding
+                return Termination.OPTIMAL
+            if self._close_enough():
+                return Termination.GAP_REACHED
+            if found.stopped is not None:
+                return found.stopped
+        return Termination.MEMORY_LIMIT
+
+    def _give_up(self, why: Termination) -> Termination:
+        """Return `why` the core is not searched, unless the grid of values alone proves the incumbent."""
+        began = perf_counter()
+        options = sum(block.value.size for block in self._menus.blocks)
+        proven = self._clock.affords(options * _SECONDS_PER_VALUE) and closes(
+            self._menus, self.base, self.incumbent, self._loss, self._priced.rounding(self.incumbent)
+        )
+        self._add("reduce", perf_counter() - began)
+        if not proven:
+            return why
+        self._slack, self._source = 0.0, "enumeration"
+        return Termination.OPTIMAL
+
+    def settle_ties(self, preferred: NDArray[np.int64]) -> None:
+        """Among optima equal within 1e-12, search for the one that keeps most jobs at their preferred row."""
+        began = perf_counter()
+        menus = self._menus
+        self._proven = self._objective()
+        equal = _EQUAL * max(abs(self._proven), 1e-300)
+        most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
+        core = reduce(menus, self._multiplier, self.base, self._loss + equal, False, most)
+        settled = core is not None
+        if core is not None:
+            self.base = core.base
+        if core is not None and core.groups:
+            charge = 0.5 * equal / core.groups
+            tied = charged(core, menus, menus.columns(preferred), charge)
+            current = tied.entries(self.incumbent)
+            settled = current is not None
+            if current is not None:
+                left = menus.capacity - menus.used(self.incumbent)
+                loss = float(tied.loss[current].sum()) + self._multiplier * left
+                clock = self._clock.part(_TIE_WORK)
+                found = search(tied, loss, 0.5 * charge, 0.0, _CAPS[1], clock, lambda _: None)
+                if found.entries is not None:
+                    self.incumbent = tied.columns(found.entries)
+                settled = found.floor >= found.loss
+                if found.stopped is Termination.INTERRUPTED:
+                    raise KeyboardInterrupt
+        self._counters["tie_break_proven"] = float(settled)
+        self._add("ties", perf_counter() - began)
+
+    def outcome(self, termination: Termination) -> Outcome:
+        """Return what is known now."""
+        model = self._model
+        point = self._menus.rows(self.incumbent)
+        objective = model.objective(point)
+        bound: float | None = None
+        if termination is Termination.OPTIMAL and self._slack is not None:
+            best = (
+                objective if self._proven is None else self._sign * max(self._sign * objective, self._proven)
+            )
+            seen = self._slack > _EQUAL * abs(objective) and not closes(
+                self._menus, self.base, self.incumbent, self._slack, 0.0
+            )
+            bound = best + self._sign * self._slack if seen else best
+        elif self._loss < np.inf:
+            bound = objective + self._sign * (self._loss - self._floor + self._priced.margin(self.incumbent))
+        return Outcome(
+            termination=termination,
+            raw_status=termination.value,
+            point=point,
+            objective=objective,
+            bound=bound,
+            bound_source=None if bound is None else self._source,
+            multipliers=self._multipliers(),
+            seconds=self._seconds,
+            counters=self._counters,
+            start_used=self._start_used,
+        )
+
+    def _multipliers(self) -> NDArray[np.float64] | None:
+        """Return the multiplier that is best with every option counted, as a certificate counts them."""
+        if self._loss == np.inf:
+            return None
+        multiplier = self._multiplier
+        if self._menus.pruned and self._clock.stopped() is None:
+            menus = build(self._model, prune=False)
+            if menus is not None:
+                multiplier = solve_dual(menus, self._clock).multiplier
+        return np.array([multiplier])
+
+    @property
+    def _priced(self) -> PricedMenus:
+        return PricedMenus(self._menus, self._multiplier, self.base)
+
+    def _objective(self) -> float:
+        """Return the incumbent's value, to be maximised."""
+        return self._menus.value(self.incumbent)
+
+    def _noise(self) -> float:
+        """Return a difference of objectives that float64 sums do not show."""
+        return 2.0**-52 * abs(self._objective())
+
+    def _close_enough(self) -> bool:
+        if self._options.gap == 0:
+            return False
+        gap = self._loss - self._floor + self._priced.rounding(self.incumbent)
+        return gap <= absolute_gap(self._objective(), self._options.gap)
+
+    def _accept(self, columns: Columns, loss: float) -> None:
+        self.incumbent = columns
+        self._announce(loss)
+        self._loss = loss
+
+    def _announce(self, loss: float) -> None:
+        """Tell the caller of a better total loss than the incumbent's."""
+        if self._options.on_incumbent is not None:
+            known = self._loss if self._loss < np.inf else loss
+            value = self._objective() + (known - loss)
+            bound = value + loss - self._floor + self._priced.rounding(self.incumbent)
+            self._best.report(self._sign * value, self._sign * bound)
+
+    def _add(self, phase: str, seconds: float) -> None:
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+
+
+def _sampled_losses(block: Block, multiplier: float, base: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the losses of a sample of a block's options."""
+    stride = -(-block.value.size // _SAMPLED)
+    columns = base[::stride]
+    part = Block(block.value[::stride], block.use[::stride], None, block.first[::stride], None)
+    score = part.value - multiplier * part.use
+    losses: NDArray[np.float64] = (part.value_at(columns) - multiplier * part.use_at(columns))[
+        :, None
+    ] - score
+    return losses.ravel()

@@ -1,0 +1,93 @@
+"""What choices lose against the Lagrangian bound at a multiplier, and how far float64 may be off there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks
+
+__all__ = ["PricedMenus"]
+
+_UNSEEN = 1e-13
+"""Rounding of no more than this part of the objective is stated as it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedMenus:
+    """Menus at a multiplier.
+
+    Attributes
+    ----------
+    menus
+        The menus.
+    multiplier
+        What one unit of the capacity costs.
+    base
+        Columns that are best at the multiplier.
+    """
+
+    menus: MenuBlocks
+    multiplier: float
+    base: Columns
+
+    def loss_of(self, columns: Columns) -> float:
+        """Return the total loss of a feasible choice."""
+        total = 0.0
+        for block, column, base in zip(self.menus.blocks, columns, self.base, strict=True):
+            if column is base:
+                continue
+            moved = np.flatnonzero(column != base)
+            if moved.size:
+                at = moved * block.width
+                to, origin = at + column[moved], at + base[moved]
+                value, use = block.value.ravel(), block.use.ravel()
+                gain, more = value.take(to) - value.take(origin), use.take(to) - use.take(origin)
+                total += float((self.multiplier * more - gain).sum())
+        left = self.menus.capacity - self.menus.used(columns)
+        return max(total, 0.0) + self.multiplier * left
+
+    def rounding(self, choice: Columns) -> float:
+        """Return what the float64 errors of the bound stay below."""
+        used = float(self.menus.used(choice)) + float(self.menus.used(self.base))
+        size = self._size(choice) + self._size(self.base) + self.multiplier * (used + self.menus.capacity)
+        scores = (
+            3.0 * self.multiplier * self.menus.largest_use * self.menus.num_jobs
+        )  # of options nearly best
+        return 2.0**-51 * ((4.0 + float(np.log2(self.menus.num_jobs + 1))) * size + scores)
+
+    def margin(self, choice: Columns) -> float:
+        """Return what the rounding of ``L(lambda) - value`` stays below; where that would show, sweep for it.
+
+        The base choice is best at lambda only as far as float64 shows. With an option's gain g and further
+        use d over the base, ``g - lambda d`` is off by at most ``2 eps (|g| + lambda |d|)``; what it may be
+        above 0, summed over the jobs' worst options, is all that the bound may lie above the losses. Options
+        that are far from best do not count, however large their values are.
+        """
+        rough = self.rounding(choice)
+        if rough <= _UNSEEN * abs(self.menus.value(choice)):
+            return rough
+        total = 0.0
+        for block, base in zip(self.menus.blocks, self.base, strict=True):
+            gain = block.value - block.value_at(base)[:, None]
+            charge = self.multiplier * (block.use - block.use_at(base)[:, None])
+            with np.errstate(invalid="ignore"):  # options marked unusable
+                above = gain - charge + 2.0**-51 * (np.abs(gain) + np.abs(charge))
+            above[gain == -np.inf] = 0.0
+            total += float(np.maximum(above.max(axis=1), 0.0).sum())
+        moved = sum(
+            float(
+                (
+                    np.abs(b.value_at(c) - b.value_at(o))
+                    + self.multiplier * np.abs(b.use_at(c) - b.use_at(o))
+                ).sum()
+            )
+            for b, c, o in zip(self.menus.blocks, choice, self.base, strict=True)
+        )
+        left = self.multiplier * (self.menus.capacity - self.menus.used(choice))
+        return min(rough, total * (1 + 2.0**-40) + 2.0**-50 * (moved + left))
+
+    def _size(self, columns: Columns) -> float:
+        blocks = self.menus.blocks
+        return float(sum(np.abs(b.value_at(c)).sum() for b, c in zip(blocks, columns, strict=True)))

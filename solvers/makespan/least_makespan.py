@@ -1,0 +1,288 @@
+"""The makespan on unrelated machines (R||Cmax): bound, schedules, then search on the entries still open.
+
+Single machines are searched by the compiled tree; without it, and pools with gangs, by local search and by
+branch and bound over what is left.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
+from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
+from apportion.options import SolveOptions
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.assignment.call import AssignmentCall
+from apportion.solvers.assignment.lp import Unsolved, relax
+from apportion.solvers.assignment.mip import branch_and_bound, trusted
+from apportion.solvers.assignment.no_placement import no_placement, small
+from apportion.solvers.clock import Clock
+from apportion.solvers.general.guard import usable
+from apportion.solvers.makespan import gangs
+from apportion.solvers.makespan.branching import branched
+from apportion.solvers.makespan.by_tree import MakespanSearch, first_choice, fits
+from apportion.solvers.makespan.first import first_schedules, machine_weights
+from apportion.solvers.makespan.local_search import ScheduleSearch
+from apportion.solvers.makespan.pools import rearranged
+from apportion.solvers.search.slices import Slices
+
+__all__ = ["solve"]
+
+_WIDE, _TRIES = 2_500, 20
+"""Entries from which a few machines at a time are searched first, and in vain how often until that ends."""
+_REARRANGED = 3.0
+"""Most seconds of local search over pools."""
+_LOADED = 2.0
+"""Seconds below which CP-SAT, which takes one to load, is not asked."""
+_NODES = 10_000
+"""Nodes of branch and bound where neither time nor work is limited."""
+_BRANCHED = 4_000
+"""Entries of aggregated pools up to which branch and bound is tried: above, the relaxation is close."""
+
+
+def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
+    """Solve the makespan of a call, from a feasible choice or ``None``."""
+    model, clock = call.model, call.clock
+    lowered = lower_assignment(model)
+    relaxation = relax(lowered.model, _share(clock, 0.6))
+    solved = None if isinstance(relaxation, Unsolved) else relaxation
+    if isinstance(relaxation, Unsolved) and model.limited.any():
+        if clock.late():
+            return Outcome(termination=Termination.TIME_LIMIT, raw_status=relaxation.raw, point=start)
+        if relaxation.said_infeasible and no_placement(model, clock.seconds_left):
+            return Outcome(
+                termination=Termination.INFEASIBLE,
+                raw_status="prices show that the capacities cannot hold the jobs",
+                bound_source="multipliers",
+            )
+    weights = (
+        np.full(model.num_machines, 1.0 / model.num_machines)
+        if solved is None
+        else machine_weights(model, lowered, solved)
+    )
+    prices = pooled(model, weights)
+    call.best.bound = bound_of(model, prices)
+    found = first_schedules(model, lowered, solved)
+    if start is not None:
+        found.append(start)
+    if fits(model):
+        return _by_tree(call, found, weights)
+    if model.limited.any() or (model.counts > 1).any():
+        return _aggregated(call, lowered, found, prices)
+    choice, ended = _searched(call, lowered, found, prices)
+    ended = Termination.OPTIMAL if call.closes(model.objective(choice)) else ended
+    return _outcome(call, choice, prices, ended)
+
+
+def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDArray[np.float64]) -> Outcome:
+    """Search by the compiled tree, from the best start."""
+    model, options, clock = call.model, call.options, call.clock
+
+    def take(choice: NDArray[np.int64], bound: float) -> None:
+        call.best.bound = bound
+        call.offer(choice)
+
+    slices = Slices(clock.late, clock.work_left)
+    if not found:
+        none, choice = first_choice(model, slices)
+        if choice is None:
+            ended = Termination.INTERRUPTED if slices.interrupted else _limit(options)
+            return Outcome(
+                termination=Termination.INFEASIBLE if none else ended,
+                raw_status="the search found no placement",
+                bound=None if none else call.best.bound,
+                bound_source="branch_and_bound",
+                counters={"nodes": float(slices.nodes)},
+            )
+        found = [choice]
+    best = min(found, key=model.objective)
+    if not model.limited.any():
+        search = ScheduleSearch(model, options.seed)
+        for choice in found:
+            search.take(choice)
+            search.descend(clock.late)
+            best = min(best, search.choice(), key=model.objective)
+    prices = pooled(model, weights)
+    call.offer(best)
+    if call.closes(model.objective(best)):
+        return _outcome(call, best, prices, Termination.OPTIMAL)
+    tree = MakespanSearch(model, best, call.best.bound or 0.0, weights, slices, take, options.gap)
+    if model.num_options > _WIDE:
+        turn = _share(clock, 0.4)
+        until = math.inf if turn is None else clock.seconds + turn
+        tree.rebalance(_TRIES, options.seed, lambda: clock.seconds >= until)
+    call.best.bound, closed = tree.run()
+    clock.charge(slices.nodes)
+    ended = Termination.INTERRUPTED if slices.interrupted else _limit(options)
+    return _outcome(call, tree.choice, prices, Termination.OPTIMAL if closed else ended, slices.nodes)
+
+
+def bound_of(model: Assignment, prices: NDArray[np.float64]) -> float:
+    """Return the best closed-form bound of given prices, rounded up where all times are whole."""
+    least = max(filtered_work(model, prices), counting_bound(model))
+    if not (model.values == np.rint(model.values)).all() or least >= 2**50:
+        return least * (1 - 1e-12)
+    return float(math.ceil(least - 1e-7 * max(1.0, least)))
+
+
+def _share(clock: Clock, part: float) -> float | None:
+    left = clock.seconds_left
+    return None if left is None else part * left
+
+
+def _limit(options: SolveOptions) -> Termination:
+    return Termination.TIME_LIMIT if options.time_limit is not None else Termination.SOLUTION_LIMIT
+
+
+def _searched(
+    call: AssignmentCall,
+    lowered: LoweredAssignment,
+    found: list[NDArray[np.int64]],
+    prices: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], Termination]:
+    model, options = call.model, call.options
+    search = ScheduleSearch(model, options.seed)
+
+    def over() -> bool:
+        return call.clock.late() or call.closes(search.makespan())
+
+    best: NDArray[np.int64] | None = None
+    for choice in found:
+        search.take(choice)
+        search.descend(over)
+        if best is None or search.makespan() < model.objective(best):
+            best = search.choice()
+            call.offer(best)
+    assert best is not None
+    search.take(best)
+    search.run(over, rounds=100)
+    best = search.choice()
+    call.offer(best)
+    if over():
+        return best, _limit(options)
+    best, proven = branched(call, lowered, best, prices)
+    return best, Termination.OPTIMAL if proven else _limit(options)
+
+
+def _aggregated(
+    call: AssignmentCall,
+    lowered: LoweredAssignment,
+    found: list[NDArray[np.int64]],
+    prices: NDArray[np.float64],
+) -> Outcome:
+    """Pools packed by list schedules, or machines with capacities: the best start, then branch and bound."""
+    model, clock = call.model, call.clock
+    best = min(found, key=model.objective) if found else None
+    if best is not None and not model.limited.any():
+        call.offer(best)
+        best = _rearranged(call, best)
+    if best is not None and call.closes(model.objective(best)):
+        return _outcome(call, best, prices, Termination.OPTIMAL)
+    left = clock.seconds_left
+    if (
+        best is not None
+        and gangs.small_enough(model)
+        and usable("ortools")
+        and (left is None or left > _LOADED)
+    ):
+        best, interrupted = _by_cp_sat(call, best)
+        if interrupted:
+            return _outcome(call, best, prices, Termination.INTERRUPTED)
+        if call.closes(model.objective(best)):
+            return _outcome(call, best, prices, Termination.OPTIMAL)
+    if best is not None and model.num_options > _BRANCHED:
+        return _outcome(call, best, prices, _ended(clock))
+    return _branched(call, lowered, best, prices)
+
+
+def _rearranged(call: AssignmentCall, best: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Search locally over pools; without a time limit only the search's own rounds end it."""
+    clock = call.clock
+    left = clock.seconds_left
+    until = math.inf if left is None else clock.seconds + min(_REARRANGED, left)
+
+    def over(makespan: float) -> bool:
+        return call.closes(makespan) or clock.seconds >= until
+
+    return rearranged(call.model, best, call.options.seed, over)
+
+
+def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
+    """Return the better of the best schedule and CP-SAT's, and whether Ctrl-C ended it."""
+    model = call.model
+    turned = gangs.scheduled(model, best, call.best.bound or 0.0, call.options, _share(call.clock, 0.7))
+    call.best.bound = turned.bound
+    if turned.choice is not None and model.objective(turned.choice) < model.objective(best):
+        best = turned.choice
+        call.offer(best)
+    return best, turned.interrupted
+
+
+def _branched(
+    call: AssignmentCall,
+    lowered: LoweredAssignment,
+    best: NDArray[np.int64] | None,
+    prices: NDArray[np.float64],
+) -> Outcome:
+    """Let HiGHS branch over all entries."""
+    model, options, clock = call.model, call.options, call.clock
+    begin = None if best is None else lowered.point(best)
+    nodes = clock.work_left
+    if nodes is None and options.time_limit is None:
+        nodes = _NODES
+    branched = branch_and_bound(
+        lowered.model, clock.seconds_left, begin, None, options.gap, options.seed, nodes
+    )
+    if branched.termination is Termination.INFEASIBLE and best is None and small(model):
+        return Outcome(
+            termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
+        )
+    if branched.point is not None:
+        choice = lowered.choice(branched.point)
+        if model.check(choice).feasible and (best is None or model.objective(choice) < model.objective(best)):
+            best = choice
+    if branched.bound is not None:
+        whole = bool((model.values == np.rint(model.values)).all())
+        call.best.tighten(trusted(branched.bound, model.sense, whole=whole))
+    if best is None:
+        known = branched.termination in (
+            Termination.ERROR,
+            Termination.NUMERICAL_ERROR,
+            Termination.INFEASIBLE,
+        )
+        ended = Termination.NUMERICAL_ERROR if known else _limit(options)
+        return Outcome(termination=ended, raw_status=branched.raw, bound=call.best.bound)
+    closed = call.closes(model.objective(best))
+    limits = (Termination.TIME_LIMIT, Termination.NODE_LIMIT)
+    ended = branched.termination if branched.termination in limits else _ended(clock)
+    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended)
+
+
+def _ended(clock: Clock) -> Termination:
+    """Say why a search that has nothing more to try ended: by the clock only if that was over."""
+    return Termination.TIME_LIMIT if clock.late() else Termination.SOLUTION_LIMIT
+
+
+def _outcome(
+    call: AssignmentCall,
+    choice: NDArray[np.int64],
+    prices: NDArray[np.float64],
+    termination: Termination,
+    nodes: int | None = None,
+) -> Outcome:
+    call.offer(choice)
+    return Outcome(
+        termination=termination,
+        raw_status="searched",
+        point=choice,
+        objective=call.model.objective(choice),
+        bound=call.best.bound,
+        bound_source="branch_and_bound",
+        multipliers=prices,
+        seconds={"solve": call.clock.seconds},
+        counters={} if nodes is None else {"nodes": float(nodes)},
+    )

@@ -1,0 +1,224 @@
+"""A plan for an instance read from Kueue's objects, as decisions: admit where, pre-empt whom, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.instances.multiple_choice_knapsack import KnapsackJob, MultipleChoiceKnapsackInstance
+from apportion.instances.readers.kueue.option_names import parsed_option
+from apportion.instances.readers.kueue.quota_objects import COHORT
+from apportion.instances.tenants import Tree, tree_of
+from apportion.policies.tenancy.quota_tree import Pair, Quota, QuotaTree, TreeNode
+from apportion.policies.tenancy.usage import TreeUsage
+
+__all__ = ["KueueDecision", "PodSetFlavors", "decisions"]
+
+
+class PodSetFlavors(msgspec.Struct, frozen=True):
+    """One pod set of an admission, in Kueue's words.
+
+    Attributes
+    ----------
+    name, count
+        The pod set and how many of its pods.
+    flavors
+        Flavor by resource.
+    """
+
+    name: str
+    count: int
+    flavors: Mapping[str, str]
+
+
+class KueueDecision(msgspec.Struct, frozen=True, rename="camel"):
+    """What becomes of one workload.
+
+    Attributes
+    ----------
+    workload
+        Namespace and name.
+    cluster_queue
+        Its queue.
+    action
+        ``"admit"``, ``"keep"``, ``"resize"``, ``"preempt"`` or ``"wait"``.
+    pod_sets
+        Its flavors and counts from now on; empty where it is stopped or waits.
+    reason
+        For a pre-emption Kueue's reason: InClusterQueue, InCohortReclamation or InCohortFairSharing.
+    why
+        In words.
+    """
+
+    workload: str
+    cluster_queue: str
+    action: str
+    pod_sets: list[PodSetFlavors]
+    reason: str | None
+    why: str
+
+
+def decisions(instance: Any, plan: Mapping[str, Any]) -> list[KueueDecision]:
+    """Return the decision on every workload, in the instance's order.
+
+    Parameters
+    ----------
+    instance
+        As ``apportion convert --from kueue`` makes it.
+    plan
+        A plan for it, as it stands in JSON.
+
+    Raises
+    ------
+    InvalidOption
+        If the instance was not read from Kueue's objects.
+    InvalidInstance
+        If the plan breaks a rule of the instance.
+    """
+    from apportion.api import check
+
+    _check_origin(instance)
+    report = check(instance, plan)
+    if not report.feasible:
+        raise InvalidInstance(Problem("$.plan", "; ".join(map(str, report.violations))))
+    return _Decider(instance, plan["choice"]).all()
+
+
+class _Decider:
+    """The quotas before and after a plan, and what follows for each workload."""
+
+    def __init__(self, instance: MultipleChoiceKnapsackInstance, choice: Mapping[str, str]) -> None:
+        self._instance, self._choice = instance, choice
+        self._tree = _quota_tree(instance)
+        self._before, self._after = TreeUsage(self._tree), TreeUsage(self._tree)
+        self._uses: dict[tuple[str, str], dict[Pair, int]] = {}
+        for job in instance.jobs:
+            for option in job.options:
+                self._uses[job.id, option.id] = {_pair(name): use for name, use in option.uses.items()}
+            for usage, chosen in ((self._before, job.current), (self._after, choice.get(job.id))):
+                if chosen is not None:
+                    usage.add(self._queue(job), self._uses[job.id, chosen])
+
+    def all(self) -> list[KueueDecision]:
+        return [self._decided(job) for job in self._instance.jobs]
+
+    def _decided(self, job: KnapsackJob) -> KueueDecision:
+        chosen, reason = self._choice.get(job.id), None
+        if chosen is None and job.current is None:
+            action, why = "wait", self._why_it_waits(job)
+        elif chosen is None:
+            action = "preempt"
+            reason, why = self._why_it_is_stopped(job)
+        elif job.current is None:
+            action, why = "admit", self._why_admitted(job, chosen)
+        elif chosen == job.current:
+            action, why = "keep", "it runs and nobody else makes better use of what it holds"
+        else:
+            action, why = "resize", f"from {job.current}: {self._why_admitted(job, chosen)}"
+        parts = () if chosen is None else parsed_option(chosen) or ()
+        pods = [PodSetFlavors(part.name, part.count, part.flavors) for part in parts]
+        return KueueDecision(job.id, str(job.tenant), action, pods, reason, why)
+
+    def _why_admitted(self, job: KnapsackJob, chosen: str) -> str:
+        queue = self._queue(job)
+        borrowed = [
+            f"{self._after.of(queue, pair) - self._tree.nominal(queue, pair)} of {_called(pair)}"
+            for pair in self._uses[job.id, chosen]
+            if self._after.exceeds_nominal(queue, pair)
+        ]
+        if not borrowed:
+            return "within its queue's own quota"
+        return f"its queue borrows {', '.join(borrowed)}"
+
+    def _why_it_is_stopped(self, job: KnapsackJob) -> tuple[str, str]:
+        """Return Kueue's reason and words: who is admitted on what it held."""
+        held = {pair for pair, use in self._uses[job.id, str(job.current)].items() if use}
+        gainers = [
+            other
+            for other in self._instance.jobs
+            if other.current != self._choice.get(other.id)
+            and other.id in self._choice
+            and held & self._uses[other.id, self._choice[other.id]].keys()
+        ]
+        own = [other.id for other in gainers if other.tenant == job.tenant]
+        if own:
+            return "InClusterQueue", f"for {_some(own)} of its own queue"
+        entitled = [other.id for other in gainers if self._within(other, held)]
+        names = ", ".join(sorted(_called(pair) for pair in held))
+        if entitled:
+            return (
+                "InCohortReclamation",
+                f"{_some(entitled)} of other queues stay within their quota of {names}",
+            )
+        if gainers:
+            return "InCohortFairSharing", f"for {_some([one.id for one in gainers])}, whose queues have less"
+        return "InCohortFairSharing", f"what holds {names} now is more than the quotas allow"
+
+    def _within(self, job: KnapsackJob, pairs: set[Pair]) -> bool:
+        return not any(self._after.exceeds_nominal(self._queue(job), pair) for pair in pairs)
+
+    def _why_it_waits(self, job: KnapsackJob) -> str:
+        """Return which quota lacks for the option that lacks least, or that others are served before it."""
+        if not job.options:
+            return "it has no option: no flavor of its queue fits its pods"
+        queue = self._queue(job)
+        lacking: list[list[str]] = []
+        for option in job.options:
+            lacking.append(
+                [
+                    f"{use} of {_called(pair)} asked for, {max(0, room)} available to its queue"
+                    for pair, use in self._uses[job.id, option.id].items()
+                    if use > (room := self._after.available(queue, pair))
+                ]
+            )
+        least = min(lacking, key=len)
+        if not least:
+            return "it would fit; the objective prefers to leave the quota free"
+        return "; ".join(least)
+
+    def _queue(self, job: KnapsackJob) -> int:
+        return self._tree.queues[str(job.tenant)]
+
+
+def _check_origin(instance: Any) -> None:
+    if not isinstance(instance, MultipleChoiceKnapsackInstance) or instance.tenants is msgspec.UNSET:
+        raise InvalidOption("only an instance of apportion convert --from kueue can be exported to kueue")
+    for job in instance.jobs:
+        strange = next((option.id for option in job.options if parsed_option(option.id) is None), None)
+        if strange is not None:
+            raise InvalidOption(f"option {strange!r} of {job.id} names no flavors: it is not from kueue")
+
+
+def _quota_tree(instance: MultipleChoiceKnapsackInstance) -> QuotaTree:
+    """Return the quotas as Kueue has them: a cohort's own quota is what its tenants do not have."""
+    tree: Tree = tree_of(instance.tenants)  # type: ignore[arg-type]
+    guarantees = {name: tree.guarantees(name) for name in instance.capacities}
+    nodes = []
+    for name, node in tree.nodes.items():
+        quotas = {}
+        for capacity in instance.capacities:
+            given = node.tenant.quotas.get(capacity)
+            of = guarantees[capacity]
+            if given is not None or of[name]:
+                own = of[name] - sum(of[child] for child in node.children)
+                limits = (None, None) if given is None else (given.borrowing_limit, given.lending_limit)
+                quotas[_pair(capacity)] = Quota(own, *limits)
+        is_queue = not name.startswith(COHORT)
+        nodes.append(TreeNode(name, node.parent, is_queue, node.tenant.weight, quotas))
+    return QuotaTree.of(nodes)
+
+
+def _pair(capacity: str) -> Pair:
+    flavor, _, resource = capacity.partition("/")
+    return flavor, resource
+
+
+def _called(pair: Pair) -> str:
+    return f"{pair[0]}/{pair[1]}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,217 @@
+"""Explain an instance with tenants: who borrows from whom, which limit binds, why a job waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, cast
+
+from apportion import registry
+from apportion.errors import ApportionError, InvalidInstance
+from apportion.explanation.by_menus import explain_by_menus
+from apportion.explanation.parts import TenantWorth, Waiting
+from apportion.explanation.resolver import Resolver
+from apportion.explanation.result import Explanation
+from apportion.explanation.subject import Subject
+from apportion.formulations.tenants import TenantedMenus
+from apportion.instances import edits
+from apportion.instances.tenants.edits import change_tenant, wider
+from apportion.instances.tenants.ledger import Ledger, under_floors
+from apportion.instances.tenants.meaning import claims_of, ledger_of, positions
+from apportion.instances.tenants.offers import Offer
+from apportion.solution import Solution
+from apportion.solving.compiling import compiled
+
+__all__ = ["explain_tenants"]
+
+_MOST = 40
+"""Tenants and waiting jobs that are told apart."""
+
+
+class _TenantedSubject(Subject):
+    """An instance under the shares that its plan keeps; what is solved again finds its own."""
+
+    def __init__(self, instance: Any, floors: Mapping[str, int] | None) -> None:
+        super().__init__(instance)
+        self.floors = floors
+
+    @cached_property
+    def menus(self) -> TenantedMenus:
+        """The menus under every limit of the tenants."""
+        entry = registry.formulation(self.kind.name, None)
+        return cast(TenantedMenus, compiled(under_floors(self.instance, self.floors), entry))
+
+    def shown(self, capacity: str) -> bool:
+        """Return whether a capacity is one of the cluster's own: limits of tenants are told with them."""
+        return capacity in self.menus.capacities
+
+    def with_more(self, additions: Mapping[str, int]) -> Self:
+        """Return the subject with more of some capacities, or with wider limits, its shares not known yet."""
+        changed, own = self.instance, self.menus.capacities
+        for name, amount in additions.items():
+            more = (
+                edits.change_capacity(changed, name, amount)
+                if name in own
+                else wider(changed, self.menus.ledger, name, amount)
+            )
+            if more is None:
+                raise InvalidInstance.at("$.tenants", f"{name} is no limit of one tenant alone")
+            changed = more
+        return type(self)(changed, None)
+
+    def without(self, names: Sequence[str]) -> Self:
+        """Return the subject without some jobs."""
+        return type(self)(edits.remove_jobs(self.instance, names), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Standing:
+    """What a plan gives to every tenant."""
+
+    ledger: Ledger
+    chosen: Mapping[str, Offer]
+    used: Mapping[str, Mapping[str, int]]
+    capacities: Mapping[str, int]
+
+
+def explain_tenants(
+    instance: Any,
+    solution: Solution | None,
+    job: str | None,
+    option: str | None,
+    resolver: Resolver,
+    exact_jobs: int,
+) -> Explanation:
+    """Return the explanation of an instance with tenants; see `apportion.explanation.explain`."""
+    if solution is None:
+        solution = resolver.first(instance)
+    subject = _TenantedSubject(instance, solution.floors)
+    told = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
+    if solution.plan is None or not told.feasible:
+        return told
+    standing = _standing(subject, solution.plan)
+    waiting = tuple(_waiting(standing, job))
+    tenants = () if job is not None else tuple(_tenants(standing, subject, solution, resolver))
+    return replace(told, tenants=tenants, waiting=waiting)
+
+
+def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
+    ledger = ledger_of(subject.kind, under_floors(subject.instance, subject.floors))
+    places = positions(subject.kind, subject.instance, plan, ledger)
+    chosen = {job: ledger.offers[job][place] for job, place in places.items() if place is not None}
+    capacities = edits.capacities(subject.instance)
+    used: dict[str, dict[str, int]] = {name: dict.fromkeys(ledger.tree.leaves, 0) for name in capacities}
+    for job, offer in chosen.items():
+        leaf = ledger.jobs[job].tenant
+        for name, use in offer.uses.items():
+            if isinstance(leaf, str):
+                used[name][leaf] += use
+    return _Standing(ledger, chosen, used, capacities)
+
+
+def _tenants(
+    standing: _Standing, subject: _TenantedSubject, solution: Solution, resolver: Resolver
+) -> Iterator[TenantWorth]:
+    ledger, tree = standing.ledger, standing.ledger.tree
+    levels = {level.name: level for level in solution.levels}
+    for name in tree.leaves[:_MOST]:
+        uses, guaranteed, borrows, lenders, binding, worth = {}, {}, {}, {}, list[str](), {}
+        for capacity, used in standing.used.items():
+            mine = tree.guarantees(capacity)
+            uses[capacity], guaranteed[capacity] = used[name], mine[name]
+            if used[name] > mine[name]:
+                borrows[capacity] = used[name] - mine[name]
+                idle = {one: mine[one] - used[one] for one in tree.leaves if mine[one] > used[one]}
+                lenders[capacity] = idle
+            binding += _binding(standing, capacity, name)
+            worth[capacity] = _one_more(subject, solution, resolver, name, capacity, mine[name])
+        level = levels.get(name)
+        yield TenantWorth(
+            name=name,
+            share=sum(
+                ledger.shares[job][ledger.offers[job].index(standing.chosen[job])]
+                for job in ledger.members(name)
+                if job in standing.chosen
+            )
+            / ledger.unit,
+            due=None if level is None else level.share,
+            uses=uses,
+            guaranteed=guaranteed,
+            borrows=borrows,
+            lenders=lenders,
+            binding=tuple(binding),
+            one_more_guaranteed=worth,
+        )
+
+
+def _binding(standing: _Standing, capacity: str, name: str) -> list[str]:
+    """Return the limits on a tenant's path that leave it not one unit more of a capacity."""
+    tree, used = standing.ledger.tree, standing.used[capacity]
+    claims, limits = claims_of(standing.ledger, capacity, used), tree.limits(capacity)
+    found = []
+    for one in tree.path(name):
+        inside = sum(claims[child] for child in tree.nodes[one].children) or used.get(one, 0)
+        if one in limits and inside >= limits[one]:
+            found.append(f"{capacity} of {one}: {inside} of {limits[one]}")
+    if sum(claims[root] for root in tree.roots) >= standing.capacities[capacity]:
+        found.append(f"{capacity}: all {standing.capacities[capacity]} are used or withheld")
+    return found
+
+
+def _one_more(
+    subject: _TenantedSubject,
+    solution: Solution,
+    resolver: Resolver,
+    name: str,
+    capacity: str,
+    guaranteed: int,
+) -> float | None:
+    """Return what one more unit of guarantee does to a tenant's share; ``None`` where none is left."""
+    try:
+        changed = change_tenant(subject.instance, name, {f"{capacity}.guarantee": guaranteed + 1})
+    except ApportionError:
+        return None
+    answer = resolver.solve(changed, solution, 0.05)
+    if answer is None or answer.plan is None:
+        return None
+    before, after = (_share(subject, one, name) for one in (solution, answer))
+    return after - before
+
+
+def _share(subject: _TenantedSubject, solution: Solution, name: str) -> float:
+    ledger = ledger_of(subject.kind, subject.instance)
+    places = positions(subject.kind, subject.instance, solution.plan, ledger)
+    held = [(job, places.get(job)) for job in ledger.members(name)]
+    return sum(ledger.shares[job][place] for job, place in held if place is not None) / ledger.unit
+
+
+def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
+    """Yield why jobs wait: the limits of their cheapest option, and whom it would displace."""
+    ledger = standing.ledger
+    pending = [
+        job
+        for job, offer in standing.chosen.items()
+        if offer.nothing and any(not one.nothing for one in ledger.offers[job])
+    ]
+    for job in [one for one in pending if only in (None, one)][:_MOST]:
+        tenant = ledger.jobs[job].tenant
+        if not isinstance(tenant, str):
+            continue
+        least = min(
+            (one for one in ledger.offers[job] if not one.nothing),
+            key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one.uses.items()),
+        )
+        limits = [text for name in least.uses for text in _binding(standing, name, tenant)]
+        rivals = sorted(
+            other
+            for other, offer in standing.chosen.items()
+            if any(offer.uses.get(name) for name in least.uses)
+            and _borrows(standing, str(ledger.jobs[other].tenant), least.uses)
+        )
+        yield Waiting(job, tenant, str(least.name), tuple(limits), tuple(rivals[:5]))
+
+
+def _borrows(standing: _Standing, tenant: str, uses: Mapping[str, int]) -> bool:
+    tree = standing.ledger.tree
+    return any(standing.used[name].get(tenant, 0) > tree.guarantees(name)[tenant] for name in uses)

@@ -1,0 +1,93 @@
+"""Who has a share: tenants or jobs, with weights, in the groups that are served one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from msgspec import UNSET
+
+from apportion.instances.tenants.ledger import Ledger
+
+__all__ = ["Claimant", "groups_of", "tenant_claimant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A tenant or a job that has a share.
+
+    Attributes
+    ----------
+    name
+        The tenant's id, or ``job NAME``: as floors are named.
+    jobs
+        The ids of the jobs whose shares add up to it.
+    weight
+        Its weight, above 0.
+    """
+
+    name: str
+    jobs: tuple[str, ...]
+    weight: Fraction
+
+
+def groups_of(ledger: Ledger) -> list[list[Claimant]]:
+    """Return the groups of claimants among whom shares are made equal, first the one that is served first."""
+    over, found = ledger.fairness.over, list[list[Claimant]]()
+    if over == "jobs":
+        return _by_priority(
+            [(_priority(ledger, job), _job(ledger, job, weighted=True)) for job in sorted(ledger.jobs)]
+        )
+    nodes = ledger.tree.nodes
+    if over == "tenants":
+        found += _by_priority(
+            [(nodes[name].priority, tenant_claimant(ledger, name)) for name in ledger.tree.leaves]
+        )
+    else:
+        for depth in range(1 + max((node.depth for node in nodes.values()), default=-1)):
+            level = [name for name, node in nodes.items() if node.depth == depth]
+            found += _by_priority([(nodes[name].priority, tenant_claimant(ledger, name)) for name in level])
+    if ledger.fairness.inside == "fair":
+        found += _by_priority(
+            [(_priority(ledger, job), _job(ledger, job, weighted=False)) for job in sorted(ledger.jobs)]
+        )
+    elif ledger.fairness.inside == "first_come":
+        found += [
+            [_job(ledger, job, weighted=False)]
+            for job in sorted(ledger.jobs, key=lambda job: _turn(ledger, job))
+        ]
+    return found
+
+
+def tenant_claimant(ledger: Ledger, name: str) -> Claimant:
+    """Return a tenant as a claimant."""
+    weight = Fraction(ledger.tree.nodes[name].tenant.weight)
+    return Claimant(name, tuple(sorted(ledger.members(name))), weight)
+
+
+def _job(ledger: Ledger, job: str, *, weighted: bool) -> Claimant:
+    tenant = ledger.jobs[job].tenant
+    known = weighted and isinstance(tenant, str)
+    weight = Fraction(ledger.tree.nodes[tenant].tenant.weight) if known else Fraction(1)
+    return Claimant(f"job {job}", (job,), weight)
+
+
+def _priority(ledger: Ledger, job: str) -> int:
+    own, tenant = ledger.jobs[job].priority, ledger.jobs[job].tenant
+    if own is not UNSET:
+        return int(own)
+    return ledger.tree.nodes[tenant].priority if isinstance(tenant, str) else 0
+
+
+def _turn(ledger: Ledger, job: str) -> tuple[int, float, str]:
+    came = ledger.jobs[job].submitted_s
+    return -_priority(ledger, job), 0.0 if came is UNSET else came, job
+
+
+def _by_priority(claimants: list[tuple[int, Claimant]]) -> list[list[Claimant]]:
+    """Return claimants with jobs and a weight above 0 by class, the highest first."""
+    classes: dict[int, list[Claimant]] = {}
+    for priority, claimant in claimants:
+        if claimant.weight > 0 and claimant.jobs:
+            classes.setdefault(priority, []).append(claimant)
+    return [classes[priority] for priority in sorted(classes, reverse=True)]

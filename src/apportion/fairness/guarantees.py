@@ -1,0 +1,79 @@
+"""What every tenant could have alone, on its guarantee and nothing else: its share must not be less.
+
+All of these together can always be had, as guarantees add up to no more than there is, unless jobs that must
+run hold more than their tenant's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from apportion.fairness.claimants import Claimant, tenant_claimant
+from apportion.fairness.levels import Ask
+from apportion.formulations.tenants import TenantedMenus
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["guaranteed"]
+
+
+def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
+    """Return the share of every tenant with a guarantee if it were alone on it, children before parents.
+
+    A share that a limit kept from being proved the largest is still one that can be had.
+    """
+    ledger, tree = menus.ledger, menus.ledger.tree
+    capacities = menus.capacities
+    amounts = {name: tree.guarantees(name) for name in capacities}
+    found: dict[Claimant, int] = {}
+    for name, node in reversed(list(tree.nodes.items())):
+        own = {capacity: amounts[capacity][name] for capacity in capacities}
+        theirs = {
+            capacity: sum(amounts[capacity][child] for child in node.children) for capacity in capacities
+        }
+        claimant = tenant_claimant(ledger, name)
+        if not claimant.jobs or not any(own.values()) or (node.children and own == theirs):
+            continue
+        below = set(tree.below(name))
+        inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
+        alone = _alone(menus, claimant, own, inside)
+        solution = ask(alone)
+        share = 0 if solution.objective is None else int(solution.objective)
+        if share > 0:
+            found[claimant] = share
+    return found
+
+
+def _alone(
+    menus: TenantedMenus, claimant: Claimant, own: Mapping[str, int], inside: Mapping[Claimant, int]
+) -> MultipleChoiceKnapsack:
+    """Return the menus of a tenant's jobs on what it is guaranteed, each worth its share; none need run."""
+    ledger, model = menus.ledger, menus.model
+    index = {job: place for place, job in enumerate(menus.job_names())}
+    values: list[int] = []
+    uses: list[list[int]] = []
+    sizes: list[int] = []
+    parts = list(inside)
+    member = [set(one.jobs) for one in parts]
+    for job in claimant.jobs:
+        start, end = int(model.offsets[index[job]]), int(model.offsets[index[job] + 1])
+        best = max((ledger.shares[job][place] for place in menus.offer[start:end].tolist()), default=0)
+        rows = model.uses[start:end].tolist()
+        shares = [ledger.shares[job][place] for place in menus.offer[start:end].tolist()]
+        for row, share in [*zip(rows, shares, strict=True), ([0] * model.num_capacities, 0)]:
+            values.append(share)
+            uses.append(row + [best - share if job in jobs else 0 for jobs in member])
+        sizes.append(end - start + 1)
+    limits = [
+        own.get(name, limit)
+        for name, limit in zip(model.capacity_names, model.capacities.tolist(), strict=True)
+    ]
+    for one, share in inside.items():
+        limits.append(sum(ledger.best[job] for job in one.jobs) - share)
+    return MultipleChoiceKnapsack.from_arrays(
+        np.array(values, dtype=np.float64),
+        np.array(uses, dtype=np.int64).reshape(len(values), len(limits)),
+        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        np.array(limits, dtype=np.int64),
+    )

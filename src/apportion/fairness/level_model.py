@@ -1,0 +1,261 @@
+"""The questions that levels are made of, as menus: whether all can reach so much, and how many can rise.
+
+A share of a tenant that must be reached is one more capacity: of what its jobs have at best, so much may be
+forgone. A share of one job cuts its menu.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.fairness.claimants import Claimant
+from apportion.fairness.greedy import raised_choice
+from apportion.fairness.prices import SharePrices
+from apportion.formulations.tenants import TenantedMenus
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["LevelModel"]
+
+Integers = NDArray[np.int64]
+
+_MOST_SCOPES = 64
+"""Scopes whose limits are priced on their own."""
+_MOST_SUMS = 20_000
+"""Sums of a claimant's shares up to which all are listed."""
+
+
+class _Sums(NamedTuple):
+    """The sums that shares of a claimant's jobs can have, in grains, as bits of whole numbers.
+
+    Attributes
+    ----------
+    grain
+        What divides every share.
+    menus
+        The shares of every job, in grains.
+    before
+        The sums of the jobs before each.
+    reachable
+        The sums of all jobs.
+    """
+
+    grain: int
+    menus: list[list[int]]
+    before: list[int]
+    reachable: int
+
+
+class LevelModel:
+    """Menus of an instance with what every option is as a share.
+
+    Parameters
+    ----------
+    menus
+        The formulation, without any floor.
+
+    Attributes
+    ----------
+    model
+        Its model.
+    share
+        int64 [options].
+    """
+
+    def __init__(self, menus: TenantedMenus) -> None:
+        ledger = menus.ledger
+        self.model = menus.model
+        self._scopes = _scopes(menus)
+        self._index = {job: index for index, job in enumerate(menus.job_names())}
+        self._owner = self.model.job_of_option()
+        names = menus.job_names()
+        self.share = np.array(
+            [
+                ledger.shares[names[job]][place]
+                for job, place in zip(self._owner.tolist(), menus.offer.tolist(), strict=True)
+            ],
+            dtype=np.int64,
+        )
+        self._known: dict[Claimant, Integers] = {}
+        self._reachable: dict[Claimant, _Sums | None] = {}
+        self._best = np.zeros(len(names), dtype=np.int64)
+        np.maximum.at(self._best, self._owner, self.share)
+
+    def most(self, claimant: Claimant) -> int:
+        """Return the largest share of a claimant, whatever the limits are."""
+        return int(self._best[self._jobs(claimant)].sum())
+
+    def next_sum(self, claimant: Claimant, floor: int) -> int:
+        """Return the least sum of shares of a claimant's jobs that reaches a floor, whatever the limits are.
+
+        One more than its most where none does; the floor itself where sums are too many to be listed.
+        """
+        sums = self._sums(claimant)
+        if sums is None or floor <= 0:
+            return floor
+        least = -(-floor // sums.grain)
+        rest = sums.reachable >> least
+        if not rest:
+            return self.most(claimant) + 1
+        return (least + (rest & -rest).bit_length() - 1) * sums.grain
+
+    def exactly(self, claimant: Claimant, total: int) -> dict[int, int] | None:
+        """Return a share for every job of a claimant, by its index, that add up to a total."""
+        sums = self._sums(claimant)
+        if sums is None or total % sums.grain:
+            return None
+        left, found = total // sums.grain, dict[int, int]()
+        for job, menu, reachable in reversed(
+            list(zip(self._jobs(claimant), sums.menus, sums.before, strict=True))
+        ):
+            step = next(
+                (share for share in reversed(menu) if share <= left and reachable >> (left - share) & 1), None
+            )
+            if step is None:
+                return None
+            found[job] = step * sums.grain
+            left -= step
+        return found
+
+    def _sums(self, claimant: Claimant) -> _Sums | None:
+        """Return the sums of a claimant's shares, ``None`` where there are too many."""
+        if claimant not in self._reachable:
+            offsets = self.model.offsets
+            shares = [
+                np.unique(self.share[offsets[job] : offsets[job + 1]]).tolist()
+                for job in self._jobs(claimant)
+            ]
+            grain = math.gcd(*(share for menu in shares for share in menu)) or 1
+            found = None
+            if self.most(claimant) // grain <= _MOST_SUMS:
+                menus = [[share // grain for share in menu] for menu in shares]
+                before = [1]
+                for menu in menus:
+                    before.append(functools.reduce(operator.or_, (before[-1] << share for share in menu), 0))
+                found = _Sums(grain, menus, before[:-1], before[-1])
+            self._reachable[claimant] = found
+        return self._reachable[claimant]
+
+    def of(self, claimant: Claimant, choice: Integers) -> int:
+        """Return a claimant's share under a choice."""
+        rows = choice[self._jobs(claimant)]
+        return int(self.share[rows[rows >= 0]].sum())
+
+    def prices(self, group: Sequence[Claimant]) -> SharePrices:
+        """Return what the shares of disjoint claimants cost at prices."""
+        rows = [self.rows(one) for one in group]
+        return SharePrices(group, rows, self.model.uses, self.share, self.model.capacities, self._scopes)
+
+    def rows(self, claimant: Claimant) -> Integers:
+        """Return the rows of the options of a claimant's jobs."""
+        offsets = self.model.offsets
+        parts = [np.arange(offsets[job], offsets[job + 1]) for job in self._jobs(claimant)]
+        return np.concatenate(parts).astype(np.int64)
+
+    def raised(
+        self, choice: Integers, group: Sequence[Claimant], floors: Mapping[Claimant, int]
+    ) -> Integers | None:
+        """Return a choice that reaches all floors, reached by a short walk for a group; ``None`` if not."""
+        rows = {one: self._rows_of(one) for one in group}
+        due = {one: floors.get(one, 0) for one in group}
+        model = self.model
+        found = raised_choice(
+            choice, due, rows, self.exactly, self._owner, model.uses, self.share, model.capacities
+        )
+        if found is None or any(self.of(one, found) < floor for one, floor in floors.items()):
+            return None
+        return found if model.check(found).feasible else None
+
+    def _rows_of(self, claimant: Claimant) -> Integers:
+        if claimant not in self._known:
+            self._known[claimant] = self.rows(claimant)
+        return self._known[claimant]
+
+    def reaching(self, floors: Mapping[Claimant, int]) -> tuple[MultipleChoiceKnapsack, Integers]:
+        """Return the menus of the choices that reach every floor, worth 0, and the rows of their options."""
+        kept = self._above(floors)
+        columns, limits = self._columns({one: floor for one, floor in floors.items() if len(one.jobs) > 1})
+        return self._model(np.zeros(self.share.size), kept, columns, limits, ()), np.flatnonzero(kept)
+
+    def rising(
+        self, floors: Mapping[Claimant, int], wanted: Mapping[Claimant, int]
+    ) -> tuple[MultipleChoiceKnapsack, Integers]:
+        """Return the same, worth how many of some claimants reach more than their floor; see `reaching`."""
+        kept = self._above(floors)
+        shared = [one for one in floors if len(one.jobs) > 1]
+        columns, limits = self._columns({one: floors[one] for one in shared})
+        values = np.zeros(self.share.size)
+        gaps = []
+        for one, high in wanted.items():
+            if len(one.jobs) > 1:
+                gaps.append((shared.index(one), high - floors[one]))
+            else:
+                own = self._owner == self._index[one.jobs[0]]
+                values[own & (self.share >= high)] = 1.0
+        return self._model(values, kept, columns, limits, gaps), np.flatnonzero(kept)
+
+    def _jobs(self, claimant: Claimant) -> list[int]:
+        return [self._index[job] for job in claimant.jobs]
+
+    def _above(self, floors: Mapping[Claimant, int]) -> NDArray[np.bool_]:
+        least = np.zeros(self._best.size, dtype=np.int64)
+        for one, floor in floors.items():
+            if len(one.jobs) == 1:
+                at = self._index[one.jobs[0]]
+                least[at] = max(least[at], floor)
+        kept: NDArray[np.bool_] = self.share >= least[self._owner]
+        return kept
+
+    def _columns(self, floors: Mapping[Claimant, int]) -> tuple[list[Integers], list[int]]:
+        columns, limits = [], []
+        forgone = self._best[self._owner] - self.share
+        for one, floor in floors.items():
+            inside = np.zeros(self._best.size, dtype=np.bool_)
+            inside[self._jobs(one)] = True
+            columns.append(np.where(inside[self._owner], forgone, 0))
+            limits.append(self.most(one) - floor)
+        return columns, limits
+
+    def _model(
+        self,
+        values: NDArray[np.float64],
+        kept: NDArray[np.bool_],
+        columns: Sequence[Integers],
+        limits: Sequence[int],
+        gaps: Sequence[tuple[int, int]],
+    ) -> MultipleChoiceKnapsack:
+        """Return menus of the kept options and, for every gap, one of rising or not."""
+        base = self.model
+        uses = np.column_stack([base.uses, *columns])[kept]
+        sizes = np.bincount(self._owner[kept], minlength=self._best.size)
+        worth = values[kept]
+        if gaps:
+            more = np.zeros((2 * len(gaps), uses.shape[1]), dtype=np.int64)
+            for place, (column, gap) in enumerate(gaps):
+                more[2 * place, base.num_capacities + column] = gap
+            uses = np.concatenate((uses, more))
+            sizes = np.concatenate((sizes, np.full(len(gaps), 2)))
+            worth = np.concatenate((worth, np.tile([1.0, 0.0], len(gaps))))
+        return MultipleChoiceKnapsack.from_arrays(
+            worth,
+            np.ascontiguousarray(uses),
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            np.concatenate((base.capacities, np.array(limits, dtype=np.int64))),
+        )
+
+
+def _scopes(menus: TenantedMenus) -> list[NDArray[np.bool_]]:
+    """Return the cluster's own capacities, and the rows of every tenant that limits what is claimed."""
+    names = menus.model.capacity_names
+    own = np.array([name in menus.capacities for name in names], dtype=np.bool_)
+    rows = {row.name: row.name.removeprefix(f"{row.capacity} of ") for row in menus.ledger.rows}
+    tenants = list(dict.fromkeys(rows[name] for name in names if name in rows))
+    found = [own]
+    found += [np.array([rows.get(name) == one for name in names], dtype=np.bool_) for one in tenants]
+    return found[:_MOST_SCOPES]

@@ -1,0 +1,78 @@
+"""Fair shares of an instance: guarantees and levels, turned into floors that every plan keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from msgspec import UNSET
+
+from apportion.fairness.claimants import groups_of
+from apportion.fairness.guarantees import guaranteed
+from apportion.fairness.level_model import LevelModel
+from apportion.fairness.levels import Ask, Filling
+from apportion.formulations.tenants import TenantedMenus
+from apportion.solution import Level
+
+__all__ = ["Sharing", "shared_out"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharing:
+    """What is shared out fairly.
+
+    Attributes
+    ----------
+    floors
+        The shares that every plan must keep, in whole units, as `Fairness.floors` names them.
+    plan
+        A plan that keeps them; ``None`` where none was found.
+    levels
+        The levels, in the order in which they were found.
+    notes
+        What could not be kept or proved, in words.
+    """
+
+    floors: dict[str, int]
+    plan: Any
+    levels: tuple[Level, ...]
+    notes: tuple[str, ...]
+
+
+def shared_out(instance: Any, menus: TenantedMenus, ask: Ask) -> Sharing:
+    """Find the guarantees and levels of an instance.
+
+    Parameters
+    ----------
+    instance
+        The instance, for which `shares_are_due`.
+    menus
+        Its formulation.
+    ask
+        Solves menus within what is left of the call.
+    """
+    ledger, notes = menus.ledger, list[str]()
+    filling = Filling(LevelModel(menus), ask, ledger.unit)
+    if not filling.hold({}):
+        return Sharing({}, None, (), ("no plan was found before any share was looked at",))
+    alone = guaranteed(menus, ask)
+    if alone and not filling.hold(alone):
+        kept = [one for one, share in alone.items() if filling.hold({one: share})]
+        lost = sorted(one.name for one in alone if one not in kept)
+        said = "cannot be kept together beside jobs that must run; not kept for"
+        notes.append(f"guarantees {said} {', '.join(lost)}")
+    guarantees = dict(filling.floors)
+    if instance.fairness is not UNSET:
+        for group in groups_of(ledger):
+            filling.fill(group)
+    kept_part = 1.0 if instance.fairness is UNSET else instance.fairness.keep
+    floors = {
+        one: max(guarantees.get(one, 0), floor if kept_part == 1.0 else int(kept_part * floor))
+        for one, floor in filling.floors.items()
+    }
+    unproved = sum(level.evidence is None for level in filling.levels)
+    if unproved:
+        notes.append(f"{unproved} of {len(filling.levels)} levels were not proved before a limit")
+    plan = None if filling.choice is None else menus.plan(filling.choice)
+    named = {one.name: floor for one, floor in floors.items()}
+    return Sharing(named, cast(Any, plan), tuple(filling.levels), tuple(notes))

@@ -1,0 +1,1 @@
+"""Gavel's allocation policies as programmes over shares of time, on plain arrays."""

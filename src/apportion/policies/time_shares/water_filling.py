@@ -1,0 +1,129 @@
+"""Water filling: max-min fairness level after level, bottlenecks found by prices.
+
+Gavel finds the jobs that can still rise with a second, mixed-integer programme with a big M. Here a job is
+frozen when the programme that raised the level puts a price on it: by complementary slackness its
+throughput is the same in every optimal point, so it cannot rise while the others keep their level. A
+bottleneck without a price is found in a later round, which then raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.policies.time_shares.shares_problem import SharesProblem
+from apportion.policies.time_shares.shares_programme import programme
+
+__all__ = ["Entity", "WaterLevels", "flat_weights", "hierarchical_weights", "water_filling"]
+
+_PRICED = 1e-9
+
+Weights = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
+"""Weights float64 [jobs] for given frozen jobs, bool [jobs]; a job of weight 0 keeps its level and waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A group of jobs with one rule inside.
+
+    Attributes
+    ----------
+    weight
+        Its part beside the other entities.
+    rule
+        ``"fairness"``: its jobs share by their own weights; ``"fifo"``: the first job takes all until it
+        can rise no further.
+    """
+
+    weight: float
+    rule: Literal["fairness", "fifo"] = "fairness"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaterLevels:
+    """The result.
+
+    Attributes
+    ----------
+    shares
+        float64 [rows, types].
+    levels
+        float64 [jobs]: throughput over that of the equal share.
+    rounds
+        Programmes solved.
+    """
+
+    shares: NDArray[np.float64]
+    levels: NDArray[np.float64]
+    rounds: int
+
+
+def flat_weights(weights: NDArray[np.float64]) -> Weights:
+    """Return the weights of the jobs that are not frozen, the same in every round."""
+    return lambda frozen: np.where(frozen, 0.0, weights)
+
+
+def hierarchical_weights(
+    entities: Sequence[Entity], entity_of: NDArray[np.int64], weights: NDArray[np.float64]
+) -> Weights:
+    """Return the weights of jobs in entities.
+
+    Parameters
+    ----------
+    entities
+        The groups.
+    entity_of
+        int64 [jobs]: index of every job's group.
+    weights
+        float64 [jobs]: weights within a group that shares fairly.
+    """
+    part = np.array([entity.weight for entity in entities])
+    first_only = np.array([entity.rule == "fifo" for entity in entities], dtype=np.bool_)
+
+    def weigh(frozen: NDArray[np.bool_]) -> NDArray[np.float64]:
+        rising = np.flatnonzero(~frozen)
+        group = entity_of[rising]
+        total = np.bincount(group, weights=weights[rising], minlength=part.size)
+        found = np.zeros(frozen.size)
+        fair = ~first_only[group]
+        found[rising[fair]] = part[group[fair]] * weights[rising[fair]] / total[group[fair]]
+        groups, first = np.unique(group[~fair], return_index=True)
+        found[rising[~fair][first]] = part[groups]
+        return found
+
+    return weigh
+
+
+def water_filling(problem: SharesProblem, weights: Weights) -> WaterLevels:
+    """Raise all jobs together, freeze who can rise no further, and go on with the others.
+
+    Parameters
+    ----------
+    problem
+        The data; every job must have a positive throughput somewhere.
+    weights
+        See `flat_weights` and `hierarchical_weights`. Constant weights give the lexicographic optimum of
+        ``(s_m / w_m) level_m``.
+    """
+    prop = problem.equal_share
+    levels = np.zeros(problem.num_jobs)
+    frozen = np.zeros(problem.num_jobs, dtype=np.bool_)
+    shares = np.zeros((problem.row_scale.size, problem.num_types))
+    rounds = 0
+    while not frozen.all():
+        weight = weights(frozen)
+        active = ~frozen & (weight > 0)
+        if not active.any():
+            break
+        step = np.where(active, weight / problem.scale, 0.0)
+        optimum = programme(problem, rising=step * prop, least=levels * prop)
+        rounds += 1
+        shares = optimum.shares
+        levels = levels + max(0.0, optimum.level or 0.0) * step
+        price = np.where(active, optimum.prices * step * prop, 0.0)
+        frozen |= price > _PRICED * float(price.max())
+    return WaterLevels(shares, levels, rounds)

@@ -1,0 +1,70 @@
+"""YAML 1.2 as the tree that the same instance would be in JSON."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from apportion.errors import InvalidInstance, Problem
+
+__all__ = ["tree_of"]
+
+
+def tree_of(raw: bytes) -> Any:
+    """Decode one YAML document.
+
+    Names are never taken for dates, ``no`` and ``on`` are words, a key that is repeated is an error, and so
+    are anchors with references, through which a short text can stand for an endless one.
+
+    Parameters
+    ----------
+    raw
+        UTF-8 text.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is no YAML document of that kind; the message says line and column.
+    """
+    try:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError
+        from ruamel.yaml.events import AliasEvent
+    except ImportError:
+        hint = "is YAML, which needs ruamel.yaml: pip install 'apportion[yaml]', or write JSON"
+        raise InvalidInstance(Problem("$", hint)) from None
+    reader = YAML(typ="safe", pure=True)
+    try:
+        for event in reader.parse(io.BytesIO(raw)):
+            if isinstance(event, AliasEvent):
+                at = event.start_mark
+                where = f"line {at.line + 1}, column {at.column + 1}"
+                raise InvalidInstance(Problem("$", f"refers to an anchor at {where}; write the value out"))
+        reader = YAML(typ="safe", pure=True)
+        reader.constructor.add_constructor("tag:yaml.org,2002:timestamp", _as_written)
+        tree = reader.load(io.BytesIO(raw))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        raise InvalidInstance(Problem("$", f"is not YAML: {error.problem or error.context}{where}")) from None
+    except InvalidInstance:
+        raise
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInstance(Problem("$", f"is not YAML: {str(error).splitlines()[0]}")) from None
+    return _with_words_for_keys(tree)
+
+
+def _as_written(_: Any, node: Any) -> str:
+    return str(node.value)
+
+
+def _with_words_for_keys(tree: Any) -> Any:
+    """Return the tree with every key a word, as in JSON: ``{8: x}`` is ``{"8": x}``."""
+    if isinstance(tree, dict):
+        return {
+            key if isinstance(key, str) else str(key): _with_words_for_keys(value)
+            for key, value in tree.items()
+        }
+    if isinstance(tree, list):
+        return [_with_words_for_keys(value) for value in tree]
+    return tree

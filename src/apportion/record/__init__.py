@@ -1,0 +1,28 @@
+"""Every decision on record: what was asked, what was answered, and what shows that the answer is right.
+
+One SQLite file in a private folder, written ahead. A session is an instance and the deltas since; a decision
+names the revision of its session that it is about, so that its instance can be had again, and with it every
+figure of its result.
+"""
+
+from __future__ import annotations
+
+from apportion.record.entries import Asked, Decided, Entry, SessionEntry
+from apportion.record.errors import NotOnRecord, RecordDamaged, RecordFull
+from apportion.record.location import default_folder, record_file
+from apportion.record.reading import History
+from apportion.record.writing import Record
+
+__all__ = [
+    "Asked",
+    "Decided",
+    "Entry",
+    "History",
+    "NotOnRecord",
+    "Record",
+    "RecordDamaged",
+    "RecordFull",
+    "SessionEntry",
+    "default_folder",
+    "record_file",
+]

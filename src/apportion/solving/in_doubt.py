@@ -1,0 +1,253 @@
+"""Decide in whole numbers what a solver's doubles leave open, where the instance is small enough for that."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import cast
+
+import numpy as np
+
+from apportion.instances import MatchingInstance
+from apportion.models.assignment import Assignment
+from apportion.outcome import Outcome, Termination
+from apportion.solution import Solution
+from apportion.solvers.search.in_integers import Best, Option, best_choice, least_makespan
+from apportion.solving.attempt import Attempt, Checked, checked_plan
+from apportion.solving.call import Call
+from apportion.solving.certify import outward
+from apportion.solving.knapsack import KnapsackStructure
+from apportion.solving.subject import Subject
+
+__all__ = ["decided", "is_in_doubt"]
+
+_CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE, Termination.NUMERICAL_ERROR)
+_LARGEST = 1_000
+"""Options of the largest instance that is looked at."""
+
+
+def is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:
+    """Return whether a solver has come to an end that its bound and its plan do not show."""
+    if tried.restricted:
+        return False
+    if solution.termination is Termination.GAP_REACHED:
+        return solution.gap is None or solution.gap > call.options.gap
+    if solution.termination in (Termination.NUMERICAL_ERROR, Termination.ERROR):
+        return tried.outcome.termination in _CLAIMS or _is_divisible(tried.structure.model)
+    given_up = solution.termination in (Termination.SOLUTION_LIMIT, Termination.TIME_LIMIT)
+    unlimited = call.options.work_limit is None and not call.is_late()
+    return given_up and unlimited and isinstance(tried.structure.model, Assignment)
+
+
+def _is_divisible(model: object) -> bool:
+    return isinstance(model, Assignment) and model.divisible
+
+
+def decided(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
+    """Return the attempt with the exact optimum in place of the solver's, ``None`` where that is too large.
+
+    The order in which `instance` lists its jobs and machines decides between equal optima.
+    What is decided may relax the instance (a choice must also lie on nodes): then its optimum is a bound.
+    """
+    model = tried.structure.model
+    if isinstance(model, Assignment) and model.divisible:
+        return _divided(model, tried, call)
+    if isinstance(tried.structure, KnapsackStructure):
+        return _chosen(tried.structure, tried, call)
+    placements = _placements(instance if isinstance(instance, MatchingInstance) else model)
+    return None if placements is None else _placed(placements, instance, tried, call)
+
+
+def _chosen(structure: KnapsackStructure, tried: Attempt, call: Call) -> Attempt | None:
+    """Decide menus."""
+    model = structure.model
+    if model.num_options > _LARGEST:
+        return None
+    values, uses = structure.formulation.exact_values(), model.uses.tolist()
+    bounds = model.offsets.tolist()
+    menus = [
+        [Option(values[row], tuple(uses[row])) for row in range(first, last)]
+        for first, last in itertools.pairwise(bounds)
+    ]
+    best = best_choice(menus, model.capacities.tolist(), model.required.tolist(), maximize=call.maximizes)
+    if best is None or best.choice is None:
+        return None if best is None else _ended(tried, best, call, None)
+    rows = [-1 if at is None else bounds[job] + at for job, at in enumerate(best.choice)]
+    point = np.array(rows, dtype=np.int64)
+    plan = structure.plan(point, call.remaining().time_limit)
+    return _ended(tried, best, call, None if plan is None else checked_plan(call, plan, point))
+
+
+@dataclass(frozen=True, slots=True)
+class _Placements:
+    """What every job of a matching may hold: a pool and machines of it, counted within the pool.
+
+    Attributes
+    ----------
+    menus
+        The options by job; every machine with a capacity is a capacity of its own.
+    held
+        By job and option, the pool or entry and the machines; no machines where they decide nothing.
+    machines
+        By job and option, the machines held, counted over all pools.
+    capacities, required
+        As for `best_choice`.
+    timed, maximize
+        What is decided.
+    """
+
+    menus: list[list[Option]]
+    held: list[list[tuple[str | int, tuple[int, ...]]]]
+    machines: list[list[tuple[int, ...]]]
+    capacities: list[int]
+    required: list[bool]
+    timed: bool
+    maximize: bool
+
+
+def _placements(subject: MatchingInstance | Assignment | object) -> _Placements | None:
+    """Return the machines that jobs may hold; ``None`` where there are too many."""
+    if isinstance(subject, MatchingInstance):
+        return _of_instance(subject)
+    return _of_arrays(subject) if isinstance(subject, Assignment) else None
+
+
+def _of_arrays(model: Assignment) -> _Placements | None:
+    if model.num_options > _LARGEST or (model.counts != 1).any() or (model.gpus != 1).any():
+        return None
+    limited = np.flatnonzero(model.limited).tolist()
+    column = {machine: k for k, machine in enumerate(limited)}
+    menus, held = [], []
+    machines: list[list[tuple[int, ...]]] = []
+    for first, last in itertools.pairwise(model.offsets.tolist()):
+        on = model.machine[first:last].tolist()
+        menus.append(
+            [
+                Option(Fraction(value), _one(len(limited), [column[k]] if k in column else [], use))
+                for value, use, k in zip(
+                    model.values[first:last].tolist(), model.uses[first:last].tolist(), on, strict=True
+                )
+            ]
+        )
+        held.append([(row, ()) for row in range(first, last)])
+        machines.append([(k,) for k in on])
+    return _Placements(
+        menus,
+        cast("list[list[tuple[str | int, tuple[int, ...]]]]", held),
+        machines,
+        model.capacities[limited].tolist(),
+        model.required.tolist(),
+        model.goal == "makespan",
+        model.goal == "value",
+    )
+
+
+def _of_instance(instance: MatchingInstance) -> _Placements | None:
+    timed = instance.objective == "makespan"
+    first: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    columns: dict[str, int] = {}
+    capacities: list[int] = []
+    for pool in instance.machines:
+        taken = sum(job.on[pool.id].gpus for job in instance.jobs if pool.id in job.on)
+        count = min(pool.count, taken)
+        if count > _LARGEST:
+            return None
+        first[pool.id], counts[pool.id] = sum(counts.values()), count
+        if pool.capacity is not None:
+            columns[pool.id] = len(capacities)
+            capacities += [pool.capacity] * count
+    menus: list[list[Option]] = []
+    held: list[list[tuple[str | int, tuple[int, ...]]]] = []
+    options = 0
+    for job in instance.jobs:
+        menu: list[Option] = []
+        places: list[tuple[str | int, tuple[int, ...]]] = []
+        for name, entry in job.on.items():
+            decides = timed or name in columns
+            options += math.comb(counts[name], entry.gpus) if decides else 1
+            if options > _LARGEST:
+                return None
+            value = Fraction(getattr(entry, instance.field) or 0)
+            for on in itertools.combinations(range(counts[name]), entry.gpus) if decides else [()]:
+                at = [columns[name] + k for k in on] if name in columns else []
+                menu.append(Option(value, _one(len(capacities), at, entry.uses)))
+                places.append((name, on))
+        menus.append(menu)
+        held.append(places)
+    machines = [[tuple(first[str(name)] + k for k in on) for name, on in places] for places in held]
+    required = [job.required for job in instance.jobs]
+    return _Placements(menus, held, machines, capacities, required, timed, instance.objective == "value")
+
+
+def _one(count: int, at: Sequence[int], use: int) -> tuple[int, ...]:
+    return tuple(use if k in at else 0 for k in range(count))
+
+
+def _placed(placements: _Placements, instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
+    """Decide a matching machine by machine."""
+    told = placements
+    best = (
+        least_makespan(told.menus, told.machines, told.capacities, told.required)
+        if told.timed
+        else best_choice(told.menus, told.capacities, told.required, maximize=told.maximize)
+    )
+    if best is None or best.choice is None:
+        return None if best is None else _ended(tried, best, call, None)
+    taken = [None if at is None else told.held[job][at] for job, at in enumerate(best.choice)]
+    if not isinstance(instance, MatchingInstance):
+        point = np.array([-1 if one is None else one[0] for one in taken], dtype=np.int64)
+        return _ended(tried, best, call, checked_plan(call, point, point))
+    named = {job.id: one for job, one in zip(instance.jobs, taken, strict=True) if one is not None}
+    index = {job: list(on) if len(on) > 1 else on[0] for job, (_, on) in named.items() if on}
+    plan = {"assignment": {job: name for job, (name, _) in named.items()}, "machine_index": index}
+    if told.timed and any(len(on) > 1 for _, on in named.values()):
+        starts = _starts(told, best)
+        plan["start_s"] = {instance.jobs[job].id: start for job, start in starts.items()}
+    return _ended(tried, best, call, checked_plan(call, plan, None))
+
+
+def _starts(told: _Placements, best: Best) -> dict[int, float]:
+    """Return when every job starts that is placed."""
+    ends: dict[int, Fraction] = {}
+    starts = {}
+    assert best.choice is not None
+    for job in best.order:
+        at = best.choice[job]
+        if at is not None:
+            on = told.machines[job][at]
+            begin = max(ends.get(k, Fraction(0)) for k in on)
+            starts[job] = float(begin)
+            ends |= dict.fromkeys(on, begin + told.menus[job][at].value)
+    return starts
+
+
+def _divided(model: Assignment, tried: Attempt, call: Call) -> Attempt | None:
+    """Decide a divisible makespan; its bound is that of the prices."""
+    from apportion.solvers.makespan.by_fractions import divided
+
+    found = divided(model)
+    if found is None:
+        return None
+    point, prices = found
+    plan = tried.structure.plan(point, call.remaining().time_limit)
+    if plan is None:
+        return None
+    call.log.note("decided in fractions")
+    outcome = Outcome(termination=Termination.OPTIMAL, raw_status="decided in fractions", multipliers=prices)
+    return replace(tried, outcome=outcome, checked=checked_plan(call, plan, point))
+
+
+def _ended(tried: Attempt, best: Best, call: Call, checked: Checked | None) -> Attempt:
+    call.log.note("decided in whole numbers")
+    outcome = Outcome(
+        termination=Termination.INFEASIBLE if best.choice is None else Termination.OPTIMAL,
+        raw_status="decided in whole numbers",
+        bound=None if best.choice is None else outward(best.value, upper=call.maximizes),
+        bound_source="enumeration",
+        multipliers=tried.outcome.multipliers,
+    )
+    return replace(tried, outcome=outcome, checked=checked, exact=True)

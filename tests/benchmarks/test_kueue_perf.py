@@ -1,0 +1,59 @@
+"""The driver of Kueue's performance suite on a generator of a few workloads."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.kueue_perf import cohort, ours, simulated, tournament
+
+CONFIG = {
+    "cohorts": [
+        {
+            "queuesSets": [
+                {
+                    "className": "cq",
+                    "count": 2,
+                    "nominalQuota": "4",
+                    "borrowingLimit": 4,
+                    "reclaimWithinCohort": "Any",
+                    "withinClusterQueue": "LowerPriority",
+                    "workloadsSets": [
+                        {
+                            "count": 6,
+                            "creationIntervalMs": 100,
+                            "workloads": [
+                                {
+                                    "className": "small",
+                                    "runtimeMs": 200,
+                                    "priority": 1,
+                                    "request": "500m",
+                                    "podCount": 2,
+                                }
+                            ],
+                        },
+                        {
+                            "count": 2,
+                            "creationIntervalMs": 300,
+                            "workloads": [
+                                {"className": "large", "runtimeMs": 400, "priority": 2, "request": 4}
+                            ],
+                        },
+                    ],
+                }
+            ]
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize("decide", [tournament, ours])
+def test_every_workload_is_admitted_and_the_work_is_done(decide: object) -> None:
+    suite = cohort(CONFIG)
+    assert len(suite.workloads) == 16
+    course = simulated(suite, decide)  # type: ignore[arg-type]
+    assert {kind: len(waited) for kind, waited in course.waited_ms.items()} == {"small": 12, "large": 4}
+    # 12 x 1 core x 200 ms and 4 x 4 cores x 400 ms; what was stopped is done once more
+    least = 12 * 200 + 4 * 4 * 400
+    assert course.used >= least
+    assert course.stopped or course.used == least
+    assert course.decisions > 0
+    assert min(min(waited.values()) for waited in course.waited_ms.values()) >= 0

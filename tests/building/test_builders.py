@@ -1,0 +1,163 @@
+"""Builders make the instances that files would hold, from numbers, arrays and tables alike."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import apportion
+from apportion.errors import InvalidInstance, NoPlan
+
+MENU = {("v100", 1): {0: 10.0, 4: 14.0}, ("v100", 2): {0: 19.0}}
+BUILT: dict[str, Any] = {
+    "gap_filling": lambda: (
+        apportion.GapFilling(nodes=np.int64(4), horizon_s=60)
+        .add_job("a", np.array([10.0, 19.0, 27.0]), rescale_up_s=np.float32(2), current_nodes=["n0"])
+        .add_job("b", {2: 20, 4: 33}, min_nodes=2, weight=2)
+    ),
+    "knapsack": lambda: (
+        apportion.Knapsack({"gpu": np.int32(4)}, name="menus")
+        .add_job("a", np.array([3.0, 4.0]), {"gpu": np.array([2, 4])}, options=["half", "all"])
+        .add_job("b", [2], {"gpu": [2]}, required=False)
+    ),
+    "matching": lambda: (
+        apportion.Matching({"v100": 1, "k80": 2})
+        .add_job("a", {"v100": 2, "k80": np.float64(6)})
+        .add_job("b", {"v100": {"time_s": 3.0, "gpus": 1}})
+    ),
+    "freezing": lambda: (
+        apportion.Freezing({"v100": 2}, gpus_per_node={"v100": 2})
+        .add_job("a", 8, MENU, age_s=30)
+        .add_job("b", np.int64(8), MENU)
+    ),
+}
+TABLES: dict[str, dict[str, list[Any]]] = {
+    "gap_filling": {
+        "job": ["a", "a", "a", "b", "b"],
+        "nodes": [1, 2, 3, 2, 4],
+        "rate": [10.0, 19.0, 27.0, 20.0, 33.0],
+        "min_nodes": [1, 1, 1, 2, 2],
+        "weight": [1.0, 1.0, 1.0, 2.0, 2.0],
+        "rescale_up_s": [2.0, 2.0, 2.0, 0.0, 0.0],
+    },
+    "knapsack": {
+        "job": ["a", "a", "b"],
+        "option": ["half", "all", "0"],
+        "value": [3.0, 4.0, 2.0],
+        "gpu": [2, 4, 2],
+        "required": [True, True, False],
+    },
+    "matching": {"job": ["a", "a", "b"], "machine": ["v100", "k80", "v100"], "time_s": [2.0, 6.0, 3.0]},
+    "freezing": {
+        "job": ["a", "a", "a", "b", "b", "b"],
+        "layers": [8] * 6,
+        "gpu_type": ["v100"] * 6,
+        "gpus": [1, 1, 2] * 2,
+        "depth": [0, 4, 0] * 2,
+        "effective_progress": [10.0, 14.0, 19.0] * 2,
+        "age_s": [30.0, 30.0, 30.0, None, None, None],
+    },
+}
+BEGUN: dict[str, Any] = {
+    "gap_filling": lambda: apportion.GapFilling(4, 60),
+    "knapsack": lambda: apportion.Knapsack({"gpu": 4}, name="menus"),
+    "matching": lambda: apportion.Matching({"v100": 1, "k80": 2}),
+    "freezing": lambda: apportion.Freezing({"v100": 2}, gpus_per_node={"v100": 2}),
+}
+
+
+class Exchanged:
+    """Nothing but the dataframe interchange protocol."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        return self._frame.__dataframe__(nan_as_null, allow_copy)
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_what_is_built_is_what_a_file_would_hold(kind: str) -> None:
+    instance = BUILT[kind]().instance()
+    assert apportion.read(msgspec.json.encode(instance)) == instance
+    assert apportion.solve(instance).termination.value == "optimal"
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("form", ["mapping", "pandas", "polars"])
+def test_tables_of_any_kind_give_the_same_jobs(kind: str, form: str) -> None:
+    table: Any = TABLES[kind]
+    if form != "mapping":
+        if importlib.util.find_spec(form) is None:
+            pytest.skip(f"{form} is not installed")
+        table = importlib.import_module(form).DataFrame(table)
+    expected = BUILT[kind]()
+    if kind == "gap_filling":
+        expected = apportion.GapFilling(4, 60).add_job("a", [10, 19, 27], rescale_up_s=2)
+        expected.add_job("b", {2: 20, 4: 33}, min_nodes=2, weight=2)
+    assert BEGUN[kind]().add_jobs(table).instance() == expected.instance()
+
+
+def test_a_table_that_only_speaks_the_interchange_protocol_is_read() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLES["knapsack"])
+    if not hasattr(frame, "__dataframe__"):
+        pytest.skip("this pandas has no interchange protocol")
+    assert BEGUN["knapsack"]().add_jobs(Exchanged(frame)).instance() == BUILT["knapsack"]().instance()
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"job": ["a"], "option": ["x"]}, "no column 'value'"),
+        ({"job": ["a"], "option": ["x", "y"], "value": [1]}, "not equally long"),
+        ({"job": ["a"], "option": ["x"], "value": [1], "gpus": [2]}, "unknown field"),
+        ({"job": ["a", "b"], "option": ["x", "y"], "value": [1, 2], "gpu": [1, -1]}, "at least 0|from 0"),
+        (7, "no table"),
+    ],
+)
+def test_a_wrong_table_is_one_clear_error_and_adds_nothing(table: Any, told: str) -> None:
+    menus = apportion.Knapsack({"gpu": 4})
+    with pytest.raises(InvalidInstance, match=told):
+        menus.add_jobs(table)
+    assert menus.instance().jobs == ()
+
+
+def test_a_wrong_job_names_its_field() -> None:
+    with pytest.raises(InvalidInstance, match=r"\$\.jobs\[1\]\.min_nodes: 5 exceeds max_nodes 1"):
+        apportion.GapFilling(4).add_job("a", [1]).add_job("b", [1], min_nodes=5)
+    with pytest.raises(InvalidInstance, match="gpu has 1 entries, values has 2"):
+        apportion.Knapsack({"gpu": 4}).add_job("a", [1, 2], {"gpu": [1]})
+    with pytest.raises(InvalidInstance, match=r"horizon_s"):
+        apportion.GapFilling(4, horizon_s=-1)
+
+
+def test_results_come_back_as_tables(tmp_path: Path) -> None:
+    solution = apportion.solve(BUILT["freezing"]().instance())
+    table = solution.table()
+    assert table["job"] == ["a", "b"]
+    assert table["gpu_type"] == ["v100", "v100"]
+    assert table["depth"] == [4, 4]
+    gap = apportion.solve(BUILT["gap_filling"]().instance()).table()
+    assert [len(nodes or ()) for nodes in gap["allocation"]] == [0, 4]
+    assert apportion.solve(BUILT["knapsack"]().instance()).table() == {
+        "job": ["a", "b"],
+        "choice": ["half", "0"],
+    }
+    model = apportion.MultipleChoiceKnapsack.from_arrays([3.0], [2], [0, 1], [4])
+    assert apportion.solve(model).table() == {"job": [0], "row": [0]}
+    if importlib.util.find_spec("pandas"):
+        assert solution.to_pandas().shape == (2, len(table))
+    solution.write(tmp_path / "solution.json")
+    assert json.loads((tmp_path / "solution.json").read_text())["plan"] == solution.plan
+    solution.plot(tmp_path / "plan.svg")
+    assert (tmp_path / "plan.svg").read_text().startswith("<svg")
+    hopeless = apportion.Knapsack({"gpu": 1}).add_job("a", [1], {"gpu": [2]})
+    with pytest.raises(NoPlan):
+        apportion.solve(hopeless.instance()).table()

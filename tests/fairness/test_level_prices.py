@@ -1,0 +1,31 @@
+"""Levels of a cluster of many tenants are found and proved by walks and prices, hardly ever by a search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apportion
+from apportion import registry
+from apportion.fairness.sharing import shared_out
+from apportion.formulations.tenants import TenantedMenus
+from apportion.instances.tenants.generator import generate_tenants
+from apportion.instances.tenants.schema import Fairness
+from apportion.solving.compiling import compiled
+
+
+def test_every_level_of_forty_tenants_is_proved_and_nearly_no_question_is_searched() -> None:
+    instance = generate_tenants(1, 200, 40, 192, Fairness())
+    menus = compiled(instance, registry.formulation("multiple_choice_knapsack", None))
+    assert isinstance(menus, TenantedMenus)
+    asked = list[Any]()
+
+    def ask(model: Any) -> apportion.Solution:
+        asked.append(model)
+        return apportion.solve(model, deterministic=True, work_limit=1e7)
+
+    sharing = shared_out(instance, menus, ask)
+    assert sharing.levels
+    assert all(level.evidence == "by_search" and level.bound == level.share for level in sharing.levels)
+    assert len(asked) <= 4
+    report = apportion.check(instance, sharing.plan)
+    assert report.feasible, report.violations

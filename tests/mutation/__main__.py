@@ -1,0 +1,41 @@
+"""The command line: killed and survived by module; the exit code is 1 under 95 %."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.mutation.running import tried
+from tests.mutation.targets import TARGETS
+
+ENOUGH = 0.95
+REASONS = Path(__file__).with_name("survivors.txt")
+
+
+def main() -> int:
+    """Run the mutants of every module, or of those named."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--module", action="append", choices=list(TARGETS), help="only this one (repeatable)")
+    parser.add_argument("--most", type=int, default=200, help="mutants of one module at most, drawn")
+    parser.add_argument("--seed", type=int, default=20)
+    given = parser.parse_args()
+    reasons = REASONS.read_text(encoding="utf-8") if REASONS.exists() else ""
+    killed = looked_at = 0
+    broken = False
+    for module in given.module or TARGETS:
+        result = tried(module, TARGETS[module], given.most, given.seed)
+        broken |= result.failed_unchanged
+        dead = result.looked_at - len(result.survivors)
+        killed, looked_at = killed + dead, looked_at + result.looked_at
+        share = f"{dead} of {result.looked_at} killed, of {result.total} in all"
+        print(f"{module:56}{'a test fails unchanged' if result.failed_unchanged else share}", flush=True)
+        for survivor in result.survivors:
+            known = f"{module}:{survivor.split(': ', 1)[1]}" in reasons
+            print(f"  {'known ' if known else ''}survivor {survivor}", flush=True)
+    print(f"{killed} of {looked_at} killed: {killed / max(looked_at, 1):.1%}")
+    return 1 if broken or killed < ENOUGH * looked_at else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

