@@ -99,11 +99,8 @@ class Process:
             self.send(("load", entry))
             self._asked.add(entry)
         while entry not in self._loaded:
-            message = self.receive(deadline)
-            if message is None:
+            if self._next(deadline) is None:
                 return False
-            if message[0] == "loaded":
-                self._loaded.add(message[1])
         return True
 
     def send(self, message: tuple[Any, ...]) -> None:
@@ -112,17 +109,30 @@ class Process:
         self._jobs.send(message)
 
     def receive(self, deadline: float | None) -> Any:
-        """Return the next message, ``None`` at the deadline; ``EOFError`` or ``OSError`` if it is gone.
+        """Return the next message about a job, ``None`` at the deadline.
+
+        An import that an earlier call did not wait for may end meanwhile: it is noted and passed over.
 
         Raises
         ------
+        EOFError, OSError
+            If the process is gone.
         UnreadableAnswer
             If the message cannot be unpickled.
         """
+        while (message := self._next(deadline)) is not None and message[0] == "loaded":
+            pass
+        return message
+
+    def _next(self, deadline: float | None) -> Any:
+        """Return the next message of any sort, with what was loaded noted."""
         assert self._answers is not None
         left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
         try:
-            return self._answers.recv() if self._answers.poll(left) else None
+            message = self._answers.recv() if self._answers.poll(left) else None
+            if message is not None and message[0] == "loaded":
+                self._loaded.add(message[1])
+            return message
         except (EOFError, OSError):
             raise
         except Exception as error:

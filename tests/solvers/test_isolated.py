@@ -96,6 +96,17 @@ def test_a_start_too_short_to_load_the_solver_is_not_wasted(child: Child) -> Non
     assert child.pid == first
 
 
+def test_an_import_that_ends_during_another_backends_call_is_noted(child: Child) -> None:
+    """Else the slow one would be waited for in every later call, until its limit."""
+    warm(child, BACKENDS[0])
+    slow = "tests.solvers.slow_to_load:solve"
+    cut = child.solve(slow, small(), SolveOptions(time_limit=0.01), None)
+    assert cut.termination is Termination.TIME_LIMIT
+    warm(child, BACKENDS[0])  # its answer comes behind the word that the slow one is loaded
+    limit = patience(10.0)
+    assert child.solve(slow, small(), SolveOptions(time_limit=limit), None).termination is Termination.OPTIMAL
+
+
 @pytest.mark.parametrize("backend", STREAMING, ids=lambda backend: backend.name)
 def test_killed_at_a_random_moment(backend: Backend, child: Child, hard: LinearModel) -> None:
     warm(child, backend)
