@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from apportion.errors import InvalidInstance
 from apportion.instances.draft import Draft
 from apportion.instances.kinds import Instance, kind_of
-from apportion.session.deltas import apply_all, read_deltas
+from apportion.session.applying import apply_all
+from apportion.session.deltas import read_deltas
 from tests.strategies import (
     freezing_instances,
     freezing_on_nodes,

@@ -68,7 +68,7 @@ def command(
     if port is None and token_file is not None:
         raise click.UsageError("--token-file goes with --port; on a socket its permissions decide")
     from apportion.record import record_file
-    from apportion.service.hub import Limits
+    from apportion.service.limits import Limits
     from apportion.service.logs import log_to_stderr
     from apportion.service.serving import serve
     from apportion.service.sockets import default_socket, local_port, token_of, unix_socket

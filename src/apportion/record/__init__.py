@@ -7,7 +7,7 @@ figure of its result.
 
 from __future__ import annotations
 
-from apportion.record.entries import Asked, Decided, Entry, SessionEntry
+from apportion.record.entries import Asked, Decided, DecisionSummary, Entry, SessionEntry
 from apportion.record.errors import NotOnRecord, RecordDamaged, RecordFull
 from apportion.record.location import default_folder, record_file
 from apportion.record.reading import History
@@ -16,6 +16,7 @@ from apportion.record.writing import Record
 __all__ = [
     "Asked",
     "Decided",
+    "DecisionSummary",
     "Entry",
     "History",
     "NotOnRecord",

@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Asked", "Decided", "Entry", "SessionEntry"]
+from msgspec import Struct
+
+__all__ = ["Asked", "Decided", "DecisionSummary", "Entry", "SessionEntry"]
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision that is to be put on record.
+class _Decision(Struct, frozen=True, kw_only=True):
+    """What every decision has, on its way to the record, on it, and as callers see it.
 
     Attributes
     ----------
     session, revision
         The state of the session that it is about.
-    result
-        The stored document as JSON, as `apportion.stored.encode` writes it.
     at_s
         When it was asked for, seconds since 1970.
     seconds
@@ -29,33 +28,61 @@ class Decided:
         The policy's name.
     status
         ``decided``, or ``late`` where the deadline passed and an earlier plan was answered.
+    """
+
+    session: str
+    revision: int
+    at_s: float
+    seconds: float
+    asked_by: str
+    policy: str
+    status: str
+
+    def _summary(self, number: int) -> DecisionSummary:
+        shared = {name: getattr(self, name) for name in _Decision.__struct_fields__}
+        return DecisionSummary(id=number, **shared)
+
+
+class Decided(_Decision, frozen=True, kw_only=True):
+    """A decision that is to be put on record.
+
+    Attributes
+    ----------
+    result
+        The stored document as JSON, as `apportion.stored.encode` writes it.
     options
         What else was asked for, as plain JSON.
     proof
         The bytes of the proof of its claim.
     """
 
-    session: str
-    revision: int
     result: bytes
-    at_s: float
-    seconds: float
-    asked_by: str
-    policy: str = "optimal"
-    status: str = "decided"
     options: Mapping[str, Any] | None = None
     proof: bytes | None = None
 
+    def summary(self, number: int) -> DecisionSummary:
+        """Return what callers of the service see beside the result, now that it has a number."""
+        return self._summary(number)
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A decision on record, without its instance, result and proof.
+
+class DecisionSummary(_Decision, frozen=True):
+    """What is known of a decision beside its result.
 
     Attributes
     ----------
     id
-        Its number; numbers grow and are never used twice.
-    session, revision, at_s, seconds, asked_by, policy, status, options
+        Its number on record; numbers grow and are never used twice.
+    """
+
+    id: int
+
+
+class Entry(DecisionSummary, frozen=True, kw_only=True):
+    """A decision on record, without its instance, result and proof.
+
+    Attributes
+    ----------
+    options
         As in `Decided`.
     kind, termination, objective, bound, gap
         From its result.
@@ -65,14 +92,6 @@ class Entry:
         SHA-256 of the proof as hex, ``None`` without one.
     """
 
-    id: int
-    session: str
-    revision: int
-    at_s: float
-    seconds: float
-    asked_by: str
-    policy: str
-    status: str
     options: Mapping[str, Any]
     kind: str
     termination: str
@@ -81,6 +100,10 @@ class Entry:
     gap: float | None
     digest: str | None
     proof_digest: str | None
+
+    def summary(self) -> DecisionSummary:
+        """Return what callers of the service see beside the result."""
+        return self._summary(self.id)
 
 
 @dataclass(frozen=True, slots=True)

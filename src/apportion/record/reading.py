@@ -18,10 +18,7 @@ from apportion.record.schema import VERSION, version_of
 
 __all__ = ["History"]
 
-_ENTRY = (
-    "id, session, revision, at_s, seconds, asked_by, policy, status, options, kind, termination, objective, "
-    "bound, gap, digest, proof_digest"
-)
+_COLUMNS = ", ".join(Entry.__struct_fields__)
 
 
 class History:
@@ -93,7 +90,7 @@ class History:
         where = f"WHERE {' AND '.join(wanted)} " if wanted else ""
         count = -1 if last is None else last
         rows = self._rows(
-            f"SELECT {_ENTRY} FROM decision {where}ORDER BY id DESC LIMIT ?", (*wanted.values(), count)
+            f"SELECT {_COLUMNS} FROM decision {where}ORDER BY id DESC LIMIT ?", (*wanted.values(), count)
         )
         return [_entry(row) for row in reversed(rows)]
 
@@ -105,7 +102,7 @@ class History:
         NotOnRecord
             If there is none of that number.
         """
-        rows = self._rows(f"SELECT {_ENTRY} FROM decision WHERE id = ?", (number,)) if _fits(number) else []
+        rows = self._rows(f"SELECT {_COLUMNS} FROM decision WHERE id = ?", (number,)) if _fits(number) else []
         if not rows:
             raise NotOnRecord(f"there is no decision {number} on record{self._span()}")
         return _entry(rows[0])
@@ -216,9 +213,8 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    values = list(row)
-    values[8] = msgspec.json.decode(values[8])
-    return Entry(*values)
+    values = dict(zip(Entry.__struct_fields__, row, strict=True))
+    return Entry(**{**values, "options": msgspec.json.decode(values["options"])})
 
 
 def _fits(number: int) -> bool:

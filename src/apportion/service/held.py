@@ -13,7 +13,8 @@ from apportion.instances.draft import Draft
 from apportion.service.messages import SessionSummary
 from apportion.service.pool import Seat
 from apportion.service.tasks import Decide
-from apportion.session.deltas import apply_all, read_deltas
+from apportion.session.applying import apply_all
+from apportion.session.deltas import read_deltas
 
 __all__ = ["Held"]
 

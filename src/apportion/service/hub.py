@@ -1,4 +1,4 @@
-"""Sessions, their decisions and their record: all that the service does, without HTTP."""
+"""The open sessions of a service: opened, changed, decided and put on record, without HTTP."""
 
 from __future__ import annotations
 
@@ -6,55 +6,30 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from apportion.errors import InvalidInstance
 from apportion.instances import edits
 from apportion.instances.kinds import kind_of
 from apportion.reading.read import read
-from apportion.record import Asked, Decided, Entry, History, NotOnRecord
-from apportion.service import tasks
-from apportion.service.errors import Conflict, Late, Refused, WorkerLost
+from apportion.record import Asked, Decided, History, NotOnRecord, Record
+from apportion.service.deciding import State, answered
+from apportion.service.errors import Conflict
 from apportion.service.flights import Flights
 from apportion.service.held import Held
-from apportion.service.keeping import kept
 from apportion.service.ledger import Ledger
-from apportion.service.messages import (
-    DecisionSummary,
-    Made,
-    SessionSummary,
-    WhatIf,
-    body_digest,
-)
+from apportion.service.limits import Limits
+from apportion.service.messages import Made, SessionSummary, body_digest
 from apportion.service.metrics import Metrics
-from apportion.service.pool import Pool, Seat
+from apportion.service.past import Past
+from apportion.service.pool import Pool
 from apportion.session.asking import DecideSession
 
-__all__ = ["Hub", "Limits", "summary_of"]
+__all__ = ["Hub"]
 
 _OPTIMUM = "optimal"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the administrator allows.
-
-    Attributes
-    ----------
-    sessions
-        Sessions that may be open.
-    longest_s
-        The longest time limit of a decision, seconds.
-    grace_s
-        Seconds after a decision's time limit at which its worker is killed.
-    """
-
-    sessions: int = 256
-    longest_s: float = 600.0
-    grace_s: float = 1.0
+_OPTIONS_ON_RECORD = ("time_limit", "gap", "seed", "proof")
 
 
 class Hub:
@@ -64,6 +39,11 @@ class Hub:
     ----------
     ledger, pool, metrics, limits
         Its record, its workers, what it counts, and what it allows.
+
+    Attributes
+    ----------
+    past
+        The decisions on record.
     """
 
     def __init__(self, ledger: Ledger, pool: Pool, metrics: Metrics, limits: Limits) -> None:
@@ -71,6 +51,7 @@ class Hub:
         self.pool = pool
         self.metrics = metrics
         self.limits = limits
+        self.past = Past(ledger, pool, limits)
         self._sessions: dict[str, Held] = {}
         self._flights: Flights[Made] = Flights()
 
@@ -165,40 +146,10 @@ class Hub:
             If too much is waiting.
         """
         self._held(name)
-        if asked.time_limit > self.limits.longest_s:
-            raise InvalidInstance.at(
-                "$.time_limit", f"must be at most {self.limits.longest_s:g} seconds here"
-            )
+        self.limits.check_time_limit(asked.time_limit)
         body = body_digest(asked)
         key = (name, asked.request or f"\0{secrets.token_hex(8)}")
         return await self._flights.join(key, body, lambda: self._decide(name, asked, body, asked_by, better))
-
-    async def compare(self, number: int, asked: WhatIf) -> bytes:
-        """Return what the plan of a decision would have been with some changes, as JSON."""
-        instance = await self.ledger.read(lambda history: _instance(history, history.entry(number)))
-        task = tasks.Compare(
-            msgspec.json.encode(instance), msgspec.json.encode(asked.deltas), asked.time_limit
-        )
-        return await self._said(task, asked.time_limit)
-
-    async def explain(self, number: int, job: str | None, option: str | None, time_limit: float) -> bytes:
-        """Return why the plan of a decision was as it was, as JSON."""
-
-        def recorded(history: History) -> tuple[Any, bytes]:
-            return _instance(history, history.entry(number)), history.result(number)
-
-        instance, document = await self.ledger.read(recorded)
-        task = tasks.Explain(msgspec.json.encode(instance), document, job, option, time_limit)
-        return await self._said(task, time_limit)
-
-    async def made(self, number: int) -> Made:
-        """Return a decision from the record."""
-
-        def recorded(history: History) -> Made:
-            entry = history.entry(number)
-            return Made(decision=summary_of(entry), result=msgspec.Raw(history.result(number)))
-
-        return await self.ledger.read(recorded)
 
     def _held(self, name: str) -> Held:
         if name not in self._sessions:
@@ -230,13 +181,13 @@ class Hub:
         draft = held.tried(deltas) if deltas else None
         at_s = time.time()
 
-        def write(record: Any) -> int:
+        def write(record: Record) -> int:
             revision = held.revision
             if draft is not None:
                 revision = record.change(held.name, deltas, draft.instance(), at_s=at_s, asked_by=asked_by)
             if request is not None:
                 record.ask(held.name, request, Asked(body, revision, None), at_s=at_s)
-            return int(revision)
+            return revision
 
         if draft is None and request is None:
             return held.revision
@@ -253,113 +204,42 @@ class Hub:
         async with held.lock:
             known = self._known(name, asked.request, body)
             if known is not None and known.decision is not None:
-                return await self.made(known.decision)
+                return await self.past.made(known.decision)
             revision = await self._changed(held, asked.deltas, asked.request, body, asked_by, known)
-            instance, plan = held.instance, held.plan
+            state = State(held.instance, revision, held.plan)
         if revision != held.revision and known is not None:
-            instance = await self.ledger.read(lambda history: history.instance(name, revision))
-        document, proof, status = await self._answered(held, instance, revision, plan, asked, better)
+            earlier = await self.ledger.read(lambda history: history.instance(name, revision))
+            state = State(earlier, revision, state.plan)
+        answer = await answered(self.pool, held, state, asked, self.limits.grace_s, better)
+        if answer.late:
+            self.metrics.late.inc()
         decided = Decided(
             session=name,
             revision=revision,
-            result=document,
+            result=answer.document,
             at_s=at_s,
             seconds=time.monotonic() - began,
             asked_by=asked_by,
             policy=asked.policy or _OPTIMUM,
-            status=status,
-            options={
-                "time_limit": asked.time_limit,
-                "gap": asked.gap,
-                "seed": asked.seed,
-                "proof": asked.proof,
-            },
-            proof=proof,
+            status=answer.status,
+            options={name: getattr(asked, name) for name in _OPTIONS_ON_RECORD},
+            proof=answer.proof,
         )
+        return await self._on_record(held, decided, asked.request, body)
 
-        def write(record: Any) -> int:
+    async def _on_record(self, held: Held, decided: Decided, request: str | None, body: str) -> Made:
+        """Put a decision on record, then take its plan over as the session's last one."""
+
+        def write(record: Record) -> int:
             number = record.decide(decided)
-            if asked.request is not None:
-                record.ask(name, asked.request, Asked(body, revision, number), at_s=at_s)
-            return int(number)
+            if request is not None:
+                record.ask(held.name, request, Asked(body, decided.revision, number), at_s=decided.at_s)
+            return number
 
         number = await self.ledger.write(write)
-        result = msgspec.json.decode(document)
+        result = msgspec.json.decode(decided.result)
         if result["plan"] is not None and (held.decision is None or number > held.decision):
             held.plan = result["plan"]
         held.decision = max(number, held.decision or 0)
         self.metrics.decided(decided, result["termination"], result["gap"])
-        summary = DecisionSummary(
-            id=number,
-            session=name,
-            revision=revision,
-            at_s=at_s,
-            seconds=decided.seconds,
-            asked_by=asked_by,
-            policy=decided.policy,
-            status=status,
-        )
-        return Made(decision=summary, result=msgspec.Raw(document))
-
-    async def _answered(
-        self,
-        held: Held,
-        instance: Any,
-        revision: int,
-        plan: Any,
-        asked: DecideSession,
-        better: Callable[[bytes], None],
-    ) -> tuple[bytes, bytes | None, str]:
-        """Return document, proof and status of a decision, whatever becomes of the worker."""
-        until = time.monotonic() + asked.time_limit + self.limits.grace_s
-        best: list[bytes] = []
-        whole = False
-
-        def heard(found: tasks.Better) -> None:
-            best.append(found.document)
-            better(found.document)
-
-        def task(seat: Seat) -> tasks.Decide:
-            return held.task(seat, instance, revision, whole, asked)
-
-        for _ in range(3):  # a worker that was lost, or that had forgotten the session, is asked once more
-            try:
-                left = max(0.001, until - time.monotonic())
-                answer = await self.pool.run(task, asked.time_limit, left, heard, held.name)
-            except WorkerLost as error:
-                why = str(error)
-            except Late as error:
-                why = str(error)
-                break
-            else:
-                if isinstance(answer, tasks.Decided):
-                    return answer.document, answer.proof, "decided"
-                if isinstance(answer, tasks.Failed):
-                    raise Refused(answer.error)
-                why = "the workers do not hold the session"
-            whole = True
-        self.metrics.late.inc()
-        if best:
-            return best[-1], None, "late"
-        return await asyncio.to_thread(kept, instance, plan, why), None, "late"
-
-    async def _said(self, task: tasks.Task, time_limit: float) -> bytes:
-        if time_limit > self.limits.longest_s:
-            raise InvalidInstance.at(
-                "$.time_limit", f"must be at most {self.limits.longest_s:g} seconds here"
-            )
-        deadline_s = time_limit + self.limits.grace_s
-        answer = await self.pool.run(lambda _: task, time_limit, deadline_s)
-        if isinstance(answer, tasks.Failed):
-            raise Refused(answer.error)
-        assert isinstance(answer, tasks.Said)
-        return answer.body
-
-
-def _instance(history: History, entry: Entry) -> Any:
-    return history.instance(entry.session, entry.revision)
-
-
-def summary_of(entry: Entry) -> DecisionSummary:
-    """Return what callers are told of a decision on record."""
-    return DecisionSummary(**{name: getattr(entry, name) for name in DecisionSummary.__struct_fields__})
+        return Made(decision=decided.summary(number), result=msgspec.Raw(decided.result))

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from apportion.record import DecisionSummary
 from apportion.session.asking import Deltas, RequestId, Seconds
 
 __all__ = [
     "ChangeSession",
     "ChangedSession",
-    "DecisionSummary",
     "Made",
     "OpenSession",
     "Round",
@@ -82,19 +82,6 @@ class ChangedSession(Struct, frozen=True, kw_only=True):
 
     session: str
     revision: int
-
-
-class DecisionSummary(Struct, frozen=True, kw_only=True):
-    """What is known of a decision beside its result."""
-
-    id: int
-    session: str
-    revision: int
-    at_s: float
-    seconds: float
-    asked_by: str
-    policy: str
-    status: str
 
 
 class Made(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,8 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from apportion.errors import InvalidInstance
 from apportion.instances import edits
 from apportion.reading.json_text import has_repeated_keys
-from apportion.record import History
 from apportion.service.answering import failed, json_answer
-from apportion.service.hub import Hub, summary_of
+from apportion.service.hub import Hub
 from apportion.service.messages import (
     ChangedSession,
     ChangeSession,
@@ -158,43 +157,27 @@ async def _events(
 @get("/sessions/{name:str}/rounds")
 async def session_rounds(state: State, name: str, last: _Last = 200) -> list[Round]:
     """Return the last decisions of a session as points in time, the oldest first; it may be closed."""
-
-    def recorded(history: History) -> list[Round]:
-        return [
-            _round(entry, msgspec.json.decode(history.result(entry.id)))
-            for entry in history.entries(session=name, last=last)
-        ]
-
-    return await _hub(state).ledger.read(recorded)
+    return await _hub(state).past.rounds(name, last)
 
 
 @get("/decisions/{number:int}", responses=_document(Made))
 async def show_decision(state: State, number: _Number) -> Response[bytes]:
     """Return a decision from the record."""
-    return json_answer(msgspec.json.encode(await _hub(state).made(number)))
+    return json_answer(msgspec.json.encode(await _hub(state).past.made(number)))
 
 
 @get("/decisions/{number:int}/instance")
 async def decision_instance(state: State, number: _Number) -> Response[bytes]:
     """Return the instance that a decision was about."""
-
-    def recorded(history: History) -> bytes:
-        entry = history.entry(number)
-        return msgspec.json.encode(history.instance(entry.session, entry.revision))
-
-    return json_answer(await _hub(state).ledger.read(recorded))
+    return json_answer(msgspec.json.encode(await _hub(state).past.instance(number)))
 
 
 @get("/decisions/{number:int}/about")
 async def about_decision(state: State, number: _Number) -> dict[str, Any]:
     """Return how much there was of every capacity, and in which folder the record is."""
-    ledger = _hub(state).ledger
-
-    def recorded(history: History) -> dict[str, int]:
-        entry = history.entry(number)
-        return edits.capacities(history.instance(entry.session, entry.revision))
-
-    return {"capacities": await ledger.read(recorded), "record": str(ledger.path.parent)}
+    hub = _hub(state)
+    capacities = edits.capacities(await hub.past.instance(number))
+    return {"capacities": capacities, "record": str(hub.ledger.path.parent)}
 
 
 @get("/decisions/{number:int}/explanation")
@@ -207,33 +190,14 @@ async def explain_decision(
     time_limit: Annotated[float, Parameter(gt=0, le=86_400)] = 10.0,
 ) -> Response[bytes]:
     """Say why the plan of a decision was as it was, of one job or of all."""
-    return json_answer(await while_there(request, _hub(state).explain(number, job, option, time_limit)))
+    return json_answer(await while_there(request, _hub(state).past.explain(number, job, option, time_limit)))
 
 
 @post("/decisions/{number:int}/what-if", status_code=200)
 async def what_if(state: State, request: _Request, number: _Number, data: WhatIf) -> Response[bytes]:
     """Say what the plan of a decision would have been with some changes; nothing is changed."""
     await _strict(request)
-    return json_answer(await while_there(request, _hub(state).compare(number, data)))
-
-
-def _round(entry: Any, document: dict[str, Any]) -> Round:
-    return Round(
-        decision=summary_of(entry),
-        termination=entry.termination,
-        objective=entry.objective,
-        bound=entry.bound,
-        gap=entry.gap,
-        prices=document["certificate"]["multipliers"],
-        shares=_shares(document["plan"]),
-    )
-
-
-def _shares(plan: Any) -> dict[str, str]:
-    """Return what every job got, in a word: a number of nodes, or an option."""
-    columns = plan.values() if isinstance(plan, dict) else ()
-    got = [(job, part) for column in columns if isinstance(column, dict) for job, part in column.items()]
-    return {job: str(len(part)) if isinstance(part, list) else str(part) for job, part in got if part}
+    return json_answer(await while_there(request, _hub(state).past.compare(number, data)))
 
 
 ROUTES = (

@@ -18,8 +18,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from apportion.errors import InvalidOption
 from apportion.service.app import application
-from apportion.service.hub import Hub, Limits
+from apportion.service.hub import Hub
 from apportion.service.ledger import Ledger
+from apportion.service.limits import Limits
 from apportion.service.metrics import Metrics
 from apportion.service.pool import Pool
 

@@ -12,6 +12,7 @@ from apportion.instances.draft import Draft
 from apportion.instances.kinds import Instance, kind_of
 from apportion.options import Incumbent, SolveOptions
 from apportion.registry import Backend, formulation
+from apportion.session.applying import apply_all
 from apportion.session.by_policy import PolicyDesk, name_of
 from apportion.session.compiling import RememberingCompiler
 from apportion.session.decision import Decision, changes_between, digest_of
@@ -22,7 +23,6 @@ from apportion.session.deltas import (
     SetCapacity,
     SetNodes,
     UpdateJob,
-    apply_all,
     read_deltas,
 )
 from apportion.solution import Solution

@@ -1,0 +1,52 @@
+"""Messages applied to the draft of an instance, their problems reported at the message that brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace as replaced
+
+from apportion.errors import InvalidInstance, Problem
+from apportion.instances.draft import Draft
+from apportion.session.deltas import AddJob, Delta, UpdateJob
+from apportion.session.message import name_of
+
+__all__ = ["apply_all"]
+
+
+def apply_all(draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas") -> None:
+    """Apply deltas to a draft in their order.
+
+    Raises
+    ------
+    InvalidInstance
+        At the first one that cannot be applied; the draft is not to be used any more then.
+    """
+    touched: dict[str, str] = {}
+    for index, delta in enumerate(deltas):
+        where = f"{path}[{index}]"
+        try:
+            delta.apply(draft, where)
+        except InvalidInstance as error:
+            raise InvalidInstance([_within(each, where, delta.blamed) for each in error.problems]) from None
+        if isinstance(delta, AddJob | UpdateJob):
+            touched[name_of(delta.job)] = f"{where}.job"
+    try:
+        draft.instance()
+    except InvalidInstance as error:
+        raise InvalidInstance([_at_delta(problem, draft, touched) for problem in error.problems]) from None
+
+
+def _within(problem: Problem, where: str, field: str) -> Problem:
+    """Return a problem with its path inside a delta; one of the instance itself stands at a field of it."""
+    if problem.path.startswith(where):
+        return problem
+    same = problem.path[2:].startswith(field)  # $.nodes[3] of the instance is that of the delta
+    return replaced(problem, path=f"{where}.{problem.path[2:] if same else field}")
+
+
+def _at_delta(problem: Problem, draft: Draft, touched: Mapping[str, str]) -> Problem:
+    """Return a problem between jobs at the delta that brought the job, where one did."""
+    name, rest = draft.place(problem.path)
+    if name not in touched:
+        return problem
+    return replaced(problem, path=f"{touched[name]}{rest}", job=name)
