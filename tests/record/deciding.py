@@ -28,6 +28,8 @@ def decided(session: str, revision: int, seed: int, *, proof: bool = False) -> D
         at_s=START_S + 60 * seed,
         seconds=0.25,
         asked_by="tests",
+        policy="optimal",
+        status="decided",
         options={"time_limit": 10.0},
         proof=encode(solution.proof) if solution.proof is not None else None,
     )
