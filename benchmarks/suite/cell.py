@@ -58,8 +58,7 @@ class SolverSpec:
     name
         As users say it.
     peer
-        ``"module:function"`` of a peer, within `benchmarks.peers` unless the module has a dot; ``None`` for
-        `apportion.solve`.
+        ``"module:function"`` of a peer; ``None`` for `apportion.solve`.
     backend, formulation
         What `apportion.solve` is told.
     families

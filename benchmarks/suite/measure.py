@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import apportion
 from apportion.errors import ApportionError, BackendUnavailable
 from apportion.options import Incumbent
+from apportion.references import loaded
 from apportion.solution import Solution
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 from benchmarks.solved import solved
@@ -183,8 +183,7 @@ def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: fl
 
 def _peer(solver: SolverSpec, instance: Any, cell: Cell, limit: float) -> Attempt:
     assert solver.peer is not None
-    module, function = solver.peer.split(":")
-    solve = getattr(import_module(module if "." in module else f"benchmarks.peers.{module}"), function)
+    solve = loaded(solver.peer)
     began = time.perf_counter()
     task = Task(instance)
     _ = task.model

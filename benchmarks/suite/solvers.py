@@ -15,160 +15,71 @@ OURS = "apportion"
 _MENUS = ("gap_filling", "mckp", "mmkp", "sia", "knapsack", "freezing")
 _MATCHING = ("linear_assignment", "generalised_assignment", "unrelated_machines")
 _SHARES = ("gavel",)
-_ALL = (*_MENUS, *_MATCHING, *_SHARES)
-
+_WHOLE = (*_MENUS, *_MATCHING)
+_ALL = (*_WHOLE, *_SHARES)
 
 _PLAIN = {"mckp": 10_000, "gap_filling": 4608, "sia": 16, "freezing": 400}
 """Modelling layers in Python need minutes and gigabytes above these sizes."""
 _SMALL = {"mckp": 10_000, "gap_filling": 1000, "sia": 8, "freezing": 200}
 
-SOLVERS: Mapping[str, SolverSpec] = MappingProxyType(
-    {
-        spec.name: spec
-        for spec in (
-            SolverSpec(name=OURS, families=(*_ALL, "gangs")),
-            SolverSpec(
-                name="apportion:highs",
-                families=_ALL,
-                backend="highs",
-                packages=("highspy",),
-                largest={"mckp": 100_000, "freezing": 400},
-            ),
-            SolverSpec(
-                name="apportion:cp-sat",
-                families=(*_MENUS, *_MATCHING),
-                backend="cp-sat",
-                packages=("ortools",),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="apportion:scip", families=_ALL, backend="scip", packages=("ortools",), largest=_PLAIN
-            ),
-            SolverSpec(
-                name="apportion:pyomo",
-                families=_ALL,
-                backend="pyomo:appsi_highs",
-                packages=("pyomo", "highspy"),
-                largest=_SMALL,
-            ),
-            SolverSpec(
-                name="apportion:by_node",
-                families=("gap_filling",),
-                backend="highs",
-                formulation="by_node",
-                packages=("highspy",),
-                largest={"gap_filling": 500},
-            ),
-            *(
-                SolverSpec(
-                    name=f"apportion:all_depths{suffix}",
-                    families=("freezing",),
-                    backend=backend,
-                    formulation="all_depths",
-                    packages=(package,),
-                )
-                for suffix, backend, package in (("", "highs", "highspy"), ("+cp-sat", "cp-sat", "ortools"))
-            ),
-            SolverSpec(name="apportion:dense-dp", families=("gap_filling",), backend="dense-dp"),
-            SolverSpec(
-                name="linopy+highs",
-                families=_ALL,
-                peer="linopy_highs:solve",
-                packages=("linopy", "highspy"),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="cvxpy+highs",
-                families=_ALL,
-                peer="cvxpy_peer:solve_highs",
-                packages=("cvxpy", "highspy"),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="cvxpy+scip",
-                families=_ALL,
-                peer="cvxpy_peer:solve_scip",
-                packages=("cvxpy", "pyscipopt"),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="cvxpy+glpk",
-                families=_ALL,
-                peer="cvxpy_peer:solve_glpk",
-                packages=("cvxpy", "cvxopt"),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="cvxpy+cbc",
-                families=_ALL,
-                peer="cvxpy_peer:solve_cbc",
-                packages=("cvxpy", "cylp"),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="pyomo+highs",
-                families=_ALL,
-                peer="pyomo_highs:solve",
-                packages=("pyomo", "highspy"),
-                largest=_SMALL,
-            ),
-            SolverSpec(
-                name="python-mip+cbc",
-                families=_ALL,
-                peer="python_mip:solve",
-                packages=("mip",),
-                largest=_SMALL,
-            ),
-            SolverSpec(
-                name="bftrainer-literal+cbc",
-                families=("gap_filling",),
-                peer="bftrainer_literal:solve",
-                packages=("mip",),
-                largest={"gap_filling": 200},
-            ),
-            SolverSpec(
-                name="scipy-milp", families=_ALL, peer="scipy_milp:solve", packages=("scipy",), largest=_PLAIN
-            ),
-            SolverSpec(
-                name="scipy-matching",
-                families=("linear_assignment",),
-                peer="scipy_matching:solve",
-                packages=("scipy",),
-            ),
-            SolverSpec(name="gavel-bisection", families=_SHARES, peer="gavel_bisection:solve"),
-            SolverSpec(
-                name="ortools-cp-sat",
-                families=(*_MENUS, *_MATCHING),
-                peer="or_tools_cp_sat:solve",
-                packages=("ortools",),
-                largest=_PLAIN,
-            ),
-            SolverSpec(
-                name="ortools-mathopt+scip",
-                families=_ALL,
-                peer="or_tools_mathopt:solve",
-                packages=("ortools",),
-                largest=_SMALL,
-            ),
-            SolverSpec(
-                name="ortools-knapsack",
-                families=("knapsack",),
-                peer="or_tools_knapsack:solve",
-                packages=("ortools",),
-            ),
-            SolverSpec(
-                name="pyjobshop",
-                families=("unrelated_machines", "gangs"),
-                peer="pyjobshop_peer:solve",
-                packages=("pyjobshop", "ortools"),
-            ),
-            SolverSpec(
-                name="pop",
-                families=(*_MENUS, *_SHARES),
-                peer="pop:solve",
-                packages=("scipy",),
-                largest=_PLAIN,
-            ),
-        )
-    }
+
+def _ours(
+    name: str,
+    families: tuple[str, ...],
+    backend: str,
+    packages: tuple[str, ...] = (),
+    largest: Mapping[str, int] | None = None,
+    formulation: str | None = None,
+) -> SolverSpec:
+    return SolverSpec(
+        name=f"apportion:{name}",
+        families=families,
+        backend=backend,
+        packages=packages,
+        largest=largest or {},
+        formulation=formulation,
+    )
+
+
+def _peer(
+    name: str,
+    families: tuple[str, ...],
+    reference: str,
+    packages: tuple[str, ...] = (),
+    largest: Mapping[str, int] | None = None,
+) -> SolverSpec:
+    peer = f"benchmarks.peers.{reference}"
+    return SolverSpec(name=name, families=families, peer=peer, packages=packages, largest=largest or {})
+
+
+_TABLE = (
+    SolverSpec(name=OURS, families=(*_ALL, "gangs")),
+    _ours("highs", _ALL, "highs", ("highspy",), {"mckp": 100_000, "freezing": 400}),
+    _ours("cp-sat", _WHOLE, "cp-sat", ("ortools",), _PLAIN),
+    _ours("scip", _ALL, "scip", ("ortools",), _PLAIN),
+    _ours("pyomo", _ALL, "pyomo:appsi_highs", ("pyomo", "highspy"), _SMALL),
+    _ours("by_node", ("gap_filling",), "highs", ("highspy",), {"gap_filling": 500}, "by_node"),
+    _ours("all_depths", ("freezing",), "highs", ("highspy",), formulation="all_depths"),
+    _ours("all_depths+cp-sat", ("freezing",), "cp-sat", ("ortools",), formulation="all_depths"),
+    _ours("dense-dp", ("gap_filling",), "dense-dp"),
+    _peer("linopy+highs", _ALL, "linopy_highs:solve", ("linopy", "highspy"), _PLAIN),
+    _peer("cvxpy+highs", _ALL, "cvxpy_peer:solve_highs", ("cvxpy", "highspy"), _PLAIN),
+    _peer("cvxpy+scip", _ALL, "cvxpy_peer:solve_scip", ("cvxpy", "pyscipopt"), _PLAIN),
+    _peer("cvxpy+glpk", _ALL, "cvxpy_peer:solve_glpk", ("cvxpy", "cvxopt"), _PLAIN),
+    _peer("cvxpy+cbc", _ALL, "cvxpy_peer:solve_cbc", ("cvxpy", "cylp"), _PLAIN),
+    _peer("pyomo+highs", _ALL, "pyomo_highs:solve", ("pyomo", "highspy"), _SMALL),
+    _peer("python-mip+cbc", _ALL, "python_mip:solve", ("mip",), _SMALL),
+    _peer(
+        "bftrainer-literal+cbc", ("gap_filling",), "bftrainer_literal:solve", ("mip",), {"gap_filling": 200}
+    ),
+    _peer("scipy-milp", _ALL, "scipy_milp:solve", ("scipy",), _PLAIN),
+    _peer("scipy-matching", ("linear_assignment",), "scipy_matching:solve", ("scipy",)),
+    _peer("gavel-bisection", _SHARES, "gavel_bisection:solve"),
+    _peer("ortools-cp-sat", _WHOLE, "or_tools_cp_sat:solve", ("ortools",), _PLAIN),
+    _peer("ortools-mathopt+scip", _ALL, "or_tools_mathopt:solve", ("ortools",), _SMALL),
+    _peer("ortools-knapsack", ("knapsack",), "or_tools_knapsack:solve", ("ortools",)),
+    _peer("pyjobshop", ("unrelated_machines", "gangs"), "pyjobshop_peer:solve", ("pyjobshop", "ortools")),
+    _peer("pop", (*_MENUS, *_SHARES), "pop:solve", ("scipy",), _PLAIN),
 )
+
+SOLVERS: Mapping[str, SolverSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})

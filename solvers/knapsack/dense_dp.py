@@ -6,14 +6,13 @@ c. Time and memory grow with jobs x options x capacity and jobs x capacity.
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 
 from apportion.errors import BackendUnavailable
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions, Start
 from apportion.outcome import Outcome, Termination
+from apportion.solvers.clock import Clock
 
 __all__ = ["solve"]
 
@@ -44,7 +43,7 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
     """
     if model.num_capacities != 1:
         raise BackendUnavailable(f"dense-dp takes one capacity, the model has {model.num_capacities}")
-    began = perf_counter()
+    clock = Clock(options)
     sign = 1.0 if model.sense == "maximize" else -1.0
     use = model.uses[:, 0]
     sizes = np.diff(model.offsets)
@@ -61,8 +60,9 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
         )
     taken = np.full((model.num_jobs, capacity + 1), -1, dtype=decision)
     best = np.zeros(capacity + 1)
-    work = 0.0
     for job in range(model.num_jobs):
+        if (stopped := clock.stopped()) is not None:
+            return Outcome(termination=stopped, raw_status=f"stopped after {job} jobs")
         new = np.full(capacity + 1, -np.inf) if model.required[job] else best.copy()
         first, last = int(model.offsets[job]), int(model.offsets[job + 1])
         for number, row in enumerate(range(first, last)):
@@ -74,11 +74,7 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
             new[taking:][better] = value[better]
             taken[job, taking:][better] = number
         best = new
-        work += (last - first) * (capacity + 1)
-        late = options.time_limit is not None and perf_counter() - began > options.time_limit
-        if late or (options.work_limit is not None and work > options.work_limit):
-            stopped = Termination.TIME_LIMIT if late else Termination.NODE_LIMIT
-            return Outcome(termination=stopped, raw_status=f"stopped after {job + 1} jobs")
+        clock.charge((last - first) * (capacity + 1))
     at = int(best.argmax())
     if best[at] == -np.inf:
         return Outcome(termination=Termination.INFEASIBLE, raw_status="no choice fits the capacity")
@@ -89,7 +85,7 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
             choice[job] = model.offsets[job] + number
             at -= int(use[choice[job]])
     objective = model.objective(choice)
-    seconds = perf_counter() - began
+    seconds = clock.seconds
     if options.on_incumbent is not None:
         options.on_incumbent(Incumbent(objective, objective, seconds))
     return Outcome(
@@ -100,5 +96,5 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
         bound=objective,
         bound_source="dynamic_programming",
         seconds={"solve": seconds},
-        counters={"cells": float(cells), "work": work},
+        counters={"cells": float(cells), "work": clock.work},
     )

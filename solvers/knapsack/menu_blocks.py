@@ -203,20 +203,11 @@ def build(model: MultipleChoiceKnapsack, prune: bool = True) -> MenuBlocks | Non
         return None
     value = model.values if sign > 0 else -model.values
     use = model.uses[:, 0]
-    width = int(counts[0]) if counts.size else 0
-    blocks: list[Block] = []
-    if width and int(counts.min()) == width == int(counts.max()):
-        blocks.append(_block(value, use, None, model.offsets[:-1], counts, model.required, width, capacity))
-    elif counts.size:
-        power = np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1]
-        for exponent in np.unique(power[counts > 0]).tolist():
-            jobs = np.flatnonzero((power == exponent) & (counts > 0))
-            width = int(counts[jobs].max())
-            blocks.append(
-                _block(
-                    value, use, jobs, model.offsets[jobs], counts[jobs], model.required[jobs], width, capacity
-                )
-            )
+    if counts.size and int(counts.min()) == int(counts.max()) > 0:
+        blocks = [_block(model, value, None)]
+    else:
+        alike = (jobs[counts[jobs] > 0] for jobs in model.jobs_by_length())
+        blocks = [_block(model, value, jobs) for jobs in alike if jobs.size]
     least = [_least(block) for block in blocks]
     least_uses = [block.use_at(column) for block, column in zip(blocks, least, strict=True)]
     total = sum(int(uses.sum()) for uses in least_uses)
@@ -232,30 +223,25 @@ def build(model: MultipleChoiceKnapsack, prune: bool = True) -> MenuBlocks | Non
 
 
 def _block(
-    value: NDArray[np.float64],
-    use: NDArray[np.int64],
-    jobs: NDArray[np.int64] | None,
-    first: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    required: NDArray[np.bool_],
-    width: int,
-    capacity: int,
+    model: MultipleChoiceKnapsack, value: NDArray[np.float64], jobs: NDArray[np.int64] | None
 ) -> Block:
-    everyone = bool(required.all())
-    if jobs is None and everyone:
+    """Return the block of some jobs, or of all, whose menus are then of one length."""
+    use, capacity = model.uses[:, 0], int(model.capacities[0])
+    everyone = slice(None) if jobs is None else jobs
+    first, required = model.offsets[:-1][everyone], model.required[everyone]
+    width = int(np.diff(model.offsets)[everyone].max())
+    if jobs is None and required.all():
         return Block(value.reshape(-1, width), use.reshape(-1, width), None, first, None)
-    columns = width if everyone else width + 1
-    values = np.full((counts.size, columns), -np.inf)
-    uses = np.full((counts.size, columns), capacity + 1, dtype=np.int64)
+    columns = width if required.all() else width + 1
+    values = np.full((first.size, columns), -np.inf)
+    uses = np.full((first.size, columns), capacity + 1, dtype=np.int64)
     if jobs is None:
         values[:, :width] = value.reshape(-1, width)
         uses[:, :width] = use.reshape(-1, width)
     else:
-        inside = np.arange(columns) < counts[:, None]
-        rows = (first[:, None] + np.arange(columns))[inside]
-        values[inside] = value[rows]
-        uses[inside] = use[rows]
-    if everyone:
+        inside, rows = model.cells(jobs, columns)
+        values[inside], uses[inside] = value[rows], use[rows]
+    if columns == width:
         return Block(values, uses, jobs, first, None)
     values[~required, width] = 0.0
     uses[~required, width] = 0

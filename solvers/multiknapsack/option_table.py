@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.ragged import Ragged
 
 __all__ = ["OptionTable", "build"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OptionTable:
+class OptionTable(Ragged):
     """Menus in search form.
 
     Attributes
@@ -49,16 +50,6 @@ class OptionTable:
     capacities: NDArray[np.float64]
     binding: NDArray[np.int64]
     width: int | None = None
-
-    @property
-    def num_jobs(self) -> int:
-        """How many jobs there are."""
-        return int(self.offsets.size - 1)
-
-    @property
-    def num_options(self) -> int:
-        """How many options all menus hold together, *none* included."""
-        return int(self.values.size)
 
     @property
     def num_capacities(self) -> int:

@@ -6,6 +6,8 @@ columns worth minus infinity, in one rectangle per power of two of their length.
 Where thousands of jobs are alike, all change their mind at one price, and no price uses just the capacity.
 Every job j therefore pays ``lambda_k + reference_k xi_jk`` with ``xi_jk`` in 0..1 from Weyl's sequence in
 the job's number and a reference of about 1e-6 of the price: alike jobs change one after the other.
+
+The blocks of `apportion.solvers.knapsack.menu_blocks` take one multiplier of one capacity, in cached chunks.
 """
 
 from __future__ import annotations
@@ -109,16 +111,13 @@ def blocks(model: MultipleChoiceKnapsack, first: int, sign: float) -> list[Block
         rectangle = model.uses.reshape(counts.size, width, model.num_capacities)
         numbers = np.arange(first, first + counts.size, dtype=np.int64)
         return [Block(value.reshape(-1, width), rectangle, None, numbers, None)]
-    power = np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1]
     made = []
-    for exponent in np.unique(power).tolist():
-        jobs = np.flatnonzero(power == exponent)
+    for jobs in model.jobs_by_length():
         width = int(counts[jobs].max())
         columns = width if everyone else width + 1
         values = np.full((jobs.size, columns), -np.inf)
         uses = np.zeros((jobs.size, columns, model.num_capacities), dtype=np.int64)
-        inside = np.arange(columns) < counts[jobs, None]
-        rows = (model.offsets[jobs, None] + np.arange(columns))[inside]
+        inside, rows = model.cells(jobs, columns)
         values[inside], uses[inside] = value[rows], model.uses[rows]
         if not everyone:
             values[~model.required[jobs], width] = 0.0

@@ -17,6 +17,7 @@ from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.models.multiple_choice import Sense
 from apportion.models.packing import pool_ends
+from apportion.models.ragged import Ragged
 from apportion.models.sums import accurate_sum
 from apportion.report import Report, Violation
 
@@ -27,7 +28,7 @@ _LARGEST_TOTAL = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assignment:
+class Assignment(Ragged):
     """Build it with `from_arrays` or `from_matrix`, which check.
 
     Attributes
@@ -188,16 +189,6 @@ class Assignment:
         return "maximize" if self.goal == "value" else "minimize"
 
     @property
-    def num_jobs(self) -> int:
-        """How many jobs there are."""
-        return int(self.offsets.size - 1)
-
-    @property
-    def num_options(self) -> int:
-        """How many entries all jobs have together."""
-        return int(self.values.size)
-
-    @property
     def num_machines(self) -> int:
         """How many machines there are."""
         return int(self.pool.size)
@@ -222,10 +213,6 @@ class Assignment:
     def num_capacities(self) -> int:
         """How many prices a certificate has."""
         return int(self.priced.size) + (self.num_jobs if self.divisible else 0)
-
-    def job_of_option(self) -> NDArray[np.int64]:
-        """Return int64 [entries]: the job each entry belongs to."""
-        return np.repeat(np.arange(self.num_jobs, dtype=np.int64), np.diff(self.offsets))
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the values as float64 [jobs, machines], NaN where there is no entry."""

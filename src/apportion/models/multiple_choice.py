@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import InvalidInstance, Problem
+from apportion.models.ragged import Ragged
 from apportion.models.splicing import Splice
 from apportion.models.sums import accurate_sum
 from apportion.report import Report, Violation
@@ -27,7 +28,7 @@ _LARGEST_TOTAL = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MultipleChoiceKnapsack:
+class MultipleChoiceKnapsack(Ragged):
     """Menus of options as ragged arrays; build one with `from_arrays`.
 
     Row ``i`` of `values` and `uses` is an option; the options of job ``j`` are the rows
@@ -196,23 +197,9 @@ class MultipleChoiceKnapsack:
         )
 
     @property
-    def num_jobs(self) -> int:
-        """How many jobs there are."""
-        return int(self.offsets.size - 1)
-
-    @property
-    def num_options(self) -> int:
-        """How many options all menus hold together."""
-        return int(self.values.size)
-
-    @property
     def num_capacities(self) -> int:
         """How many capacities the options use."""
         return int(self.capacities.size)
-
-    def job_of_option(self) -> NDArray[np.int64]:
-        """Return int64 [options]: the job each option belongs to."""
-        return np.repeat(np.arange(self.num_jobs, dtype=np.int64), np.diff(self.offsets))
 
     def objective(self, choice: NDArray[np.int64]) -> float:
         """Return the sum of the chosen values, in the model's sense, off by at most 1e-13 of itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -13,23 +12,16 @@ from apportion.options import Multipliers, Point, SolveOptions, Start
 from apportion.outcome import Outcome
 from apportion.registry import Backend
 from apportion.registry.calls import AssignmentSolver
-from apportion.report import Report
+from apportion.solving.formulated import Formulated
 from apportion.solving.structure import Lowering, PlanOrPoint
 
 __all__ = ["AssignmentStructure"]
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentStructure:
-    """The assignment of an instance; see `Structure` for what every method says.
+class AssignmentStructure(Formulated[AssignmentFormulation]):
+    """The assignment of an instance; see `Structure` for what every method says."""
 
-    Attributes
-    ----------
-    formulation
-        The formulation, whose model it is.
-    """
-
-    formulation: AssignmentFormulation
+    __slots__ = ()
 
     @property
     def model(self) -> Assignment:
@@ -37,23 +29,9 @@ class AssignmentStructure:
         return self.formulation.model
 
     @property
-    def capacity_names(self) -> tuple[str, ...]:
-        """Names of the pools that multipliers price."""
-        return self.model.capacity_names
-
-    @property
-    def value_error(self) -> float:
-        """What the formulation says of its rounding."""
-        return self.formulation.value_error
-
-    @property
     def relaxes(self) -> bool:
         """Whether a choice need not fit on the machines of a pool."""
         return self.formulation.relaxes
-
-    def check(self, point: Point) -> Report:
-        """Check a choice of entries, or shares."""
-        return self.model.check(point)
 
     def objective(self, point: Point) -> float:
         """Return the makespan, the cost or the value."""
@@ -62,10 +40,6 @@ class AssignmentStructure:
     def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
         """Return the plan of a choice or of shares."""
         return self.formulation.plan(np.asarray(point, np.float64 if self.model.divisible else np.int64))
-
-    def point(self, plan: object) -> Point | None:
-        """Return the entries or shares of a plan."""
-        return self.formulation.choice(plan)
 
     def repaired(self, point: Point) -> Point | None:
         """Move jobs until every machine's room is kept."""

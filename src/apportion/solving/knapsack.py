@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,8 +13,8 @@ from apportion.options import Choice, Multipliers, Point, SolveOptions, Start
 from apportion.outcome import Outcome
 from apportion.registry import Backend
 from apportion.registry.calls import KnapsackSolver
-from apportion.report import Report
 from apportion.solving.choice_repair import repaired
+from apportion.solving.formulated import Formulated
 from apportion.solving.structure import Lowering, PlanOrPoint
 
 __all__ = ["KnapsackStructure", "rows_of"]
@@ -25,17 +25,10 @@ def rows_of(point: Point) -> Choice:
     return np.asarray(point, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class KnapsackStructure:
-    """The menus of an instance; see `Structure` for what every method says.
+class KnapsackStructure(Formulated[KnapsackFormulation]):
+    """The menus of an instance; see `Structure` for what every method says."""
 
-    Attributes
-    ----------
-    formulation
-        The formulation, whose model they are.
-    """
-
-    formulation: KnapsackFormulation
+    __slots__ = ()
 
     @property
     def model(self) -> MultipleChoiceKnapsack:
@@ -43,23 +36,9 @@ class KnapsackStructure:
         return self.formulation.model
 
     @property
-    def capacity_names(self) -> tuple[str, ...]:
-        """Names of the capacities."""
-        return self.model.capacity_names
-
-    @property
-    def value_error(self) -> float:
-        """What the formulation says of its rounding."""
-        return self.formulation.value_error
-
-    @property
     def relaxes(self) -> bool:
         """Return False: choices that must lie on nodes are placed while they are made."""
         return False
-
-    def check(self, point: Point) -> Report:
-        """Check a choice."""
-        return self.model.check(point)
 
     def objective(self, point: Point) -> float:
         """Return the sum of the chosen values."""
@@ -68,10 +47,6 @@ class KnapsackStructure:
     def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
         """Return the plan of a choice."""
         return self.formulation.plan(rows_of(point))
-
-    def point(self, plan: object) -> Point | None:
-        """Return the choice of a plan, -1 where it does not fit."""
-        return self.formulation.choice(plan)
 
     def repaired(self, point: Point) -> Point | None:
         """Move jobs until every capacity is kept."""
