@@ -2,7 +2,8 @@
 
 ``python -m paper_repro.joint --data FOLDER [--quick] [--out FOLDER] [--workers 2]``
 
-Writes ``results.md``, ``matching.svg`` and ``joint.svg``. ``--part`` runs one of the three parts alone.
+Writes ``results.md``, a table a part (``matching.json``, ...), ``matching.svg`` and ``joint.svg``.
+``--part`` runs one of the parts alone.
 """
 
 from __future__ import annotations
@@ -13,31 +14,34 @@ import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from apportion.policies.cluster.beliefs import BELIEFS
 from paper_repro.joint.ablation import ABLATION, FULL
 from paper_repro.joint.drawing import dots
 from paper_repro.joint.matching import MATCHING
 from paper_repro.joint.packing import PACKING
 from paper_repro.joint.parts import PARTS, run_one, tasks_of
-from paper_repro.joint.tables import COLUMNS, Estimate, estimate, figures, table
+from paper_repro.joint.tables import COLUMNS, Estimate, Row, estimate, figures, rows, table
 from paper_repro.joint.tasks import Result, run_all
+from paper_repro.tables import Table, write_table
 
 _AVERAGE = COLUMNS[0][1]
 _FIRST = "first come, first served"
 
 
-def tables(part: str, results: Sequence[Result]) -> Iterator[str]:
+def tables(part: str, results: Sequence[Result]) -> Iterator[list[Row]]:
     """Yield the tables of a part."""
     settings = list(dict.fromkeys(one.task.setting for one in results))
     if part == "joint":
         # what freezes nothing ran under one theta and holds for all
         same = {name: "theta 1" for name, case in ABLATION.items() if not case.freezes}
         for setting in sorted(settings):
-            yield from (*table(results, setting, list(ABLATION), FULL, same), "")
+            yield list(rows(results, setting, list(ABLATION), FULL, same))
         return
-    rows = list(MATCHING if part == "matching" else PACKING)
+    cases = {"matching": list(MATCHING), "packing": list(PACKING), "beliefs": list(BELIEFS)}[part]
     for setting in settings:
-        yield from (*table(results, setting, rows, rows[0], {}), "")
+        yield list(rows(results, setting, cases, cases[0], {}))
 
 
 def matching_drawing(results: Sequence[Result]) -> str:
@@ -102,7 +106,14 @@ def main() -> None:
     drawings = {"matching": matching_drawing, "joint": joint_drawing}
     for part in parts:
         own = [one for one in results if one.task.part == part]
-        lines += [f"## {part.capitalize()}", "", *tables(part, own)]
+        lines += [f"## {part.capitalize()}", ""]
+        told: list[dict[str, Any]] = []
+        for one in tables(part, own):
+            lines += [*table(one), ""]
+            told += [row.told() for row in one]
+        seeds = f"seeds or workloads {', '.join(map(str, sorted({one.task.seed for one in own})))}"
+        packages = ("apportion", "numpy", "scipy", "highspy")
+        write_table(asked.out / f"{part}.json", Table("paper_repro.joint", told, seeds, packages))
         if part in drawings:
             (asked.out / f"{part}.svg").write_text(drawings[part](own), encoding="utf-8")
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")

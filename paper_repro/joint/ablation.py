@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,18 +17,18 @@ from apportion.policies.cluster.cluster_view import ClusterPolicy
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.joint_counts import as_requested
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.policies.cluster.type_agnostic import TypeAgnostic
+from apportion.simulation.cluster.cluster_summary import ClusterSummary, summarise_cluster
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.cluster.workload import read_workload
 from apportion.simulation.generated import generated_trace
 from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.joint.gap_nodes import GapNodes
-from paper_repro.joint.policies.agnostic import TypeAgnostic
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
 from paper_repro.joint.tasks import Result, Task
 
-__all__ = ["ABLATION", "FULL", "ablation_tasks", "run_ablation"]
+__all__ = ["ABLATION", "FULL", "POOL", "ablation_run", "ablation_tasks", "known_profiles", "run_ablation"]
 
 MACHINES = "aws:6x4,rtx:3x8,dgx-ext:2x8"
 POOL, POOL_GPUS, POOL_TYPE = "gap", 4, "azure"
@@ -87,17 +87,54 @@ def ablation_tasks(workloads: range, quick: bool) -> list[Task]:
 def run_ablation(data: Path, task: Task) -> Result:
     """Simulate one."""
     case, theta = ABLATION[task.case], float(task.setting.split(" ")[1])
+    begun = time.process_time()
+    summary = ablation_run(
+        data, task.seed, lambda types, used: case.make(), gap=case.gap, theta=theta, freezes=case.freezes
+    )
+    return Result(task, summary(task.case, time.process_time() - begun))
+
+
+def ablation_run(
+    data: Path,
+    workload: int,
+    make: Callable[[tuple[str, ...], frozenset[str]], ClusterPolicy],
+    *,
+    gap: bool,
+    theta: float,
+    freezes: bool,
+) -> Callable[[str, float], ClusterSummary]:
+    """Simulate a Philly workload of Sia's artifact on the study's cluster.
+
+    Parameters
+    ----------
+    data
+        The data folder.
+    workload
+        1 to 8; the seed of the gap nodes too.
+    make
+        Given GPU types and the applications of the workload, the policy.
+    gap
+        Whether there are gap nodes.
+    theta
+        Scale of the frozen penalty, true and believed.
+    freezes
+        Whether layers may be frozen.
+
+    Returns
+    -------
+    Callable
+        Given a name and seconds of processor time, the summary.
+    """
     profiles, tables = _profiles(data)
     nodes, present = parse_nodes(MACHINES), None
-    if case.gap:
-        gap = _gap(task.seed)
-        nodes, present = gap.joined(nodes), gap.present(nodes)
-    jobs = read_workload(data / "sia" / "workloads" / "philly" / f"workload-{task.seed}.csv", profiles)
+    if gap:
+        pool = _gap(workload)
+        nodes, present = pool.joined(nodes), pool.present(nodes)
+    jobs = read_workload(data / "sia" / "workloads" / "philly" / f"workload-{workload}.csv", profiles)
     scenario = Scenario(jobs, tuple(profiles[job.application] for job in jobs), nodes, tables)
-    freezing = freezing_of() if case.freezes else {}
-    begun = time.process_time()
+    freezing = freezing_of() if freezes else {}
     run = run_cluster(
-        case.make(),
+        make(nodes.types, frozenset(job.application for job in jobs)),
         nodes,
         scenario.nature(True, freezing, theta),
         scenario.submitted_s,
@@ -107,7 +144,12 @@ def run_ablation(data: Path, task: Task) -> Result:
         rebuild_s=5.0,
         present=present,
     )
-    return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))
+    return partial(summarise_cluster, run)
+
+
+def known_profiles(data: Path) -> Mapping[str, Application]:
+    """Return the measured profiles, gap nodes' type among them."""
+    return _profiles(data)[0]
 
 
 def _gap(seed: int) -> GapNodes:

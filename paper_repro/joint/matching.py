@@ -11,11 +11,11 @@ from types import MappingProxyType
 from apportion.policies.cluster.cluster_view import ClusterPolicy
 from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.matching import Matching, longest_first
+from apportion.policies.cluster.observed_speeds import ObservedSpeeds
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
 from apportion.simulation.cluster.rounds import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.policies.in_turn import in_turn
-from paper_repro.joint.policies.observed_speeds import ObservedSpeeds
 from paper_repro.joint.tasks import Result, Task
 
 __all__ = ["LONGEST_GAP", "MATCHING", "RESTART_S", "ROUND_S", "matching_tasks", "run_matching"]

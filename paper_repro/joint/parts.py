@@ -1,25 +1,31 @@
-"""The three parts of the study."""
+"""The parts of the study."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from paper_repro.joint.ablation import ablation_tasks, run_ablation
+from paper_repro.joint.believing import belief_tasks, run_beliefs
 from paper_repro.joint.matching import matching_tasks, run_matching
 from paper_repro.joint.packing import packing_tasks, run_packing
 from paper_repro.joint.tasks import Result, Task
 
 __all__ = ["PARTS", "run_one", "tasks_of"]
 
-PARTS = ("matching", "packing", "joint")
+PARTS = ("matching", "packing", "joint", "beliefs")
 _SEEDS, _QUICK_SEEDS = range(10), range(2)
 _WORKLOADS, _QUICK_WORKLOADS = range(1, 9), range(2, 3)
 
 
 def run_one(data: Path, task: Task) -> Result:
     """Run a task of any part."""
-    run = {"matching": run_matching, "packing": run_packing, "joint": run_ablation}[task.part]
-    return run(data, task)
+    run = {
+        "matching": run_matching,
+        "packing": run_packing,
+        "joint": run_ablation,
+        "beliefs": run_beliefs,
+    }
+    return run[task.part](data, task)
 
 
 def tasks_of(part: str, quick: bool) -> list[Task]:
@@ -29,4 +35,5 @@ def tasks_of(part: str, quick: bool) -> list[Task]:
         return matching_tasks(seeds, quick)
     if part == "packing":
         return packing_tasks(seeds, quick)
-    return ablation_tasks(_QUICK_WORKLOADS if quick else _WORKLOADS, quick)
+    workloads = _QUICK_WORKLOADS if quick else _WORKLOADS
+    return ablation_tasks(workloads, quick) if part == "joint" else belief_tasks(workloads, quick)

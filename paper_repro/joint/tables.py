@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from apportion.simulation.cluster.cluster_summary import ClusterSummary
 from paper_repro.joint.tasks import Result
 
-__all__ = ["Estimate", "estimate", "figures", "table"]
+__all__ = ["COLUMNS", "Estimate", "Row", "estimate", "figures", "rows", "table"]
 
 Figure = Callable[[ClusterSummary], float | None]
 _HOUR = 3600.0
@@ -20,6 +21,7 @@ COLUMNS: tuple[tuple[str, Figure], ...] = (
     ("99th percentile, h", lambda told: told.p99_jct_s and told.p99_jct_s / _HOUR),
     ("makespan, h", lambda told: told.makespan_s and told.makespan_s / _HOUR),
 )
+_OVER = ("average over base", "makespan over base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,41 @@ def figures(results: Sequence[Result], setting: str, case: str, figure: Figure) 
     return np.array([np.nan if value is None else value for value in told], dtype=np.float64)
 
 
-def table(
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a case came to under a setting.
+
+    Attributes
+    ----------
+    setting, case
+        As in `Task`.
+    runs
+        Over how many seeds or workloads.
+    figures
+        `COLUMNS`, and after them average completion time and makespan over those of the base, seed by seed.
+    restarts
+        A job, on average.
+    """
+
+    setting: str
+    case: str
+    runs: int
+    figures: tuple[Estimate, ...]
+    restarts: float
+
+    def told(self) -> dict[str, Any]:
+        """Return it as a row of a table of results."""
+        names = [*(name for name, _ in COLUMNS), *_OVER]
+        told: dict[str, Any] = {"setting": self.setting, "case": self.case, "runs": self.runs}
+        for name, figure in zip(names, self.figures, strict=True):
+            told |= {name: figure.mean, f"± {name}": figure.half}
+        return told | {"restarts a job": self.restarts}
+
+
+def rows(
     results: Sequence[Result], setting: str, cases: Sequence[str], base: str, settings: dict[str, str]
-) -> Iterator[str]:
-    """Yield a table: a row a case; the last columns are relative to `base`, seed by seed.
+) -> Iterator[Row]:
+    """Yield a row a case.
 
     Parameters
     ----------
@@ -70,19 +103,29 @@ def table(
     settings
         Where a case was run under another setting that is the same for it.
     """
-    yield (
-        f"| {setting} | "
-        + " | ".join(name for name, _ in COLUMNS)
-        + " | restarts a job | average over base | makespan over base |"
-    )
-    yield "|---" * (len(COLUMNS) + 4) + "|"
     compared = [figures(results, settings.get(base, setting), base, figure) for _, figure in COLUMNS]
     for case in cases:
         where = settings.get(case, setting)
         told = [figures(results, where, case, figure) for _, figure in COLUMNS]
-        if not told[0].size:
-            continue
-        restarts = figures(results, where, case, lambda one: one.restarts / one.jobs).mean()
-        cells = " | ".join(str(estimate(values)) for values in told)
-        average, makespan = estimate(told[0] / compared[0]), estimate(told[2] / compared[2])
-        yield f"| {case} | {cells} | {restarts:.1f} | {average} | {makespan} |"
+        if told[0].size:
+            over = (told[0] / compared[0], told[2] / compared[2])
+            restarts = figures(results, where, case, lambda one: one.restarts / one.jobs).mean()
+            estimates = tuple(estimate(values) for values in (*told, *over))
+            yield Row(setting, case, told[0].size, estimates, float(restarts))
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the rows of one setting as a table in Markdown."""
+    yield (
+        f"| {rows[0].setting} | "
+        + " | ".join([*(name for name, _ in COLUMNS), "restarts a job", *_OVER])
+        + " |"
+    )
+    yield "|---" * (len(COLUMNS) + 4) + "|"
+    for row in rows:
+        cells = [
+            *map(str, row.figures[: len(COLUMNS)]),
+            f"{row.restarts:.1f}",
+            *map(str, row.figures[len(COLUMNS) :]),
+        ]
+        yield f"| {row.case} | " + " | ".join(cells) + " |"

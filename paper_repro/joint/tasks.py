@@ -21,13 +21,13 @@ class Task:
     Attributes
     ----------
     part
-        ``matching``, ``packing`` or ``joint``.
+        ``matching``, ``packing``, ``joint`` or ``beliefs``.
     setting
         What is compared under: arrivals, jobs and machines.
     case
         What is compared: a policy and its beliefs, or a row of the ablation.
     seed
-        Of jobs and arrivals; the number of the workload in the joint part.
+        Of jobs and arrivals; the number of the workload in the joint part and in that of beliefs.
     """
 
     part: str

@@ -122,3 +122,20 @@ def test_policies_are_compared_on_one_workload(example: Path, tmp_path: Path) ->
     assert [told["policy"], told["compared"][0]["policy"]] == ["fifo", "srtf"]
     jct = [float(line.split(",")[3]) - float(line.split(",")[2]) for line in lines[41:]]
     assert told["compared"][0]["avg_jct_s"] == pytest.approx(sum(jct) / 40)
+
+
+def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:
+    where = (example / "profiles", example / "workload.csv")
+    told = {}
+    for belief in ("true", "none"):
+        code, out, _ = simulated(*where, "matching", "--belief", belief, "--json")
+        assert code == 0
+        told[belief] = json.loads(out)
+        del told[belief]["seconds"]
+    assert told["true"] == told["none"], "there is one type"
+    code, _, err = simulated(*where, "matching", "--models", str(tmp_path / "none.csv"))
+    assert (code, err) == (2, "apportion: --models tells of --belief similar only\n")
+    models = tmp_path / "models.csv"
+    models.write_text("model,family\nsmall_net,net\nsmall_net,net\n")
+    code, _, err = simulated(*where, "matching", "--belief", "similar", "--models", str(models))
+    assert code == 3 and "line 3, model: stands twice: small_net" in err

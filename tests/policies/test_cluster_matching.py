@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from paper_repro.joint.gap_nodes import GapNodes
-from paper_repro.joint.policies.agnostic import TypeAgnostic
 from paper_repro.joint.policies.in_turn import in_turn
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
-from paper_repro.joint.policies.observed_speeds import ObservedSpeeds
 from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.policies.cluster.belief import SpeedBelief
@@ -33,8 +31,10 @@ from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.joint_counts import as_requested
 from apportion.policies.cluster.matching import Matching, Weights, gains, longest_first, shortest_first
+from apportion.policies.cluster.observed_speeds import ObservedSpeeds
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.policies.cluster.sia import Sia
+from apportion.policies.cluster.type_agnostic import TypeAgnostic
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.generated import generated_trace

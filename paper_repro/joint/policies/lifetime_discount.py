@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.estimation.departures import IdleHazard
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
-from paper_repro.joint.policies.relayed_belief import Rate, RateRule, relayed
+from apportion.policies.cluster.relayed_belief import Rate, RateRule, relayed
 
 __all__ = ["LifetimeDiscount"]
 

@@ -48,17 +48,13 @@ def command(
 
     Exit codes: 0 predicted, 2 usage or no such model, 3 a wrong table.
     """
-    from apportion.cli.source import bytes_of
-    from apportion.errors import InvalidInstance, InvalidOption, Problem
+    from apportion.cli.source import text_of
+    from apportion.errors import InvalidOption
     from apportion.estimation.reference_table import read_reference
 
     if leave_one_out and leave_one_family_out:
         raise InvalidOption("choose one of --leave-one-out and --leave-one-family-out")
-    try:
-        text = bytes_of(reference).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInstance(Problem("$", f"is no UTF-8 text: {error.reason}")) from None
-    table = read_reference(text, base_column, target_column)
+    table = read_reference(text_of(reference), base_column, target_column)
     prediction = (
         _error(table, leave_one_family_out, neighbours)
         if name is None

@@ -10,6 +10,7 @@ import click
 
 from apportion.cli.output import emit, say
 from apportion.errors import InvalidOption
+from apportion.policies.cluster.beliefs import BELIEFS
 from apportion.policies.cluster.names import CLUSTER_POLICIES, NamedPolicy
 
 if TYPE_CHECKING:
@@ -75,6 +76,20 @@ __all__ = ["command"]
     "--believed-theta",
     type=click.FloatRange(0.0, 10.0),
     help="What the policy believes of it; default: the truth.",
+)
+@click.option(
+    "--belief",
+    type=click.Choice(BELIEFS),
+    default="true",
+    show_default=True,
+    help="What the policy knows of GPU types: their true speeds; how they differ for similar applications; "
+    "nothing but what it sees its jobs do; nothing.",
+)
+@click.option(
+    "--models",
+    metavar="FILE.csv",
+    help="For --belief similar, what is known of the applications: model, family, infer_gmacs, infer_macts, "
+    "param_count, batch. Without it they are known by their initial batch.",
 )
 @click.option(
     "--freezing",
@@ -144,6 +159,7 @@ def command(**given: Any) -> None:
 def _simulated(given: dict[str, Any], policy: str) -> tuple[Simulated, Mapping[str, int]]:
     """Run one policy; return what came of it, and its jobs by application that could not be frozen."""
     from apportion.cli.progress import Progress
+    from apportion.policies.cluster.beliefs import believing
     from apportion.simulation.cluster.cluster_page import Simulated
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
     from apportion.simulation.cluster.fairness_account import FairnessAccount
@@ -158,7 +174,7 @@ def _simulated(given: dict[str, Any], policy: str) -> tuple[Simulated, Mapping[s
     begun = time.perf_counter()
     with Progress(not given["as_json"], f"simulating {policy}") as progress:
         run = run_cluster(
-            named.make(given["seed"]),
+            believing(given["belief"], named.make(given["seed"]), lambda: _similar(given, nodes)),
             nodes,
             nature,
             submitted_s,
@@ -249,7 +265,11 @@ def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
         nodes = parse_nodes(given["machines"])
     else:
         nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
+    if given["models"] is not None and given["belief"] != "similar":
+        raise InvalidOption("--models tells of --belief similar only")
     if given["profiles"] is None:
+        if given["belief"] != "true":
+            raise InvalidOption(f"--belief {given['belief']} needs --profiles: a log knows no speeds")
         from apportion.simulation.cluster.durations import FixedDurations, durations_known, read_durations
 
         log = read_durations(given["workload"])
@@ -268,6 +288,16 @@ def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
     beliefs = scenario.beliefs(named.adaptive, freezing, believed)
     unfreezable = scenario.unfreezable(freezing) if named.freezes else {}
     return nodes, nature, scenario.submitted_s, scenario.requested_gpus, beliefs, unfreezable
+
+
+def _similar(given: dict[str, Any], nodes: Nodes) -> dict[str, dict[str, float]]:
+    from apportion.cli.source import text_of
+    from apportion.estimation.reference_table import read_signatures
+    from apportion.estimation.training import read_applications
+    from apportion.policies.cluster.similar_speeds import similar_speeds
+
+    known = {} if given["models"] is None else read_signatures(text_of(given["models"]))
+    return similar_speeds(read_applications(given["profiles"]), nodes.types, known)
 
 
 def _freezing(given: dict[str, Any]) -> FreezingProfiles:

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from apportion.instances import Instance
 
-__all__ = ["bytes_of", "foreign_options", "instance_of", "json_of"]
+__all__ = ["bytes_of", "foreign_options", "instance_of", "json_of", "text_of"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -51,6 +51,22 @@ def bytes_of(path: str) -> bytes:
         return read_limited(sys.stdin.buffer)
     with Path(path).open("rb") as file:
         return read_limited(file)
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file, or of standard input for ``-``, up to the size limit.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is no UTF-8.
+    """
+    from apportion.errors import InvalidInstance, Problem
+
+    try:
+        return bytes_of(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInstance(Problem("$", f"is no UTF-8 text: {error.reason}")) from None
 
 
 def json_of(path: str, what: str) -> Any:

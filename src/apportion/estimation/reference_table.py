@@ -21,7 +21,7 @@ from apportion.estimation.model_signature import ModelSignature, family_of
 from apportion.estimation.similarity import Prediction, SimilarityPredictor
 from apportion.skipped import tell_skipped
 
-__all__ = ["HeldOut", "ReferenceTable", "held_out", "read_reference"]
+__all__ = ["HeldOut", "ReferenceTable", "held_out", "read_reference", "read_signatures"]
 
 _WIDEST = 1e12
 """Largest ratio of the two speeds of a model, and its inverse the smallest."""
@@ -127,6 +127,28 @@ def read_reference(text: str, base_column: str, target_column: str) -> Reference
     rest = tuple(signature for name, signature in lacking.items() if name not in measured)
     tell_skipped("the reference", len(rows), {"without a model, or of one that stands before": skipped})
     return ReferenceTable(signatures, np.array(ratios), rest, skipped)
+
+
+def read_signatures(text: str) -> dict[str, ModelSignature]:
+    """Read what is known of models without running them, by name: the columns of `read_reference` but speeds.
+
+    Raises
+    ------
+    InvalidInstance
+        If the column ``model`` is missing, a model is nameless or stands twice, or a cell is no number of at
+        least 0, with its line.
+    """
+    signatures: dict[str, ModelSignature] = {}
+    problems: list[Problem] = []
+    for line, row in _rows(text, ("model",)):
+        name = (row["model"] or "").strip()
+        if not name or name in signatures:
+            problems.append(Problem(f"line {line}, model", f"stands twice: {name}" if name else "is empty"))
+        elif (signature := _signature(name, row, line, problems)) is not None:
+            signatures[name] = signature
+    if problems:
+        raise InvalidInstance(problems)
+    return signatures
 
 
 def _rows(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:

@@ -81,7 +81,8 @@ class StepTimes:
         placement
             GPU counts of the job's nodes, in the order of its allocation; at least one is positive.
         local_batch
-            Samples per GPU; NaN is returned outside the measured range of a placement nobody measured.
+            Samples per GPU; NaN is returned outside the measured range of a placement nobody measured, and
+            where measurements lie on one plane.
         """
         asked = (tuple(placement), local_batch)
         if asked not in self._known:
@@ -126,6 +127,7 @@ class StepTimes:
 
     def _triangulated(self) -> Callable[..., Any]:
         from scipy.interpolate import LinearNDInterpolator
+        from scipy.spatial import QhullError
 
         groups: dict[tuple[int, int, int], list[NDArray[np.float64]]] = {}
         for placement, rows in self._measured.items():
@@ -138,7 +140,10 @@ class StepTimes:
         ]
         points = np.concatenate((np.array(keys, dtype=np.float64), self._scalability[:, :3]))
         values = np.concatenate((np.array(means, dtype=np.float64), self._scalability[:, 3:]))
-        return LinearNDInterpolator(points, values)
+        try:
+            return LinearNDInterpolator(points, values)
+        except QhullError:  # measured on a line or a plane only: there is no between
+            return _nowhere
 
     @classmethod
     def read(cls, placements: Path, scalability: Path | None) -> StepTimes:
@@ -165,3 +170,8 @@ class StepTimes:
         if scalability is not None:
             more = number_columns(scalability, ("num_nodes", "num_replicas", *_TIMES))
         return cls(measured, more)
+
+
+def _nowhere(nodes: Any, replicas: Any, local_batch: Any) -> NDArray[np.float64]:
+    """Return NaN for both times wherever it is asked."""
+    return np.full((np.size(local_batch), 2), np.nan)

@@ -6,13 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.policies.cluster.cluster_view import ClusterView
-from apportion.policies.cluster.placing import free_gpus, place_on_freest
+from apportion.policies.cluster.placing import free_gpus, place_on_freest, run_lengths
 
 __all__ = ["place_by_type"]
 
 
 def place_by_type(view: ClusterView, gpu_type: NDArray[np.int64]) -> list[tuple[int, ...]]:
     """Return the nodes of every job, on the GPUs it asked for.
+
+    Who would be spread over nodes in a way that it is not known to run in waits until nodes are free.
 
     Parameters
     ----------
@@ -31,6 +33,8 @@ def place_by_type(view: ClusterView, gpu_type: NDArray[np.int64]) -> list[tuple[
     # the widest first, so that few are spread over more nodes than they need
     for job in sorted(starting, key=lambda job: -int(view.requested_gpus[job])):
         own = np.where(kinds == gpu_type[job], free, 0)
-        nodes[job] = place_on_freest(own, int(view.requested_gpus[job]))
-        free = np.where(kinds == gpu_type[job], own, free)
+        found = place_on_freest(own, int(view.requested_gpus[job]))
+        if view.beliefs[job].rate(run_lengths(found), view.nodes.types[gpu_type[job]]) > 0:
+            nodes[job] = found
+            free = np.where(kinds == gpu_type[job], own, free)
     return nodes

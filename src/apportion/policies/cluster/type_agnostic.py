@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from paper_repro.joint.policies.relayed_belief import Rate, relayed
+from apportion.policies.cluster.relayed_belief import Rate, relayed
 
 __all__ = ["TypeAgnostic"]
 

@@ -1,0 +1,131 @@
+"""What a policy may be told of GPU types: the truth, what is similar, what is seen, nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from apportion.errors import InvalidInstance, InvalidOption
+from apportion.estimation.model_signature import ModelSignature
+from apportion.estimation.training.step_times import StepTimes
+from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.beliefs import believing
+from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
+from apportion.policies.cluster.matching import Matching
+from apportion.policies.cluster.similar_speeds import similar_speeds
+from apportion.simulation.cluster.rounds import run_cluster
+from apportion.simulation.cluster.scenario import parse_nodes
+from tests.clusters import application, scenario
+
+TYPES = ("slow", "fast")
+ALIKE = {
+    "net-a": application("net-a", speeds={"slow": 1.0, "fast": 3.0}),
+    "net-b": application("net-b", speeds={"slow": 2.0, "fast": 6.0}),
+    "odd": application("odd", speeds={"slow": 1.0, "fast": 0.5}),
+}
+
+
+def speeds(name: str, *kinds: str) -> list[float]:
+    """Return the true speeds of one GPU with the initial batch."""
+    belief = JobBelief(ALIKE[name], ALIKE[name].initial_batch, 0, 0.0)
+    return [belief.rate((1,), kind) for kind in kinds]
+
+
+def run(belief: str, similar: Mapping[str, Mapping[str, float]], policy: ClusterPolicy) -> None:
+    jobs = [(0.0, name, 1, 32) for name in ALIKE for _ in range(3)]
+    made = scenario(jobs, parse_nodes("slow:2x2,fast:1x2"), ALIKE)
+    run_cluster(
+        believing(belief, policy, lambda: similar),
+        made.nodes,
+        made.nature(False),
+        made.submitted_s,
+        made.requested_gpus,
+        made.beliefs(False),
+    )
+
+
+def test_a_prediction_leaves_its_own_application_out() -> None:
+    predicted = similar_speeds(ALIKE, TYPES, {})
+    slow, fast = speeds("net-a", *TYPES)
+    odd = speeds("odd", *TYPES)
+    for name in ("net-a", "net-b"):
+        told = predicted[name]["fast"] / predicted[name]["slow"]
+        assert odd[1] / odd[0] < told < fast / slow, "between the two others"
+    assert predicted["odd"]["fast"] / predicted["odd"]["slow"] == pytest.approx(fast / slow, rel=0.05)
+
+
+def test_a_family_counts_more_than_a_stranger() -> None:
+    known = {
+        "net-a": ModelSignature("net-a", "net"),
+        "net-b": ModelSignature("net-b", "net"),
+        "odd": ModelSignature("odd", "odd"),
+    }
+    slow, fast = speeds("net-b", *TYPES)
+    told = similar_speeds(ALIKE, TYPES, known)["net-a"]
+    plain = similar_speeds(ALIKE, TYPES, {})["net-a"]
+    off, off_plain = (abs(math.log(one["fast"] / one["slow"] / (fast / slow))) for one in (told, plain))
+    assert off < 0.05 < off_plain
+
+
+def test_nobody_was_measured_there() -> None:
+    lonely = {**ALIKE, "net-c": application("net-c", speeds={"new": 1.0})}
+    with pytest.raises(InvalidInstance, match="net-c: no other application was measured on new"):
+        similar_speeds(lonely, (*TYPES, "new"), {})
+
+
+def test_similar_beliefs_keep_the_mean_and_change_the_ratio() -> None:
+    seen: list[tuple[float, float]] = []
+    true: list[tuple[float, float]] = []
+
+    def noting(into: list[tuple[float, float]]) -> ClusterPolicy:
+        def note(view: ClusterView) -> ClusterPlan:
+            into.extend((one.rate((1,), "slow"), one.rate((1,), "fast")) for one in view.beliefs)
+            return Matching()(view)
+
+        return note
+
+    relative = {name: {"slow": 1.0, "fast": 4.0} for name in ALIKE}
+    run("similar", relative, noting(seen))
+    run("true", relative, noting(true))
+    for told, truth in zip(seen[:9], true[:9], strict=True):
+        assert told[1] / told[0] == pytest.approx(4.0)
+        assert math.prod(told) == pytest.approx(math.prod(truth))
+
+
+def test_jobs_of_an_application_teach_each_other() -> None:
+    told: dict[int, tuple[float, float]] = {}
+
+    def first_runs_on_both(view: ClusterView) -> ClusterPlan:
+        """Job 0 on the slow type, job 1 on the fast one, job 2 waits."""
+        for job, one in zip(view.jobs.tolist(), view.beliefs, strict=True):
+            told[job] = one.rate((1,), "slow"), one.rate((1,), "fast")
+        return ClusterPlan([(min(job, 1),) if job < 2 else () for job in view.jobs.tolist()])
+
+    made = scenario([(0.0, "net-a", 1, 32)] * 3, Nodes(np.array([1, 1]), np.array([0, 1]), TYPES), ALIKE)
+    run_cluster(
+        believing("fitted", first_runs_on_both, dict),
+        made.nodes,
+        made.nature(False),
+        made.submitted_s,
+        made.requested_gpus,
+        made.beliefs(False),
+        limit_s=300.0,
+    )
+    assert told[2] == pytest.approx(tuple(speeds("net-a", *TYPES)), rel=0.05), "job 2 has never run"
+
+
+def test_a_belief_has_a_name() -> None:
+    with pytest.raises(InvalidOption, match=r"belief must be one of true, .*'fited'; did you mean 'fitted'"):
+        believing("fited", Matching(), dict)
+
+
+def test_what_was_measured_on_a_line_is_not_known_between() -> None:
+    """As the published rows of a model that runs on 8 and 16 GPUs only; this was an internal error."""
+    rows = np.array([[1.0, 0.1, 0.3], [2.0, 0.2, 0.3]])
+    line = StepTimes({(8,): rows, (8, 8): rows}, np.empty((0, 5)))
+    assert line.seconds((8,), 1) == (0.1, 0.3)
+    assert all(math.isnan(one) for one in line.seconds((1,), 1))
+    assert np.isnan(line.curve((4,), np.array([1, 2]))[0]).all()
