@@ -159,6 +159,9 @@ class Kind:
         How an instance is spoken of.
     offering
         What its jobs may get, as tenants see it; ``None`` for a kind without tenants.
+    menu, menu_field
+        ``menu(job)``: the lines of a job's menu as columns by name, those of the builder's table; and the
+        field of a job that holds them. ``None``: a table has one row per job.
     schemas
         The package that holds the committed JSON Schema, ``NAME.schema.json``.
     """
@@ -174,6 +177,8 @@ class Kind:
     edits: Edits | None = None
     wording: Wording = Wording()
     offering: Offering | None = None
+    menu: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
+    menu_field: str | None = None
     schemas: str = "apportion.instances.schemas"
 
     @property

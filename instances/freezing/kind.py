@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from msgspec.structs import replace
 
 from apportion.instances.freezing import meaning
@@ -30,6 +33,14 @@ def _rows_in_order(job: FreezingJob) -> FreezingJob:
     return job if same else replace(job, menu=menu)
 
 
+def _menu(job: FreezingJob) -> Iterator[dict[str, Any]]:
+    for row in job.menu:
+        for at, (depth, progress) in enumerate(zip(row.depths, row.effective_progress, strict=True)):
+            place = {"gpu_type": row.gpu_type, "gpus": row.gpus, "depth": depth}
+            penalty = {"penalty_millionths": row.penalty_millionths[at]} if row.penalty_millionths else {}
+            yield {**place, "effective_progress": progress, **penalty}
+
+
 FREEZING = Kind(
     "freezing",
     FreezingInstance,
@@ -40,6 +51,8 @@ FREEZING = Kind(
     in_id_order=_in_id_order,
     edits=EDITS,
     offering=OFFERING,
+    menu=_menu,
+    menu_field="menu",
     wording=Wording(
         runs=True,
         waiting=WAITING,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import force_setattr
@@ -72,6 +73,11 @@ class FreezingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
     penalty_cap_millionths: Capacity | None = None
     name: str = ""
     nodes: dict[Name, tuple[Name, ...]] | UnsetType = UNSET
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> Mapping[str, Mapping[str, Any]]: ...
 
     def __repr__(self) -> str:
         gpus = ", ".join(f"{count} {name}" for name, count in self.gpus.items())

@@ -6,7 +6,8 @@ idle now, who holds which of them, throughput curves and rescale costs.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -118,6 +119,11 @@ class GapFillingInstance(
     nodes: tuple[Name, ...]
     jobs: tuple[GapFillingJob, ...]
     name: str = ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> Mapping[str, Mapping[str, list[str]]]: ...
 
     def __repr__(self) -> str:
         size = f"{len(self.jobs)} jobs on {len(self.nodes)} idle nodes"

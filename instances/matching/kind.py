@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from msgspec.structs import replace
 
 from apportion.instances.kind import Kind, Wording
@@ -27,6 +30,12 @@ def _machines_in_order(job: MatchingJob) -> MatchingJob:
     return job if names == list(job.on) else replace(job, on={name: job.on[name] for name in names})
 
 
+def _menu(job: MatchingJob) -> Iterator[dict[str, Any]]:
+    for machine, entry in job.on.items():
+        fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
+        yield {"machine": machine, **{name: value for name, value in fields.items() if value is not None}}
+
+
 MATCHING = Kind(
     "matching",
     MatchingInstance,
@@ -37,5 +46,7 @@ MATCHING = Kind(
     in_id_order=_in_id_order,
     measure=lambda instance: str(instance.objective),
     edits=EDITS,
+    menu=_menu,
+    menu_field="on",
     wording=Wording(units={"makespan": " s"}, node="machine", runs=True),
 )

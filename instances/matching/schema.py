@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -25,6 +26,7 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
+from apportion.instances.shown import ShownInstance
 
 __all__ = [
     "MatchingEntry",
@@ -98,7 +100,9 @@ class MatchingJob(Struct, frozen=True, forbid_unknown_fields=True):
     required: bool = True
 
 
-class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="matching"):
+class MatchingInstance(
+    ShownInstance, Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="matching"
+):
     """Jobs, pools of machines, and what is to be optimised; every semantic rule is checked on construction.
 
     Attributes
@@ -128,6 +132,11 @@ class MatchingInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     jobs: tuple[MatchingJob, ...]
     divisible: bool = False
     name: str = ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> Mapping[str, Mapping[str, Any]]: ...
 
     def __repr__(self) -> str:
         machines = sum(machine.count for machine in self.machines)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from msgspec.structs import replace
 
 from apportion.instances.kind import Kind
@@ -26,6 +29,10 @@ def _options_in_order(job: KnapsackJob) -> KnapsackJob:
     return replace(job, options=tuple(sorted(job.options, key=lambda option: option.id)))
 
 
+def _menu(job: KnapsackJob) -> Iterator[dict[str, Any]]:
+    return ({"option": option.id, "value": option.value, **option.uses} for option in job.options)
+
+
 MULTIPLE_CHOICE_KNAPSACK = Kind(
     "multiple_choice_knapsack",
     MultipleChoiceKnapsackInstance,
@@ -36,4 +43,6 @@ MULTIPLE_CHOICE_KNAPSACK = Kind(
     in_id_order=_in_id_order,
     edits=EDITS,
     offering=OFFERING,
+    menu=_menu,
+    menu_field="options",
 )

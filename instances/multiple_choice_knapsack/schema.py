@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -107,6 +107,11 @@ class MultipleChoiceKnapsackInstance(
     capacities: dict[Name, Capacity]
     jobs: tuple[KnapsackJob, ...]
     name: str = ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> Mapping[str, Mapping[str, str | None]]: ...
 
     def __repr__(self) -> str:
         size = f"{len(self.jobs)} jobs, {sum(len(job.options) for job in self.jobs)} options"

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apportion.instances.fields import LARGEST_USE, Amount, Capacity, Name, Number
+from apportion.instances.shown import ShownInstance
 
 __all__ = [
     "LARGEST_PRIORITY",
@@ -159,7 +160,7 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
     finish: FinishTime | UnsetType = UNSET
 
 
-class Tenanted(Struct, frozen=True, kw_only=True):
+class Tenanted(ShownInstance, Struct, frozen=True, kw_only=True):
     """The fields of an instance whose jobs belong to tenants.
 
     Attributes

@@ -16,7 +16,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
-from apportion.solution import Solution
+from apportion.solution import Planned, PlanT, Solution
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving.attempt import Attempt, attempt
 from apportion.solving.call import Call
@@ -52,7 +52,7 @@ def check(instance: Subject, plan: Any) -> Report:
 
 
 def solve(
-    instance: Subject,
+    instance: Planned[PlanT],
     backend: str | registry.Backend = "auto",
     time_limit: float | None = 10.0,
     gap: float = 0.0,
@@ -65,13 +65,14 @@ def solve(
     *,
     formulation: str | None = None,
     proof: bool = False,
-) -> Solution:
+) -> Solution[PlanT]:
     """Decide what every job gets, and prove as much of it as can be proven.
 
     Parameters
     ----------
     instance
-        An instance, or a `MultipleChoiceKnapsack` or `Assignment` from `from_arrays`.
+        An instance, or a `MultipleChoiceKnapsack` or `Assignment` from `from_arrays`. Type checkers know from
+        it what the plan looks like: mappings by job, int64 rows, or the point of an assignment.
     backend
         ``"auto"``, a name of the registry (``exact``, ``highs``, ``cp-sat``, ``scip``, ``pyomo:NAME``), or a
         `Backend` of your own.
@@ -135,7 +136,8 @@ def solve(
         work_limit=work_limit,
         on_incumbent=on_incumbent,
     )
-    return solve_compiled(instance, structured, options, backend, warm_start, formulation, proof)
+    subject = cast(Subject, instance)
+    return solve_compiled(subject, structured, options, backend, warm_start, formulation, proof)
 
 
 def solve_compiled(

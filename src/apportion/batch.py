@@ -9,37 +9,37 @@ from typing import Any, Literal, overload
 from apportion.api import solve
 from apportion.executors import in_order, open_executor
 from apportion.interruption import uninterrupted
-from apportion.solution import Solution
+from apportion.solution import Planned, PlanT, Solution
 
 __all__ = ["solve_many"]
 
 
 @overload
 def solve_many(
-    instances: Iterable[Any],
+    instances: Iterable[Planned[PlanT]],
     executor: Executor | str | None = None,
     ahead: int = 64,
     *,
     return_exceptions: Literal[False] = False,
     **options: Any,
-) -> Iterator[Solution]: ...
+) -> Iterator[Solution[PlanT]]: ...
 @overload
 def solve_many(
-    instances: Iterable[Any],
+    instances: Iterable[Planned[PlanT]],
     executor: Executor | str | None = None,
     ahead: int = 64,
     *,
     return_exceptions: Literal[True],
     **options: Any,
-) -> Iterator[Solution | Exception]: ...
+) -> Iterator[Solution[PlanT] | Exception]: ...
 def solve_many(
-    instances: Iterable[Any],
+    instances: Iterable[Planned[PlanT]],
     executor: Executor | str | None = None,
     ahead: int = 64,
     *,
     return_exceptions: bool = False,
     **options: Any,
-) -> Iterator[Solution | Exception]:
+) -> Iterator[Solution[PlanT] | Exception]:
     """Yield the solution of every instance, in the order given.
 
     Parameters

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from apportion.shown import Shown
 
 __all__ = ["Report", "Violation"]
 
@@ -30,7 +33,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Shown):
     """The verdict of a checker that shares no code with any formulation or solver.
 
     Attributes
@@ -50,6 +53,19 @@ class Report:
         if self.feasible:
             return f"<Report: feasible, {objective}>"
         return f"<Report: {len(self.violations)} violations, {objective}; first {self.violations[0]}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return verdict, objective and violations as plain dicts, lists, numbers and strings."""
+        return {
+            "feasible": self.feasible,
+            "objective": self.objective,
+            "violations": list(map(str, self.violations)),
+        }
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the violations as columns; none of them has a row where the plan is feasible."""
+        rows = [asdict(violation) for violation in self.violations]
+        return {name: [row[name] for row in rows] for name in ("rule", "subject", "message")}
 
     @property
     def feasible(self) -> bool:

@@ -5,25 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from html import escape
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol
 
 from apportion.errors import NoPlan
 from apportion.gap import meets, relative_gap
-from apportion.options import Point
 from apportion.outcome import Outcome, Termination, figure
 from apportion.references import loaded
 from apportion.report import Report
+from apportion.shown import Shown
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from apportion.proofs.certificate import Proof
 
-__all__ = ["Certificate", "Evidence", "Level", "Solution"]
+    PlanT = TypeVar("PlanT", default=Any)
+    PlanT_co = TypeVar("PlanT_co", covariant=True, default=Any)
+else:  # the default, which lets annotations say `Solution` alone, is for type checkers only
+    from typing import TypeVar
+
+    PlanT, PlanT_co = TypeVar("PlanT"), TypeVar("PlanT_co", covariant=True)
+
+__all__ = ["Certificate", "Evidence", "Level", "PlanT", "PlanT_co", "Planned", "Solution"]
 
 Evidence = Literal["by_multipliers", "by_proof", "by_search", "by_solver"]
 _OURS = frozenset({"exact", "dense-dp"})
 _CLAIMS = frozenset({Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE})
+
+
+class Planned(Protocol[PlanT_co]):
+    """What may be solved, as type checkers see it: it says what its plans look like."""
+
+    @property
+    def _planned(self) -> PlanT_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Shown, Generic[PlanT_co]):
     """The answer to one solve call. A plan exists only if our own check of it passed.
 
     Attributes
@@ -131,7 +146,7 @@ class Solution:
     backend: str
     reason: str
     termination: Termination
-    plan: dict[str, Any] | Point | None
+    plan: PlanT_co | None
     report: Report | None
     certificate: Certificate
     outcome: Outcome | None
@@ -149,21 +164,17 @@ class Solution:
         gap = "" if self.gap is None else f", gap {self.gap:.2g}"
         return f"<Solution: {self.termination}, {plan}, bound {figure(self.bound)}{gap}, by {self.backend}>"
 
-    def _repr_html_(self) -> str:
-        """Return the answer as a small table, for notebooks."""
-        seconds = self.times.get("total")
-        rows = {
+    def _facts(self) -> Mapping[str, str]:
+        return {
             "instance": repr(self.instance),
             "termination": str(self.termination),
             "objective": figure(self.objective),
             "bound": figure(self.bound),
             "gap": figure(self.gap),
             "backend": f"{self.backend} ({self.reason})",
-            "seconds": figure(seconds),
+            "seconds": figure(self.times.get("total")),
             "notes": "; ".join(self.notes),
         }
-        cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items() if text)
-        return f"<table>{''.join(cells)}</table>"
 
     @property
     def held(self) -> Any:
@@ -185,33 +196,20 @@ class Solution:
         NoPlan
             If there is no plan.
         """
-        plan = self.require()
-        if not isinstance(plan, dict):
+        plan: Any = self.require()
+        if not isinstance(plan, Mapping):
             return {"job": list(range(len(plan))), "row": plan.tolist()}
-        return _columns(plan, [job.id for job in self.instance.jobs])
+        columns = loaded("apportion.instances.plan_columns:plan_columns")
+        found: dict[str, list[Any]] = columns(self.instance, plan)
+        return found
 
-    def to_pandas(self) -> Any:
-        """Return `table` as a pandas DataFrame; pandas must be installed.
-
-        Raises
-        ------
-        NoPlan
-            If there is no plan.
-        """
-        from pandas import DataFrame
-
-        return DataFrame(self.table())
+    def _head(self, most: int) -> Mapping[str, list[Any]]:
+        return {} if self.plan is None else self.table()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object of the answer, as ``solve-instance --json`` prints it."""
         found: dict[str, Any] = loaded("apportion.stored:document")(self)
         return found
-
-    def write(self, path: str | PathLike[str]) -> None:
-        """Write the documented JSON object, whole or not at all; ``apportion check`` reads it."""
-        from apportion.files import write_whole
-
-        write_whole(path, loaded("apportion.stored:encode")(self.to_dict()) + b"\n")
 
     def plot(self, path: str | PathLike[str]) -> None:
         """Draw instance and plan into a file; its name says the format, ``.svg`` or ``.html`` for instance.
@@ -276,7 +274,7 @@ class Solution:
         """Versions of this package, of Python and of what the backend needs."""
         return dict(_versions(self.packages))
 
-    def require(self) -> Any:
+    def require(self) -> PlanT_co:
         """Return the plan.
 
         Raises
@@ -289,19 +287,6 @@ class Solution:
             why = "; ".join((*self.notes, broken)).strip("; ")
             raise NoPlan(f"no plan: {self.termination.value}" + (f" ({why})" if why else ""))
         return self.plan
-
-
-def _columns(plan: Mapping[str, Any], jobs: list[str]) -> dict[str, list[Any]]:
-    """Return the parts of a plan by job as columns; objects by job become a column for each of their keys."""
-    columns: dict[str, list[Any]] = {"job": jobs}
-    for name, part in plan.items():
-        cells = [part.get(job) for job in jobs]
-        keys = dict.fromkeys(key for cell in cells if isinstance(cell, Mapping) for key in cell)
-        for key in keys:
-            columns[key] = [None if cell is None else cell.get(key) for cell in cells]
-        if not keys:
-            columns[name] = cells
-    return columns
 
 
 @cache

@@ -69,7 +69,7 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
         "reason": solution.reason,
         "verified_bound": certificate.verified_bound,
         "plan": solution.plan.tolist() if isinstance(solution.plan, np.ndarray) else solution.plan,
-        "check": None if solution.report is None else _report(solution.report),
+        "check": None if solution.report is None else solution.report.to_dict(),
         "certificate": {
             "source": certificate.source,
             "multipliers": None if certificate.multipliers is None else dict(certificate.multipliers),
@@ -155,14 +155,6 @@ def verify(instance: Instance, record: Any, proof: bytes | None = None) -> Verif
     same = record["certificate"]["digest"] == digest(given, record)
     checks.append(("digest", same, "matches" if same else "the document or the instance was edited"))
     return Verification(tuple(checks))
-
-
-def _report(report: Report) -> dict[str, Any]:
-    return {
-        "feasible": report.feasible,
-        "objective": report.objective,
-        "violations": [str(violation) for violation in report.violations],
-    }
 
 
 def _times(times: Mapping[str, float], read_seconds: float) -> dict[str, float]:

@@ -119,6 +119,7 @@ def test_a_table_that_only_speaks_the_interchange_protocol_is_read() -> None:
         ({"job": ["a"], "option": ["x", "y"], "value": [1]}, "not equally long"),
         ({"job": ["a"], "option": ["x"], "value": [1], "gpus": [2]}, "unknown field"),
         ({"job": ["a", "b"], "option": ["x", "y"], "value": [1, 2], "gpu": [1, -1]}, "at least 0|from 0"),
+        ({"job": ["a", "b"], "option": ["x", None], "value": [1, 2]}, "'option' has an empty cell"),
         (7, "no table"),
     ],
 )

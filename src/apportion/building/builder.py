@@ -29,6 +29,10 @@ class Builder(Generic[_I]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.instance()!r}>"
 
+    def _repr_html_(self) -> str:
+        html: str = self.instance()._repr_html_()  # type: ignore[attr-defined]
+        return html
+
     def instance(self) -> _I:
         """Return the instance as it is now.
 
@@ -63,11 +67,17 @@ class Builder(Generic[_I]):
         before = self._draft.copied()
         try:
             for name, rows in groups(columns):
+                self._check_cells(name, rows)
                 self._add_rows(name, rows)
         except BaseException:
             self._draft = before
             raise
         return self
+
+    def _check_cells(self, name: str, rows: list[dict[str, Any]]) -> None:
+        for column in self._row_columns():
+            if any(column not in row for row in rows):
+                raise InvalidInstance.at(f"$.jobs.{name}", f"the column {column!r} has an empty cell")
 
     def _row_columns(self) -> Sequence[str]:
         """Return the columns that every row of a table has beside ``job``."""

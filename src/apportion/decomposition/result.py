@@ -14,7 +14,7 @@ from apportion.decomposition.bounding import Summed
 from apportion.decomposition.finishing import Finished
 from apportion.decomposition.sharding import ShardedKnapsack
 from apportion.gap import relative_gap
-from apportion.outcome import Termination
+from apportion.outcome import Termination, figure
 
 __all__ = ["Pass", "ShardedSolution", "outward_bound", "summed_value"]
 
@@ -82,6 +82,10 @@ class ShardedSolution:
     folder: str | None
     passes: tuple[Pass, ...]
     seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        plan = "no plan" if self.objective is None else f"objective {figure(self.objective)}"
+        return f"<ShardedSolution: {self.termination}, {plan}, bound {figure(self.bound)}>"
 
     @property
     def gap(self) -> float | None:

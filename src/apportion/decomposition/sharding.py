@@ -103,6 +103,10 @@ class ShardedKnapsack:
     sense: Sense = "maximize"
     capacity_names: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        size = f"{len(self.shards)} shards, {len(self.capacities)} capacities"
+        return f"<ShardedKnapsack: {size}, {self.sense}>"
+
     def __post_init__(self) -> None:
         problems = []
         ends = [0, *(shard.last for shard in self.shards)]

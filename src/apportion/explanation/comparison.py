@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,14 @@ from apportion.explanation.plan_view import difference
 from apportion.explanation.subject import Subject
 from apportion.explanation.words import plain, words_of
 from apportion.outcome import Termination
+from apportion.shown import Shown
 from apportion.solution import Solution
 
 __all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """The plan before and after a change.
 
     Attributes
@@ -100,6 +102,19 @@ class Comparison:
         plain["plan_before"] = None if self.before is None else _listed(self.before.plan)
         plain["plan_after"] = None if self.after is None else _listed(self.after.plan)
         return plain
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the jobs that change, as columns."""
+        names = ("job", "before", "after", "value_before", "value_after", "gain")
+        return {name: [getattr(job, name) for job in self.jobs] for name in names}
+
+    def __repr__(self) -> str:
+        before = wording.objective_text(self.objective_before, self.termination_before)
+        after = wording.objective_text(self.objective_after, self.termination_after)
+        return f"<Comparison: {self.measure} {before} -> {after}, {len(self.jobs)} jobs change>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

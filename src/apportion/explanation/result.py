@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from apportion.explanation import wording
 from apportion.explanation.parts import CapacityWorth, Conflict, JobWorth, Relaxation, TenantWorth, Waiting
 from apportion.explanation.subject import Subject
 from apportion.explanation.words import amount, plain, words_of
+from apportion.shown import Shown
 from apportion.solution import Solution
 
 __all__ = ["Explanation", "explanation_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Shown):
     """Why nothing is feasible, or why the plan is as it is.
 
     Attributes
@@ -70,6 +72,23 @@ class Explanation:
             plain[name] = [_plain(part) for part in plain[name]]
         plain["notes"] = list(self.notes)
         return plain
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return what every job has and what it is worth, as columns; empty without a plan."""
+        return {
+            "job": [job.job for job in self.jobs],
+            "option": [job.chosen.option for job in self.jobs],
+            "value": [job.chosen.value for job in self.jobs],
+            "pays": [job.chosen.pays for job in self.jobs],
+            "net": [job.chosen.net for job in self.jobs],
+            "runner_up": [None if job.runner_up is None else job.runner_up.worth.option for job in self.jobs],
+        }
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {next(self._lines())}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

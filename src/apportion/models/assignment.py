@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,6 +77,11 @@ class Assignment(Ragged):
     pool_names: tuple[str, ...]
     divisible: bool = False
     job_names: Sequence[str] | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> NDArray[np.int64] | NDArray[np.float64]: ...
 
     def __repr__(self) -> str:
         shares = ", in shares" if self.divisible else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +71,11 @@ class MultipleChoiceKnapsack(Ragged):
     required: NDArray[np.bool_]
     sense: Sense = "maximize"
     capacity_names: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> NDArray[np.int64]: ...
 
     def __repr__(self) -> str:
         return (

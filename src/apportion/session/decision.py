@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from apportion.outcome import Termination, figure
+from apportion.shown import Shown
 from apportion.solution import Evidence, Solution
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class Decision(Shown):
     """One answer of a session.
 
     Attributes
@@ -125,6 +127,24 @@ class Decision:
         from apportion.explanation.explain import explain
 
         return explain(self.instance, self.solution, job, option)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the plan as columns; see `apportion.Solution.table`."""
+        return self.solution.table()
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw instance and plan into a file; see `apportion.Solution.plot`."""
+        self.solution.plot(path)
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "decision": repr(self).strip("<>"),
+            "edits": "; ".join(self.edits),
+            "changes": ", ".join(change.job for change in self.changes),
+        }
+
+    def _head(self, most: int) -> Mapping[str, list[Any]]:
+        return {} if self.plan is None else self.table()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON has it: the stored solution, with number, policy, changes and edits."""

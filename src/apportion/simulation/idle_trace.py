@@ -56,6 +56,9 @@ class IdleTrace:
     t0: str = ""
     name: str = "trace"
 
+    def __repr__(self) -> str:
+        return f"<IdleTrace {self.name!r}: {len(self.names)} nodes, {self.node.size} idle intervals>"
+
     @classmethod
     def from_arrays(
         cls, node: Any, start_s: Any, end_s: Any, event_s: Any, names: Any, t0: str = "", name: str = "trace"

@@ -47,6 +47,10 @@ class NodeChanges:
     end_s: float
     name: str = "trace"
 
+    def __repr__(self) -> str:
+        size = f"{self.time_s.size} changes of {self.num_nodes} nodes"
+        return f"<NodeChanges {self.name!r}: {size} in {self.end_s:.6g} s>"
+
     @property
     def num_rows(self) -> int:
         """How many rows there are."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from apportion.shown import Figures
 from apportion.simulation.dedicated import dedicated_rate, efficiency
 from apportion.simulation.replay import Replay
 
 __all__ = ["Summary", "summarise"]
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(Figures, msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one replay.
 
     Attributes
@@ -64,6 +65,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     decisions: int
     seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Summary: {self.policy} on {self.trace}, {self.jobs_done} jobs done, output {self.output:.6g}>"
+        )
 
 
 def summarise(replay: Replay, policy: str, horizon_s: float | None = None) -> Summary:

@@ -54,6 +54,10 @@ class Workload:
     submitted_s: NDArray[np.float64]
     endless: bool = False
 
+    def __repr__(self) -> str:
+        endless = ", endless" if self.endless else ""
+        return f"<Workload: {len(self.ids)} jobs, {len(self.rates)} curves{endless}>"
+
     @property
     def num_jobs(self) -> int:
         """How many jobs there are, one round of an endless workload."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from apportion.shown import Figures
 from apportion.simulation.cluster.rounds import ClusterRun
 
 __all__ = ["ClusterSummary", "summarise_cluster"]
 
 
-class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterSummary(Figures, msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one simulation of a cluster.
 
     Attributes
@@ -49,6 +50,10 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     events: int
     seconds: float
+
+    def __repr__(self) -> str:
+        jct = "none" if self.avg_jct_s is None else f"{self.avg_jct_s:.6g} s"
+        return f"<ClusterSummary: {self.policy}, {self.jobs_done} of {self.jobs} jobs done, mean JCT {jct}>"
 
 
 def summarise_cluster(run: ClusterRun, policy: str, seconds: float) -> ClusterSummary:

@@ -76,6 +76,10 @@ class ClusterRun:
     rounds: int
     events: int
 
+    def __repr__(self) -> str:
+        done = int(np.isfinite(self.completed_s).sum())
+        return f"<ClusterRun: {done} of {self.submitted_s.size} jobs done, {self.rounds} rounds>"
+
 
 def run_cluster(
     policy: ClusterPolicy,
