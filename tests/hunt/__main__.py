@@ -28,8 +28,12 @@ def main() -> int:
     parser.add_argument("--counts", type=Path, help="append the counts to this file, one line of JSON a run")
     parser.add_argument("--label", default="", help="what --counts calls this run, a commit for instance")
     parser.add_argument("--gate", action="store_true", help="exit 1 for wrong answers only, see HONEST")
+    parser.add_argument("--list", action="store_true", help="only list the inner paths, and what each forces")
     parser.add_argument("--replay", type=Path, nargs="+", help="answer stored cases instead")
     given = parser.parse_args()
+    if given.list:
+        print("\n".join(path.described() for path in PATHS.values()))
+        return 0
     if given.replay:
         return _replay(given.replay)
     tally = hunt(

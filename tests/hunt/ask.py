@@ -12,6 +12,7 @@ from tests.hunt.explained import misexplained
 from tests.hunt.paths import PATHS, forced
 from tests.hunt.permute import permuted
 from tests.hunt.truth import truth_of
+from tests.hunt.what_if import miscompared
 
 __all__ = ["Asked", "asked"]
 
@@ -54,7 +55,7 @@ def asked(case: Case) -> Asked:
     truth = truth_of(case)
     options: dict[str, Any] = {"time_limit": _PATIENCE_S, **path.options, **case.options}
     again, shuffle = options.pop("again", False), options.pop("shuffle", None)
-    explain = options.pop("explain", False)
+    explain, edits = options.pop("explain", False), options.pop("what_if", None)
     limited = options["time_limit"] < 1.0 or options.get("work_limit") is not None
     with forced(path) as taken:
         try:
@@ -73,6 +74,8 @@ def asked(case: Case) -> Asked:
                 result.wrong += differences(solution, apportion.solve(other, **options), "order_decides")
             if explain:
                 result.wrong += misexplained(case, truth, apportion.explain(subject, solution))
+            if edits is not None:
+                result.wrong += miscompared(case, truth, solution, edits)
         except (apportion.InvalidOption, apportion.BackendUnavailable):
             return result
         except Exception as error:

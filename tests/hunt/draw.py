@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching
 from tests.hunt.case import ASSIGNMENT, INSTANCE, MENUS, Case
-from tests.hunt.explained import EXPLAINED
 from tests.hunt.paths import PATHS
+from tests.hunt.what_if import drawn_edits
 
 __all__ = ["KINDS", "drawn"]
 
@@ -31,6 +31,8 @@ KINDS: Mapping[str, tuple[str, Draw]] = MappingProxyType(
 
 _GENERAL = ("highs", "cp-sat", "scip", "by-node", "nodes-by-cp-sat", "by-turns")
 """Paths that take much longer than the others, and are taken less often."""
+_SAID = ("explained", "what-if")
+"""Paths that ask for more than a plan."""
 
 
 def drawn(seed: str, kinds: list[str], paths: list[str]) -> Case | None:
@@ -45,10 +47,15 @@ def drawn(seed: str, kinds: list[str], paths: list[str]) -> Case | None:
     if path in _GENERAL and len(fitting) == 1:
         path = fitting[0]
     wants = PATHS[path].wants
-    return Case(subject, draw(rng, wants), path, _options(rng, kind, path, draw))
+    document = draw(rng, wants)
+    if path in _SAID:
+        return Case(
+            subject, document, path, {"what_if": drawn_edits(rng, document)} if path == "what-if" else {}
+        )
+    return Case(subject, document, path, _options(rng, path, draw))
 
 
-def _options(rng: Random, kind: str, path: str, draw: Draw) -> dict[str, Any]:
+def _options(rng: Random, path: str, draw: Draw) -> dict[str, Any]:
     """Return options of the call: mostly none, else a limit, a gap, a lying start, or twice the same."""
     options: dict[str, Any] = {}
     law = rng.random()
@@ -68,8 +75,6 @@ def _options(rng: Random, kind: str, path: str, draw: Draw) -> dict[str, Any]:
         options["again"] = True
     elif law < 0.42:
         options["warm_start"] = _lying(rng, draw)
-    elif law < 0.47 and path == "plain" and kind in EXPLAINED:
-        options["explain"] = True
     return options
 
 

@@ -21,6 +21,7 @@ _SEVERAL = "apportion.solvers.multiknapsack"
 _SUMS = ("menus", "multiple_choice_knapsack", "freezing")
 _ONE = (*_SUMS, "gap_filling")
 _ALL = (*_ONE, "matching", "assignment")
+_NAMED = ("multiple_choice_knapsack", "gap_filling", "matching", "freezing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,14 @@ class Path:
     wants: str | None = None
     tolerance: float = 1e-9
 
+    def described(self) -> str:
+        """Return the path as text: its kinds, the constants it forces, its options, and its witness."""
+        lines = [f"{self.name}: {', '.join(self.kinds)}"]
+        lines += [f"    {place} = {value!r}" for place, value in self.constants.items()]
+        lines += [f"    {name}={value!r}" for name, value in self.options.items()]
+        lines += [f"    taken where {self.witness} is called"] if self.witness else []
+        return "\n".join(lines)
+
 
 def _table(*paths: Path) -> Mapping[str, Path]:
     return MappingProxyType({path.name: path for path in paths})
@@ -63,6 +72,9 @@ def _table(*paths: Path) -> Mapping[str, Path]:
 
 PATHS = _table(
     Path("plain", _ALL),
+    # what is said beside the plan
+    Path("explained", _NAMED, options={"explain": True}),
+    Path("what-if", _NAMED),
     # one capacity
     Path(
         "few-jobs-first",

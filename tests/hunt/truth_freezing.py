@@ -191,6 +191,8 @@ def _lies(told: Told, rooms: dict[str, list[int] | None], got: Told) -> bool:
         return "nodes" not in got
     size = told["gpus_per_node"][name]
     names = told.get("nodes", {}).get(name) or [str(k) for k in range(len(room))]
+    if not isinstance(got["nodes"], list) or any(node not in names for node in got["nodes"]):
+        return False
     held = [names.index(node) for node in got["nodes"]]
     each = min(got["gpus"], size)
     if len(set(held)) != len(held) or len(held) * each != got["gpus"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -143,7 +144,7 @@ def worth(told: Told, plan: Any) -> Fraction | None:
     timed, field = told["objective"] == "makespan", {"value": "value", "cost": "cost"}
     busy: dict[tuple[str, int], list[tuple[Fraction, Fraction]]] = {}
     used: dict[tuple[str, int], int] = {}
-    total = Fraction(0)
+    total, begun = Fraction(0), dict[tuple[str, int], set[bool]]()
     for job in told["jobs"]:
         name = chosen.pop(job["id"], None)
         if name is None:
@@ -162,12 +163,17 @@ def worth(told: Told, plan: Any) -> Fraction | None:
                 return None
             continue
         on = index if isinstance(index, list) else [index]
+        if any(type(k) is not int for k in on):
+            return None
         if len(set(on)) != gpus or len(on) != gpus or not all(0 <= k < count for k in on):
             return None
         for k in on:
             used[name, k] = used.get((name, k), 0) + entry.get("uses", 1)
             if timed:
                 begin = starts.get(job["id"])
+                if "start_s" in plan and job["id"] in starts and not _is_time(begin):
+                    return None
+                begun.setdefault((name, k), set()).add(begin is not None)
                 lasts = Fraction(entry["time_s"])
                 if begin is None:
                     if gpus > 1:
@@ -181,6 +187,8 @@ def worth(told: Told, plan: Any) -> Fraction | None:
         return None
     if not timed:
         return total
+    if any(len(told_of) > 1 for told_of in begun.values()):
+        return None  # on one machine all starts are told, or none
     for spans in busy.values():
         spans.sort()
         if any(b[0] < a[1] * (1 - _SLACK) for a, b in itertools.pairwise(spans)):
@@ -188,11 +196,22 @@ def worth(told: Told, plan: Any) -> Fraction | None:
     return max((end for spans in busy.values() for _, end in spans), default=Fraction(0))
 
 
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
+
+
 def _worth_divided(told: Told, plan: Any) -> Fraction | None:
+    if set(plan["fractions"]) != {job["id"] for job in told["jobs"]}:
+        return None
     load = {machine["id"]: Fraction(0) for machine in told["machines"]}
     last = Fraction(0)
     for job in told["jobs"]:
-        shares = {name: Fraction(share) for name, share in plan["fractions"][job["id"]].items()}
+        given = plan["fractions"][job["id"]]
+        if any(type(share) not in (int, float) or not math.isfinite(share) for share in given.values()):
+            return None
+        if not set(given) <= set(job["on"]):
+            return None
+        shares = {name: Fraction(share) for name, share in given.items()}
         if any(share < 0 for share in shares.values()) or sum(shares.values()) > 1 + 2 * _SLACK:
             return None
         speed = sum(

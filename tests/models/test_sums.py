@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,3 +17,23 @@ from apportion.models.sums import accurate_sum
 def test_a_sum_is_off_by_next_to_nothing_of_itself(values: list[float]) -> None:
     exact = sum(map(Fraction, values), Fraction(0))
     assert abs(Fraction(accurate_sum(np.array(values))) - exact) <= abs(exact) * Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize("size", [3, 1000, 4097])
+@pytest.mark.parametrize("left", [0.0, 1.0, 1e-3, 1e9])
+def test_what_is_left_of_a_sum_that_cancels_is_right(size: int, left: float) -> None:
+    rng = np.random.default_rng(size)
+    half = rng.random(size) * 10.0 ** rng.integers(0, 16, size)
+    values = rng.permutation(np.concatenate((half, -half, [left])))
+    exact = sum(map(Fraction, values.tolist()), Fraction(0))
+    assert exact == Fraction(left)
+    assert abs(Fraction(accurate_sum(values)) - exact) <= abs(exact) * Fraction(1, 10**13)
+
+
+def test_a_sum_that_does_not_cancel_is_not_added_up_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(values: object) -> float:
+        raise AssertionError("added up one by one")
+
+    monkeypatch.setattr(math, "fsum", slowly)
+    for values in (np.ones(100), np.linspace(1e-30, 1e-20, 50), np.zeros(0), np.zeros(9), -np.ones(2)):
+        assert accurate_sum(values) == values.sum()

@@ -7,20 +7,26 @@ from types import MappingProxyType
 
 __all__ = ["TARGETS"]
 
+_MEANINGS = ("tests/instances/test_meanings.py", "-k")
+
 TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "apportion.gap": ("tests/test_gap.py",),
         "apportion.models.sums": ("tests/models/test_sums.py",),
         "apportion.solving.judge": ("tests/test_judge.py",),
+        "apportion.solving.certify": ("tests/solving/test_certify.py",),
         "apportion.models.lagrangian": ("tests/models/test_lagrangian.py",),
-        "apportion.models.assignment_bounds": ("tests/instances/test_matching.py",),
-        "apportion.solving.certify": ("tests/test_stored.py",),
-        "apportion.stored": ("tests/test_stored.py",),
-        "apportion.instances.multiple_choice_knapsack.meaning": ("tests/test_stored.py",),
-        "apportion.instances.gap_filling.meaning": ("tests/test_stored.py",),
-        "apportion.instances.matching.meaning": ("tests/instances/test_matching.py",),
-        "apportion.instances.matching.bounds": ("tests/instances/test_matching.py",),
-        "apportion.instances.freezing.meaning": ("tests/instances/test_freezing.py",),
+        "apportion.models.assignment_bounds": ("tests/models/test_assignment_bounds.py",),
+        "apportion.stored": ("tests/test_verified.py",),
+        "apportion.instances.multiple_choice_knapsack.meaning": (*_MEANINGS, "multiple_choice_knapsack"),
+        "apportion.instances.gap_filling.meaning": (*_MEANINGS, "gap_filling"),
+        "apportion.instances.matching.meaning": (*_MEANINGS, "matching"),
+        "apportion.instances.matching.bounds": (
+            "tests/models/test_assignment_bounds.py",
+            *_MEANINGS,
+            "matching or bounds",
+        ),
+        "apportion.instances.freezing.meaning": (*_MEANINGS, "freezing"),
     }
 )
-"""Test files by module, quick ones: a mutant that survives has cost all of them."""
+"""Arguments of pytest by module, quick tests: a mutant that survives has cost all of them."""

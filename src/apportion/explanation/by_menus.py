@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,12 @@ from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
 from apportion.explanation.subject import Subject
 from apportion.formulations.protocol import KnapsackFormulation
+from apportion.instances import edits
+from apportion.outcome import Termination
 from apportion.solution import Solution
 from apportion.solving.certify import usable
 
-__all__ = ["LEFT_OUT", "Remarked", "explain_by_menus"]
+__all__ = ["LEFT_OUT", "Remarked", "explain_by_menus", "explain_infeasible"]
 
 LEFT_OUT = "-"
 """What the option of leaving a job out is called when it is asked about."""
@@ -67,7 +69,7 @@ def explain_by_menus(
     menus = subject.priced_menus(solution.certificate.multipliers)
     rows = _rows(menus, solution)
     if rows is None:
-        return _infeasible(subject, names, solution, resolver)
+        return explain_infeasible(subject, names, solution, resolver)
     view = PlanView(subject, menus, solution, rows, _prices(subject, menus, solution))
     asked = None if index is None or option is None else _row(view, index, names[index], option)
     notes = unproven(solution)
@@ -145,16 +147,22 @@ class _Jobs:
         return tuple(self.one(job, None, 1.0 / (count - job), exact) for job in range(count))
 
 
-def _infeasible(
+def explain_infeasible(
     subject: Subject,
     names: Sequence[str],
     solution: Solution,
     resolver: Resolver,
 ) -> Explanation:
+    """Return why there is no plan: conflicts of jobs and capacities, and the cheapest ways out.
+
+    Where the menus do not settle what can be placed, a conflict of theirs need not be the smallest.
+    """
     demand = subject.menus.demand()
     found, feasible = conflict.find(demand, names, resolver)
     notes: list[str] = []
-    if feasible is not False:
+    if feasible and not subject.settles and solution.termination is Termination.INFEASIBLE:
+        notes.append("the capacities alone leave room: what is chosen cannot be placed on the machines")
+    elif feasible is not False:
         state = "no plan was found and none is ruled out" if feasible is None else "there are feasible plans"
         notes.append(f"{state}; the solve ended with {solution.termination.value}")
         return explanation_of(subject, solution, None, notes)
@@ -169,7 +177,24 @@ def _infeasible(
         relaxation.leave_out(demand, names, resolver, verify),
     ):
         if way is not None:
-            relaxations.append(way)
+            relaxations.append(_edited(subject, way, demand.num_capacities))
         else:
             notes.append(why)
+    if not subject.settles:
+        found = tuple(
+            replace(one, irreducible=not one.capacities, smallest=not one.capacities) for one in found
+        )
     return explanation_of(subject, solution, False, notes, conflicts=found, relaxations=tuple(relaxations))
+
+
+def _edited(subject: Subject, way: Relaxation, capacities: int) -> Relaxation:
+    """Return a relaxation by the names and in the units that an edit takes.
+
+    What is the least in the menus stays the least only of one capacity: others are weighed otherwise.
+    """
+    add = subject.changes(way.add)
+    if add == way.add:
+        return way
+    present = edits.capacities(subject.instance)
+    cost = sum(amount / max(present[name], 1) for name, amount in add.items())
+    return replace(way, add=add, cost=cost, minimal=way.minimal and capacities == 1)

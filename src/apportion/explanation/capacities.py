@@ -35,7 +35,7 @@ def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tup
             continue
         share = 1.0 / (2 * (model.num_capacities - k))
         capacity = int(model.capacities[k])
-        one_more, at_most = _one_more(view, name, resolver, share, notes)
+        one_more, at_most = _one_more(view, k, resolver, share, notes)
         worths.append(
             CapacityWorth(
                 name=name,
@@ -52,10 +52,11 @@ def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tup
 
 
 def _one_more(
-    view: PlanView, name: str, resolver: Resolver, share: float, notes: list[str]
+    view: PlanView, k: int, resolver: Resolver, share: float, notes: list[str]
 ) -> tuple[Difference | None, float | None]:
+    name = view.model.capacity_names[k]
     try:
-        wider = view.subject.with_more({name: 1})
+        wider = view.subject.wider(view.structure, k)
     except ApportionError as error:
         notes.append(f"one more unit of {name}: {error}")
         return None, None
@@ -88,7 +89,11 @@ def _one_fewer(
     name = view.model.capacity_names[k]
     still_fits = bool((view.model.used(view.rows) <= capacities).all())
     start = view.subject.start(view.solution, view.rows) if still_fits else None
-    answer = resolver.solve(view.subject.fewer(view.structure, k), start, share)
+    try:
+        answer = resolver.solve(view.subject.fewer(view.structure, k), start, share)
+    except ApportionError as error:
+        notes.append(f"one unit fewer of {name}: {error}")
+        return None
     if answer is None or answer.plan is None:
         infeasible = answer is not None and answer.termination.value == "infeasible"
         outcome = "leaves nothing feasible" if infeasible else "was not solved within the limit"

@@ -70,6 +70,15 @@ class Subject:
         """Return whether a capacity of the menus is explained on its own."""
         return True
 
+    @property
+    def settles(self) -> bool:
+        """Whether every choice that keeps the capacities is a plan: nothing is left to place."""
+        return True
+
+    def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
+        """Return additions to capacities of the menus by the names and in the units that an edit takes."""
+        return additions
+
     def priced_menus(self, multipliers: Mapping[str, float] | None) -> KnapsackFormulation:
         """Return the menus with every capacity that a certificate's multipliers name."""
         return self.menus
@@ -92,9 +101,13 @@ class Subject:
     def with_more(self, additions: Mapping[str, int]) -> Self:
         """Return the subject with more of some capacities; its menus may get longer with them."""
         changed = self.instance
-        for name, amount in additions.items():
+        for name, amount in self.changes(additions).items():
             changed = edits.change_capacity(changed, name, amount)
         return type(self)(changed)
+
+    def wider(self, menus: KnapsackFormulation, capacity: int) -> Self:
+        """Return the subject with one unit more of a capacity of its menus."""
+        return self.with_more({menus.model.capacity_names[capacity]: 1})
 
     def without(self, names: Sequence[str]) -> Self:
         """Return the subject without some jobs."""

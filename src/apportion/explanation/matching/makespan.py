@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from apportion.choices import did_you_mean
 from apportion.errors import ApportionError, InvalidInstance, InvalidOption, Problem
+from apportion.explanation.by_menus import explain_infeasible
 from apportion.explanation.matching.makespan_jobs import MakespanView, shared_worth, timed_worth
 from apportion.explanation.notes import MOST_JOBS, unlisted, unproven
 from apportion.explanation.parts import CapacityWorth, Conflict, Difference, JobWorth, Relaxation
 from apportion.explanation.plan_view import difference
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
-from apportion.explanation.subject import Subject
 from apportion.instances import edits
 from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.schedule import Placed, schedule
 from apportion.outcome import Termination
 from apportion.solution import Solution
+
+if TYPE_CHECKING:
+    from apportion.explanation.matching.subject import MatchingSubject
 
 __all__ = ["explain_makespan"]
 
@@ -32,7 +35,7 @@ _LATE = 1e-9
 
 
 def explain_makespan(
-    subject: Subject,
+    subject: MatchingSubject,
     solution: Solution | None,
     job: str | None,
     option: str | None,
@@ -193,10 +196,12 @@ def _changed(
     return difference(better, worse, -1.0)
 
 
-def _infeasible(subject: Subject, solution: Solution, resolver: Resolver) -> Explanation:
-    """Return why there is no schedule: only a job that can run nowhere makes it impossible."""
+def _infeasible(subject: MatchingSubject, solution: Solution, resolver: Resolver) -> Explanation:
+    """Return why there is no schedule: a job can run nowhere, or there is too little room."""
     instance: MatchingInstance = subject.instance
     lost = [job.id for job in instance.jobs if not job.on]
+    if not lost and solution.termination is Termination.INFEASIBLE:
+        return explain_infeasible(subject.rooms(), [job.id for job in instance.jobs], solution, resolver)
     if not lost:
         message = (
             f"no plan was found and none is ruled out; the solve ended with {solution.termination.value}"

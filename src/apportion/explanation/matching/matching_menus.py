@@ -20,6 +20,8 @@ __all__ = ["MatchingMenus"]
 
 _LARGEST = 20_000_000
 """Numbers in the table of uses up to which it is formed."""
+_LARGEST_ROOM = 2**62 - 1
+"""What arrays take as a capacity at most; no sum of uses reaches it."""
 
 
 class MatchingMenus:
@@ -31,6 +33,9 @@ class MatchingMenus:
         One option per entry; the capacities are the machines that have room to fill.
     pools
         The pool behind every capacity.
+    settles
+        Whether every choice that keeps the capacities fits onto the machines: no pool is kept in sum
+        whose jobs differ.
     value_error
         0: values are taken as they are.
 
@@ -55,6 +60,7 @@ class MatchingMenus:
         uses[held, column[model.machine[held]]] = model.uses[held]
         names = [model.pool_names[k] for k in model.pool[limited].tolist()]
         self.pools = tuple(names)
+        self.settles = not self._formulation.relaxes
         number: dict[str, int] = {}
         apart = []
         for name in names:
@@ -64,7 +70,7 @@ class MatchingMenus:
             model.values,
             uses,
             model.offsets,
-            model.capacities[limited],
+            np.minimum(model.capacities[limited], _LARGEST_ROOM),
             required=model.required,
             sense="maximize" if instance.objective == "value" else "minimize",
             capacity_names=tuple(apart),

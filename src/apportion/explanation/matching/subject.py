@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from apportion.explanation.by_menus import explain_by_menus
@@ -30,6 +32,32 @@ class MatchingSubject(Subject):
     def menus(self) -> KnapsackFormulation:
         """One option per machine of every job."""
         return super().menus if self.instance.objective == "makespan" else MatchingMenus(self.instance)
+
+    @property
+    def settles(self) -> bool:
+        """Whether no pool is kept in sum whose jobs differ."""
+        return self.instance.objective == "makespan" or cast(MatchingMenus, self.menus).settles
+
+    def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
+        """Return room on every machine of a pool: the menus may name one machine, or a pool in sum."""
+        if self.instance.objective == "makespan":
+            return additions
+        menus = cast(MatchingMenus, self.menus)
+        room: dict[str, int] = {}
+        for name, amount in additions.items():
+            at = menus.model.capacity_names.index(name)
+            needed = int(menus.model.capacities[at]) + amount
+            room[menus.pools[at]] = max(room.get(menus.pools[at], 0), self._more_room(name, at, needed))
+        return room
+
+    def _more_room(self, name: str, at: int, needed: int) -> int:
+        """Return what every machine of a pool must have more to hold what a capacity of the menus needs."""
+        menus = cast(MatchingMenus, self.menus)
+        pool = next(machine for machine in self.instance.machines if machine.id == menus.pools[at])
+        step = math.gcd(*(job.on[pool.id].uses for job in self.instance.jobs if pool.id in job.on)) or 1
+        machines = pool.count if menus.pools.count(pool.id) == 1 else 1  # kept in sum, or one by one
+        each = -(-needed // (machines * step)) * step if machines > 1 else needed
+        return max(each - int(pool.capacity or 0), 1)
 
     def prices(self, menus: KnapsackFormulation, multipliers: Mapping[str, float]) -> NDArray[np.float64]:
         """Return the price of every machine: that of its pool."""
@@ -56,6 +84,11 @@ class MatchingSubject(Subject):
         pool = "-" if row < 0 else cast(MatchingMenus, menus).pool_of(row)
         return edits.pin(self.instance, {menus.job_names()[job]: pool})
 
+    def wider(self, menus: KnapsackFormulation, capacity: int) -> Self:
+        """Return the subject with one unit more room on every machine of a pool."""
+        name = f"{cast(MatchingMenus, menus).pools[capacity]}.capacity"
+        return type(self)(edits.change_capacity(self.instance, name, 1))
+
     def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
         """Return the matching with one unit less room on every machine of a pool."""
         return edits.change_capacity(
@@ -65,6 +98,27 @@ class MatchingSubject(Subject):
     def start(self, solution: Solution, rows: NDArray[np.int64]) -> Any:
         """Return the solution itself: variants are matchings."""
         return solution
+
+    def rooms(self) -> MatchingSubject:
+        """Return a makespan without its times: whether all jobs find room has nothing to do with these."""
+        jobs = (
+            replace(job, on={name: replace(entry, time_s=None, cost=0.0) for name, entry in job.on.items()})
+            for job in self.instance.jobs
+        )
+        return _Rooms(replace(self.instance, objective="cost", jobs=tuple(jobs)))
+
+
+class _Rooms(MatchingSubject):
+    """The room that a makespan's jobs must find, told in its own terms."""
+
+    @property
+    def measure(self) -> str:
+        """What the objective is called."""
+        return "makespan"
+
+    def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
+        """Return room on every machine of a pool, called so that it is not taken for a machine."""
+        return {f"{pool}.capacity": amount for pool, amount in super().changes(additions).items()}
 
 
 def _shared(job: Any, shares: Mapping[str, float]) -> tuple[str | None, float]:
