@@ -93,7 +93,8 @@ class Block:
             stop = min(start + step, size)
             score = scratch[: stop - start]
             use = self.use if self.use_float is None else self.use_float
-            np.multiply(use[start:stop], -multiplier, out=score)
+            with np.errstate(over="ignore"):  # what costs more than a double holds is worth minus infinity
+                np.multiply(use[start:stop], -multiplier, out=score)
             score += self.value[start:stop]
             yield start, stop, score
 

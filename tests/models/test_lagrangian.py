@@ -110,6 +110,22 @@ def test_menus_cut_into_chunks_anywhere_bound_the_same(monkeypatch: pytest.Monke
     assert compared > 300
 
 
+def test_prices_beyond_what_doubles_hold_give_no_bound() -> None:
+    """Without a warning or an overflow error: the hunt drew such capacities and uses."""
+    large = 2**62
+    for sense in ("maximize", "minimize"):
+        model = MultipleChoiceKnapsack(
+            np.array([1.0, 2.0]),
+            np.array([[large, 1], [1, large]]),
+            np.array([0, 1, 2]),
+            np.array([large, large]),
+            np.array([True, False]),
+            sense,  # type: ignore[arg-type]
+        )
+        assert lagrangian_bound(model, np.array([1e300, 1e300])) is None
+        assert lagrangian_bound(model, np.array([3e289, 3e289])) is None
+
+
 def test_many_chunks_agree_with_one_sum() -> None:
     rng = np.random.default_rng(0)
     jobs, options = 90_000, 8

@@ -52,11 +52,14 @@ def lagrangian_bound(
         return None
     sign = 1.0 if model.sense == "maximize" else -1.0
     paid = [float(price) * float(capacity) for price, capacity in zip(prices, model.capacities, strict=True)]
-    total, magnitude = math.fsum(paid), math.fsum(paid)
+    if not sum(paid) < math.inf:
+        return None
+    total = magnitude = math.fsum(paid)
     for first, last in _job_chunks(model.offsets):
         start, stop = int(model.offsets[first]), int(model.offsets[last])
         value = model.values[start:stop]
-        price = model.uses[start:stop] @ prices if model.num_capacities else np.zeros(value.size)
+        with np.errstate(over="ignore"):  # an infinite price ends as an infinite margin, so as no bound
+            price = model.uses[start:stop] @ prices if model.num_capacities else np.zeros(value.size)
         sizes = np.diff(model.offsets[first : last + 1])
         filled = np.flatnonzero(sizes)
         if not filled.size:
