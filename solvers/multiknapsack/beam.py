@@ -19,12 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .lookahead import Ahead, lookahead
 from .meet import list_tails, match
 from .option_table import OptionTable
 from .reduction import noise
 from .tilt import Tilt
 
 __all__ = ["Pass", "search"]
+
+_Pairs = tuple[NDArray[np.intp], ...]
+"""int64 [kept] each: the state, and the position of the option among the job's live ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +75,6 @@ def search(
     late
         Asked once per layer; true ends the pass with nothing.
     """
-    num_caps = menus.capacities.size
     slack = 1e-9 * abs(tilt.bound) + noise(menus, tilt.weights)
     allowed = np.inf if floor is None else tilt.bound - floor + slack
     live = tilt.loss <= allowed
@@ -80,86 +83,159 @@ def search(
         return Pass(None, True, 0)
     choice = menus.first_at(live)
     order = order[counts[order] > 1]
-    layers = order.size
-    left = menus.capacities.copy()
-    loss_fixed = 0.0
-    fixed = np.flatnonzero(counts == 1)
-    if fixed.size:
-        left -= menus.uses[:, choice[fixed]].sum(axis=1)
-        loss_fixed = float(tilt.loss[choice[fixed]].sum())
-    steer, centre, least, spread = _lookahead(menus, tilt, live, order)
-    head = layers - _tail_length(menus, tilt, live, order, width)
-    residual = left[None, :]
-    loss = np.array([loss_fixed])
-    if loss_fixed > allowed or (left < least[0] - 1e-9).any():
+    decided = choice[counts == 1]
+    left = menus.capacities - menus.uses[:, decided].sum(axis=1)
+    loss = float(tilt.loss[decided].sum())
+    ahead = lookahead(menus, tilt, live, order)
+    if loss > allowed or (left < ahead.least[0] - 1e-9).any():
         return Pass(None, True, 0)
-    history: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
-    mixer = np.sqrt(np.arange(2.0, num_caps + 2.0))
-    complete, expanded = True, 0
+    beam = _Beam(menus, tilt, live, order, ahead, width, allowed, left, loss)
+    head = order.size - _tail_length(menus, tilt, live, order, width)
     for layer in range(head):
         if late():
-            return Pass(None, False, expanded)
-        job = order[layer]
-        start, stop = menus.offsets[job], menus.offsets[job + 1]
-        options = np.flatnonzero(live[start:stop]) + start
-        uses = menus.uses[:, options].T
-        after = loss[:, None] + tilt.loss[options][None, :]
-        expanded += after.size
-        last = layer == layers - 1
-        if last:
-            good = after <= allowed
-            for k in range(num_caps):
-                good &= uses[:, k][None, :] <= residual[:, k][:, None] + 1e-9
-            parent, pick = np.nonzero(good)
-        elif after.size <= width:
-            parent, pick = np.nonzero(after <= allowed)
-        else:
-            here = (residual - centre[layer + 1]) @ steer[layer + 1]
-            there = uses @ steer[layer + 1]
-            score = (here**2).sum(axis=1)[:, None] + (there**2).sum(axis=1)[None, :] - 2.0 * (here @ there.T)
-            score += after
-            score[after > allowed] = np.inf
-            if layers - layer <= _STRICT_LAYERS:
-                for k in range(num_caps):
-                    score[uses[:, k][None, :] + least[layer + 1, k] > residual[:, k][:, None] + 1e-9] = np.inf
-            flat = score.ravel()
-            kept = np.argpartition(flat, width)[:width]
-            kept = kept[flat[kept] < np.inf]
-            if kept.size == width:
-                complete = False
-            parent, pick = np.divmod(kept, options.size)
-        residual = residual[parent] - uses[pick]
-        loss = after[parent, pick]
-        if not last:
-            fits = (residual >= least[layer + 1] - 1e-9).all(axis=1)
-            keep = np.flatnonzero(fits)
-            if keep.size > 1:
-                keep = keep[_first_of_equals(residual[keep], loss[keep], mixer)]
-            parent, pick, residual, loss = parent[keep], pick[keep], residual[keep], loss[keep]
-        if parent.size == 0:
-            return Pass(None, complete, expanded)
-        history.append((parent.astype(np.int32), options[pick].astype(np.int32)))
-    if head < layers:
-        most = _most_tails(width)
-        tails = list_tails(menus, tilt, live, order[head:], spread[head], most, allowed, late)
-        if tails is None:
-            return Pass(None, False, expanded)
-        complete &= tails.complete
-        pair = match(residual, loss, tails, tilt.weights, allowed, late)
-        if pair is None:
-            return Pass(None, complete and not late(), expanded)
-        best = pair[0]
-        choice[order[head:]] = tails.options[pair[1]]
-    else:
-        best = int(np.argmin(loss + residual @ tilt.weights))
-    for layer in range(head - 1, -1, -1):
-        parents, picked = history[layer]
-        choice[order[layer]] = picked[best]
-        best = int(parents[best])
+            return Pass(None, False, beam.expanded)
+        beam.decide(layer)
+        if beam.loss.size == 0:
+            return Pass(None, beam.complete, beam.expanded)
+    best = beam.least_loss() if head == order.size else beam.completed(head, choice, late)
+    if best is None:
+        return Pass(None, beam.complete and not late(), beam.expanded)
+    beam.trace(best, choice)
     value = float(menus.values[choice].sum())
     if floor is not None and value < floor - slack:
-        return Pass(None, complete, expanded)
-    return Pass(choice, complete, expanded)
+        return Pass(None, beam.complete, beam.expanded)
+    return Pass(choice, beam.complete, beam.expanded)
+
+
+_STRICT_LAYERS = 6
+"""In this many last layers states that cannot be completed go before the beam is cut, not after."""
+
+
+class _Beam:
+    """The states of one layer, and how they came about.
+
+    Parameters
+    ----------
+    menus, tilt, width
+        As of `search`.
+    live
+        bool [options]: those that a choice better than the floor can hold.
+    order
+        int64 [layers]: the jobs that are decided layer by layer.
+    ahead
+        What is to come from each layer on.
+    allowed
+        The greatest loss of a choice that is wanted.
+    left, loss
+        What the jobs decided beforehand leave of each capacity, and their loss.
+
+    Attributes
+    ----------
+    residual
+        float64 [states, capacities]: what is left.
+    loss
+        float64 [states].
+    complete, expanded
+        As of `Pass`, so far.
+    """
+
+    def __init__(
+        self,
+        menus: OptionTable,
+        tilt: Tilt,
+        live: NDArray[np.bool_],
+        order: NDArray[np.int64],
+        ahead: Ahead,
+        width: int,
+        allowed: float,
+        left: NDArray[np.float64],
+        loss: float,
+    ) -> None:
+        self.menus, self.tilt, self.live, self.order, self.ahead = menus, tilt, live, order, ahead
+        self.width, self.allowed = width, allowed
+        self.residual = left[None, :]
+        self.loss = np.array([loss])
+        self.complete, self.expanded = True, 0
+        self._history: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        self._mixer = np.sqrt(np.arange(2.0, left.size + 2.0))
+
+    def decide(self, layer: int) -> None:
+        """Replace every state by those that one more job makes of it, and keep the best of them."""
+        job, last = self.order[layer], layer == self.order.size - 1
+        start, stop = self.menus.offsets[job], self.menus.offsets[job + 1]
+        options = np.flatnonzero(self.live[start:stop]) + start
+        uses = self.menus.uses[:, options].T
+        after = self.loss[:, None] + self.tilt.loss[options][None, :]
+        self.expanded += after.size
+        if last:
+            parent, pick = self._fitting(after, uses)
+        elif after.size <= self.width:
+            parent, pick = np.nonzero(after <= self.allowed)
+        else:
+            parent, pick = self._cut(after, uses, layer + 1)
+        residual, loss = self.residual[parent] - uses[pick], after[parent, pick]
+        if not last:
+            keep = np.flatnonzero((residual >= self.ahead.least[layer + 1] - 1e-9).all(axis=1))
+            if keep.size > 1:
+                keep = keep[_first_of_equals(residual[keep], loss[keep], self._mixer)]
+            parent, pick, residual, loss = parent[keep], pick[keep], residual[keep], loss[keep]
+        self.residual, self.loss = residual, loss
+        self._history.append((parent.astype(np.int32), options[pick].astype(np.int32)))
+
+    def _fitting(self, after: NDArray[np.float64], uses: NDArray[np.float64]) -> _Pairs:
+        """Return the states and options of the last job that keep every capacity."""
+        good = after <= self.allowed
+        for k in range(uses.shape[1]):
+            good &= uses[:, k][None, :] <= self.residual[:, k][:, None] + 1e-9
+        return np.nonzero(good)
+
+    def _cut(self, after: NDArray[np.float64], uses: NDArray[np.float64], layer: int) -> _Pairs:
+        """Return the states and options of least estimated loss, as many as the beam is wide."""
+        ahead = self.ahead
+        here = (self.residual - ahead.centre[layer]) @ ahead.steer[layer]
+        there = uses @ ahead.steer[layer]
+        score = (here**2).sum(axis=1)[:, None] + (there**2).sum(axis=1)[None, :] - 2.0 * (here @ there.T)
+        score += after
+        score[after > self.allowed] = np.inf
+        if self.order.size - layer < _STRICT_LAYERS:
+            for k in range(uses.shape[1]):
+                over = uses[:, k][None, :] + ahead.least[layer, k] > self.residual[:, k][:, None] + 1e-9
+                score[over] = np.inf
+        flat = score.ravel()
+        kept = np.argpartition(flat, self.width)[: self.width]
+        kept = kept[flat[kept] < np.inf]
+        if kept.size == self.width:
+            self.complete = False
+        return np.divmod(kept, uses.shape[0])
+
+    def least_loss(self) -> int:
+        """Return the best state once every job is decided."""
+        return int(np.argmin(self.loss + self.residual @ self.tilt.weights))
+
+    def completed(self, head: int, choice: NDArray[np.int64], late: Callable[[], bool]) -> int | None:
+        """Match the states with combinations of the last jobs, and return the best state.
+
+        What it takes of the last jobs is written into `choice`. ``None`` where none fits, or time ran out.
+        """
+        rest, most = self.order[head:], _most_tails(self.width)
+        spread = self.ahead.spread[head]
+        tails = list_tails(self.menus, self.tilt, self.live, rest, spread, most, self.allowed, late)
+        if tails is None:
+            self.complete = False
+            return None
+        self.complete &= tails.complete
+        pair = match(self.residual, self.loss, tails, self.tilt.weights, self.allowed, late)
+        if pair is None:
+            return None
+        choice[rest] = tails.options[pair[1]]
+        return pair[0]
+
+    def trace(self, state: int, choice: NDArray[np.int64]) -> None:
+        """Write what the layers decided on the way to a state into `choice`."""
+        for layer in range(len(self._history) - 1, -1, -1):
+            parents, picked = self._history[layer]
+            choice[self.order[layer]] = picked[state]
+            state = int(parents[state])
 
 
 _TAILS = 30_000
@@ -184,53 +260,6 @@ def _tail_length(
     variety = np.cumsum(tilt.entropy(menus)[order][::-1] + 0.1)
     most = np.log(_most_tails(width))
     return min(int(np.searchsorted(variety, most)), int(order.size) // 2)
-
-
-_STRICT_LAYERS = 6
-"""In this many last layers states that cannot be completed go before the beam is cut, not after."""
-
-
-def _lookahead(
-    menus: OptionTable, tilt: Tilt, live: NDArray[np.bool_], order: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return, before each layer: a root of T/2 S^-1, the mean and smallest use to come, S itself."""
-    num_caps, layers = menus.capacities.size, order.size
-    smallest = menus.smallest if live.all() else None
-    covariance = np.zeros((layers + 1, num_caps, num_caps))
-    centre = np.zeros((layers + 1, num_caps))
-    least = np.zeros((layers + 1, num_caps))
-    covariance[layers] = np.diag(np.maximum(tilt.slack, 1e-6) ** 2)
-    centre[layers] = tilt.slack
-    weighted = menus.uses * tilt.probability
-    uses = menus.uses if smallest is not None else np.where(live, menus.uses, np.inf)
-    for layer, job in enumerate(order):
-        part = slice(menus.offsets[job], menus.offsets[job + 1])
-        covariance[layer] = weighted[:, part] @ menus.uses[:, part].T
-    mean = tilt.mean[:, order].T
-    covariance[:layers] -= mean[:, :, None] * mean[:, None, :]
-    centre[:layers] = mean
-    if layers:
-        least[:layers] = np.minimum.reduceat(uses, menus.offsets[:-1], axis=1)[:, order].T
-    covariance = np.cumsum(covariance[::-1], axis=0)[::-1]
-    covariance += np.eye(num_caps) * (1e-12 * max(1.0, float(covariance[0].max())))
-    steer = _steering(covariance, tilt.temperature)
-    to_come = np.cumsum(centre[::-1], axis=0)[::-1]
-    return steer, to_come, np.cumsum(least[::-1], axis=0)[::-1], covariance
-
-
-def _steering(covariance: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """Return R with ``R R' = temperature / 2 x covariance^-1``: distances become plain sums of squares.
-
-    Where rounding leaves a matrix without a Cholesky factor (uses of very unlike sizes), capacities count
-    apart.
-    """
-    inverse = np.linalg.inv(covariance) * (temperature / 2)
-    try:
-        return np.linalg.cholesky((inverse + inverse.transpose(0, 2, 1)) / 2).astype(np.float64)
-    except np.linalg.LinAlgError:
-        spread = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 1e-300)
-        apart = np.sqrt(temperature / 2 / spread)
-        return np.asarray(apart[:, :, None] * np.eye(covariance.shape[1]), dtype=np.float64)
 
 
 def _first_of_equals(

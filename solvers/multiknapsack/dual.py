@@ -110,83 +110,114 @@ def solve_dual(
     compiled = load("multiknapsack.dual_c")
     if compiled is not None and menus.num_options * menus.num_capacities <= _AT_ONCE:
         return _compiled(compiled, menus, gap, rounds, start)
-    capacities = menus.capacities
-    num_caps = capacities.size
-    scale = np.maximum(capacities, 1.0)
-    least_value = float(menus.smallest(menus.values).sum())
-    most_value = float(menus.largest(menus.values).sum())
-    spread = max(most_value - least_value, 1e-9)
-    # Leaving everything out must not pay: raised below whenever it still does at the end.
-    penalty = 4.0 * max(spread, abs(most_value), abs(least_value))
-    master = Master(capacities / scale, least_value - penalty)
-    recent: list[NDArray[np.int64]] = []
-    count = 0
-    best_bound, best = np.inf, np.zeros(num_caps)
-    over = np.zeros(num_caps)
+    search = _Search(menus)
+    search.look(np.zeros(menus.num_capacities))
+    if (search.over <= 0).all():
+        return search.dual(infeasible=False)
+    if start is not None:
+        search.look(np.maximum(start, 0.0))
+    else:
+        search.along_a_ray(late)
+    return search.dual(infeasible=search.cut(gap, rounds, late))
 
-    def look(weights: NDArray[np.float64]) -> float:
-        """Evaluate, keep the cut, update the best; returns L."""
-        nonlocal count, best_bound, best, over
+
+class _Search:
+    """What is known of L: its cuts, and the best multipliers so far.
+
+    Attributes
+    ----------
+    bound, weights
+        The least L that was met, and where.
+    over
+        float64 [capacities]: what the choice of the last evaluation uses beyond the capacities.
+    count
+        How often L was evaluated.
+    """
+
+    def __init__(self, menus: OptionTable) -> None:
+        self.menus = menus
+        self.bound, self.weights = np.inf, np.zeros(menus.num_capacities)
+        self.over = np.zeros(menus.num_capacities)
+        self.count = 0
+        self._scale = np.maximum(menus.capacities, 1.0)
+        self._least_value = float(menus.smallest(menus.values).sum())
+        most_value = float(menus.largest(menus.values).sum())
+        self._spread = max(most_value - self._least_value, 1e-9)
+        # leaving everything out must not pay: raised below whenever it still does at the end
+        self._penalty = 4.0 * max(self._spread, abs(most_value), abs(self._least_value))
+        self._master = Master(menus.capacities / self._scale, self._least_value - self._penalty)
+        self._recent: list[NDArray[np.int64]] = []
+
+    def dual(self, infeasible: bool) -> Dual:
+        """Return where the search ended."""
+        return Dual(self.weights, self.bound, self.count, tuple(self._recent), infeasible)
+
+    def look(self, weights: NDArray[np.float64]) -> float:
+        """Evaluate, keep the cut, update the best; return L."""
+        menus = self.menus
         scores = menus.values - weights @ menus.uses
         choice = menus.best_choice(scores)
-        bound = float(weights @ capacities + scores[choice].sum())
+        bound = float(weights @ menus.capacities + scores[choice].sum())
         used = menus.used(choice)
-        over = used - capacities
-        master.add(float(menus.values[choice].sum()), used / scale)
-        count += 1
-        recent.append(choice)
-        del recent[:-_KEPT]
-        if bound < best_bound:
-            best_bound, best = bound, weights
+        self.over = used - menus.capacities
+        self._master.add(float(menus.values[choice].sum()), used / self._scale)
+        self.count += 1
+        self._recent.append(choice)
+        del self._recent[:-_KEPT]
+        if bound < self.bound:
+            self.bound, self.weights = bound, weights
         return bound
 
-    look(np.zeros(num_caps))
-    if (over <= 0).all():
-        return Dual(best, best_bound, count, tuple(recent), False)
-    if start is not None:
-        look(np.maximum(start, 0.0))
-    else:
-        # Along one ray first: prices in proportion to what is overdrawn at no price.
-        ray = np.where(over > 0, spread / (scale * num_caps), 0.0)
+    def along_a_ray(self, late: Callable[[], bool]) -> None:
+        """Look along one ray: prices in proportion to what is overdrawn at no price."""
+        ray = np.where(self.over > 0, self._spread / (self._scale * self.over.size), 0.0)
         low, high = -9.0, 3.0
         for _ in range(7):
             if late():
-                break
+                return
             middle = (low + high) / 2
-            look(ray * 2.0**middle)
-            if float(over @ ray) > 0:
+            self.look(ray * 2.0**middle)
+            if float(self.over @ ray) > 0:
                 low = middle
             else:
                 high = middle
-    pull, infeasible, raised, floor = 0.5, False, 0, -np.inf
-    while count < rounds and not late():
-        weights, floor = master.solve()
-        weights = weights / scale
-        if best_bound - floor <= gap * max(1.0, abs(best_bound)):
-            if master.artificial <= 1e-9 or raised == _RAISES:
-                break
-            if menus.smallest(weights @ menus.uses).sum() > weights @ capacities * (1 + 1e-9):
-                infeasible = True
-                break
-            raised += 1
-            master.penalise(least_value - penalty * 30.0**raised)
-            continue
-        before = best_bound
-        trial = pull * best + (1 - pull) * weights
-        seen = look(trial)
-        if seen > before:
-            # The subgradient at the trial says on which side of it the minimum lies.
-            pull = min(0.9, pull + 0.1) if float(-over @ (weights - best)) > 0 else max(0.0, pull - 0.1)
-        else:
-            pull = max(0.0, pull - 0.1)
-        if seen - floor <= gap * max(1.0, abs(seen)) or pull == 0.0:
-            continue
-        if best_bound > before - 1e-12 * max(1.0, abs(before)) and not late() and count < rounds:
-            # The pulled point may have cut nothing away; the master's own always does.
-            _, check = master.solve()
-            if check >= floor - 1e-12 * max(1.0, abs(floor)):
-                look(weights)
-    return Dual(best, best_bound, count, tuple(recent), infeasible)
+
+    def cut(self, gap: float, rounds: int, late: Callable[[], bool]) -> bool:
+        """Cut until L and the master's value meet; return whether no choice was shown to fit."""
+        pull, raised = 0.5, 0
+        while self.count < rounds and not late():
+            weights, floor = self._proposed()
+            if self.bound - floor <= gap * max(1.0, abs(self.bound)):
+                if self._master.artificial <= 1e-9 or raised == _RAISES:
+                    return False
+                if self._overdrawn_by_all(weights):
+                    return True
+                raised += 1
+                self._master.penalise(self._least_value - self._penalty * 30.0**raised)
+                continue
+            before = self.bound
+            seen = self.look(pull * self.weights + (1 - pull) * weights)
+            # the subgradient at the trial says on which side of it the minimum lies
+            outside = seen > before and float(-self.over @ (weights - self.weights)) > 0
+            pull = min(0.9, pull + 0.1) if outside else max(0.0, pull - 0.1)
+            if seen - floor <= gap * max(1.0, abs(seen)) or pull == 0.0:
+                continue
+            stuck = self.bound > before - 1e-12 * max(1.0, abs(before))
+            if stuck and not late() and self.count < rounds:
+                # the pulled point may have cut nothing away; the master's own always does
+                _, check = self._proposed()
+                if check >= floor - 1e-12 * max(1.0, abs(floor)):
+                    self.look(weights)
+        return False
+
+    def _proposed(self) -> tuple[NDArray[np.float64], float]:
+        weights, floor = self._master.solve()
+        return weights / self._scale, floor
+
+    def _overdrawn_by_all(self, weights: NDArray[np.float64]) -> bool:
+        """Return whether even the smallest uses cost more at these prices than the capacities are worth."""
+        least = self.menus.smallest(weights @ self.menus.uses).sum()
+        return bool(least > weights @ self.menus.capacities * (1 + 1e-9))
 
 
 def _compiled(
