@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from copy import copy
+from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem, listed
 from apportion.instances.kind import Edits
 from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.remaking import remade
+from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = ["Draft", "edits_of", "is_tenanted", "with_jobs"]
 
-_I = TypeVar("_I")
+_I = TypeVar("_I", bound=Struct)
 
 _JOB = re.compile(r"\$\.jobs\[(\d+)\]")
 
@@ -27,8 +28,8 @@ _JOB = re.compile(r"\$\.jobs\[(\d+)\]")
 class Draft:
     """A working copy of an instance; what fails leaves it as it was before.
 
-    Jobs that are added, replaced or removed are checked alone, the rules between jobs when the instance is
-    asked for; where jobs belong to tenants, all of them. Jobs that nothing touches stay the same objects.
+    Jobs that are added, replaced or removed are checked alone, the rules between jobs and those of tenants
+    when the instance is asked for. Jobs that nothing touches stay the same objects.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ class Draft:
         self._jobs: dict[str, Any] = {job.id: job for job in instance.jobs}
         self._made: Any = instance
         self._between = False
-        self._whole = is_tenanted(instance)
+        self._tenanted = is_tenanted(instance)
+        self._touched: frozenset[str] = frozenset()
 
     def copied(self) -> Draft:
         """Return a draft of its own with the same content."""
@@ -122,13 +124,22 @@ class Draft:
         self._made = None
 
     def change(self, change: Callable[[Any], Any]) -> None:
-        """Apply a function from instance to instance."""
+        """Apply a function from instance to instance; what it changes is checked."""
         before = self.instance()
         after = change(before)
+        self._check_change(before, after)
         if after.jobs is not before.jobs:
             self._jobs = {job.id: job for job in after.jobs}
         self._base = self._made = after
-        self._whole = is_tenanted(after)
+        self._tenanted = is_tenanted(after)
+
+    def change_capacity(self, change: Callable[[Any], Any]) -> None:
+        """Apply a function that changes a capacity."""
+        rules = self._edits.rules
+        if rules is not None and rules.around is not None:
+            self.change(change)
+        else:
+            self.change_around(change)
 
     def change_around(self, change: Callable[[Any], Any]) -> None:
         """Apply a function that changes other fields than the jobs.
@@ -137,20 +148,20 @@ class Draft:
         through again.
         """
         rules = self._edits.rules
-        if rules is not None and not self._whole:
+        if rules is not None and not self._tenanted:
             alone = change(replace(self._base, jobs=()))
             if rules.keep(self._base, alone):
-                self._base, self._made, self._whole = alone, None, is_tenanted(alone)
+                self._base, self._made, self._tenanted = alone, None, is_tenanted(alone)
                 return
         self.change(change)
 
     def change_jobs(self, names: list[str], change: Callable[[Any], Any]) -> None:
         """Apply a function that changes jobs one by one to an instance of these jobs alone."""
         self.require(names)
-        if self._edits.rules is None or self._whole:
+        if self._edits.rules is None:
             self.change(change)
             return
-        part = replace(self._base, jobs=tuple(self._jobs[name] for name in names))
+        part = remade(self._base, jobs=tuple(self._jobs[name] for name in names))
         for job in change(part).jobs:
             self.replace(job)
 
@@ -176,23 +187,56 @@ class Draft:
 
     def _assembled(self) -> Any:
         jobs, rules = tuple(self._jobs.values()), self._edits.rules
-        if rules is None or self._whole:
+        if rules is None or (self._tenanted and rules.tenants is None):
             return replace(self._base, jobs=jobs)
         made = with_jobs(self._base, jobs)
+        problems: list[Problem] = []
         if self._between and rules.between is not None:
-            problems: list[Problem] = []
             rules.between(made, problems)
-            if problems:
-                raise InvalidInstance(problems)
-        self._between = False
+        self._check_tenants(made, self._touched, problems)
+        if problems:
+            raise InvalidInstance(problems)
+        self._between, self._touched = False, frozenset()
         return made
+
+    def _check_change(self, before: Any, after: Any) -> None:
+        """Check what an edit made of an instance: everything, unless the kind has rules for less."""
+        rules = self._edits.rules
+        if rules is None or rules.around is None:
+            return  # the edits of such a kind check the whole instance themselves
+        if is_tenanted(after) and rules.tenants is None:
+            replace(after)
+            return
+        problems: list[Problem] = []
+        again = rules.around(before, after, problems)
+        if problems:
+            raise InvalidInstance(problems)
+        touched = _touched(before.jobs, after.jobs, again)
+        for index in touched:
+            rules.check(f"$.jobs[{index}]", after.jobs[index], after, problems)
+        if problems:
+            raise InvalidInstance(problems)
+        for index in touched:
+            rules.settle(after.jobs[index])
+        if is_tenanted(after):
+            self._check_tenants(after, {after.jobs[index].id for index in touched}, problems)
+        if problems:
+            raise InvalidInstance(problems)
+
+    def _check_tenants(self, instance: Any, touched: Container[str], problems: list[Problem]) -> None:
+        rules = self._edits.rules
+        if self._tenanted and rules is not None and rules.tenants is not None:
+            rules.tenants(instance, problems, touched)
+            if not problems:
+                settle_tenants(instance)
 
     def _put(self, job: Any) -> None:
         rules = self._edits.rules
         if rules is not None:
             rules.settle(job)
-            self._whole = self._whole or _has_any(job, TenantedJob)
+            self._tenanted = self._tenanted or _has_any(job, TenantedJob)
             self._between = self._between or rules.concerns(job)
+            self._touched |= {job.id}
         self._jobs[job.id] = job
         self._made = None
 
@@ -209,14 +253,22 @@ class Draft:
 
 def with_jobs(instance: _I, jobs: Iterable[Any]) -> _I:
     """Return an instance with other jobs; unlike ``msgspec.structs.replace`` this checks nothing."""
-    made = copy(instance)
-    force_setattr(made, "jobs", tuple(jobs))  # type: ignore[arg-type]
-    return made
+    return remade(instance, jobs=tuple(jobs))
 
 
 def is_tenanted(instance: Any) -> bool:
-    """Return whether rules of tenants bind jobs together, so that the whole instance is checked again."""
+    """Return whether rules of tenants bind jobs together."""
     return _has_any(instance, Tenanted)
+
+
+def _touched(
+    before: tuple[Any, ...], after: tuple[Any, ...], again: Callable[[Any], bool] | None
+) -> list[int]:
+    """Return the places of jobs that are not the objects that they were, or that are to be checked again."""
+    if after is before:
+        return [] if again is None else [at for at, job in enumerate(after) if again(job)]
+    old = zip(after, before, strict=True)
+    return [at for at, (job, was) in enumerate(old) if job is not was or (again is not None and again(job))]
 
 
 def _has_any(part: Any, fields: type[Struct]) -> bool:

@@ -83,11 +83,18 @@ def remove_nodes(instance: Instance, nodes: Iterable[str]) -> Instance:
     InvalidInstance
         If there is no such node, or the instance is of a kind without nodes.
     """
-    remove = edits_of(instance).remove_nodes
+    draft = Draft(instance)
+    remove_nodes_of(draft, nodes)
+    return draft.instance()
+
+
+def remove_nodes_of(draft: Draft, nodes: Iterable[str]) -> None:
+    """Take nodes or machines away from a draft; see `remove_nodes`."""
+    remove = draft.edits.remove_nodes
     if remove is None:
         raise InvalidInstance.at("$", "this kind of instance has no nodes; change a capacity instead")
-    changed: Instance = remove(instance, list(dict.fromkeys(nodes)))
-    return changed
+    names = list(dict.fromkeys(nodes))
+    draft.change(lambda instance: remove(instance, names))
 
 
 def change_capacity(instance: Instance, pool: str, delta: int) -> Instance:
@@ -119,7 +126,7 @@ def change_capacity_of(draft: Draft, pool: str, delta: int) -> None:
         raise InvalidInstance.at("$.capacities", f"there is no capacity {pool!r}; there is {there}{meant}")
     if present[pool] + delta < 0:
         raise InvalidInstance.at(f"$.capacities.{pool}", f"is {present[pool]}, {-delta} fewer is below 0")
-    draft.change_around(lambda instance: edits.change_capacity(instance, pool, present[pool], delta))
+    draft.change_capacity(lambda instance: edits.change_capacity(instance, pool, present[pool], delta))
 
 
 def change_budgets(instance: Instance, deltas: Mapping[str, float]) -> Instance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -44,6 +44,15 @@ class JobRules:
         without such rules.
     concerns
         ``concerns(job)``: whether a job has a part in the rules between jobs.
+    around
+        ``around(old, new, problems)``: note what is wrong with what an edit of nodes, machines or capacities
+        has made of a valid instance, its jobs apart. Returned is which of the jobs that it left alone must
+        be checked again, ``None`` for none of them. With it the edits of the kind leave all checking to
+        their caller; ``None`` where they check the whole instance themselves.
+    tenants
+        ``tenants(instance, problems, touched)``: note what is wrong with the tenants, and with what belongs
+        to the tenant of the jobs of these ids; ``None`` for a kind without tenants, or where the whole
+        instance is checked again.
     """
 
     check: Callable[[str, Any, Any, list[Problem]], None]
@@ -51,11 +60,13 @@ class JobRules:
     keep: Callable[[Any, Any], bool]
     between: Callable[[Any, list[Problem]], None] | None = None
     concerns: Callable[[Any], bool] = bool
+    around: Callable[[Any, Any, list[Problem]], Callable[[Any], bool] | None] | None = None
+    tenants: Callable[[Any, list[Problem], Container[str]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """How instances of one kind are changed; `apportion.instances.edits` checks the names before it calls.
+    """How instances of one kind are changed; `apportion.instances.draft` checks what they return.
 
     Attributes
     ----------

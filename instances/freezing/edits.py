@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from apportion.errors import InvalidInstance, Problem, listed
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
-from apportion.instances.freezing.rules import PENALTY, check_current_nodes, check_job
+from apportion.instances.freezing.rules import PENALTY, check_current_nodes, check_job, check_quotas
 from apportion.instances.freezing.schema import FreezingInstance, settle_job
 from apportion.instances.kind import Edits, JobRules
+from apportion.instances.remaking import remade
 
 __all__ = ["EDITS", "WAITING"]
 
@@ -72,7 +73,7 @@ def _change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> 
     InvalidInstance
         If a job has no budget, or less than 0 of it would be left.
     """
-    return replace(
+    return remade(
         instance,
         jobs=tuple(_budgeted(job, deltas[job.id]) if job.id in deltas else job for job in instance.jobs),
     )
@@ -86,7 +87,7 @@ def _pin(instance: FreezingInstance, choices: Mapping[str, int | str]) -> Freezi
     InvalidInstance
         If a job has no such configuration.
     """
-    return replace(
+    return remade(
         instance,
         jobs=tuple(_held(job, str(choices[job.id])) if job.id in choices else job for job in instance.jobs),
     )
@@ -171,6 +172,7 @@ EDITS = Edits(
         keep=_keep,
         between=check_current_nodes,
         concerns=lambda job: job.current is not None and job.current.nodes is not UNSET,
+        tenants=check_quotas,
     ),
     adopt=_adopt,
 )

@@ -6,7 +6,7 @@ entry, to say where.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -30,7 +30,7 @@ from apportion.instances.freezing.nodes import node_counts, nodes_of
 from apportion.instances.freezing.round import FreezingRound
 from apportion.instances.tenants.rules import check_tenants
 
-__all__ = ["LARGEST_POWER", "PENALTY", "check_current_nodes", "check_job", "problems_of"]
+__all__ = ["LARGEST_POWER", "PENALTY", "check_current_nodes", "check_job", "check_quotas", "problems_of"]
 
 PENALTY = "frozen_penalty"
 """The capacity of the penalty cap, as it is named in multipliers; no GPU type may be called so."""
@@ -83,14 +83,21 @@ def problems_of(instance: FreezingRound) -> list[Problem]:
     check_distinct("$.jobs", ids, "job id", problems)
     if not problems:
         check_current_nodes(instance, problems)
+    check_quotas(instance, problems)
+    return problems
+
+
+def check_quotas(
+    instance: FreezingRound, problems: list[Problem], touched: Container[str] | None = None
+) -> None:
+    """Note what is wrong with tenants, and with what belongs to the tenants of all jobs or those touched."""
     capacities = dict(instance.gpus)
     if instance.penalty_cap_millionths is not None:
         capacities[PENALTY] = instance.penalty_cap_millionths
-    check_tenants(instance, capacities, problems)
+    check_tenants(instance, capacities, problems, touched=touched)
     if instance.gpus_per_node and (instance.tenants is not UNSET or instance.fairness is not UNSET):
         said = "jobs of tenants are not placed on nodes yet; leave it out"
         problems.append(Problem("$.gpus_per_node", said))
-    return problems
 
 
 def _check_nodes(instance: FreezingRound, problems: list[Problem]) -> None:

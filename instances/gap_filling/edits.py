@@ -9,15 +9,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from apportion.errors import InvalidInstance, Problem, listed
+from apportion.instances.fields import check_distinct, check_name
 from apportion.instances.gap_filling.meaning import CAPACITY
 from apportion.instances.gap_filling.schema import (
     GapFillingInstance,
     GapFillingJob,
     check_job,
     check_ownership,
+    check_quotas,
     settle_job,
 )
 from apportion.instances.kind import Edits, JobRules
+from apportion.instances.remaking import remade
 
 __all__ = ["EDITS", "MOST_NEW_NODES"]
 
@@ -43,7 +46,9 @@ def _set_nodes(instance: GapFillingInstance, nodes: Any) -> GapFillingInstance:
     if not isinstance(nodes, list | tuple) or not all(isinstance(node, str) for node in nodes):
         raise InvalidInstance.at("$.nodes", "must be a list of node names")
     idle = set(nodes)
-    return replace(instance, nodes=tuple(nodes), jobs=tuple(_with_nodes(job, idle) for job in instance.jobs))
+    jobs = tuple(_with_nodes(job, idle) for job in instance.jobs)
+    same = all(job is was for job, was in zip(jobs, instance.jobs, strict=True))
+    return remade(instance, nodes=tuple(nodes), jobs=instance.jobs if same else jobs)
 
 
 def _with_nodes(job: GapFillingJob, idle: set[str]) -> GapFillingJob:
@@ -64,7 +69,7 @@ def _change_capacity(instance: GapFillingInstance, _: str, present: int, delta: 
     if delta >= 0:
         taken = set(instance.nodes)
         fresh = (name for name in (f"extra-{i}" for i in count(1)) if name not in taken)
-        return replace(instance, nodes=(*instance.nodes, *islice(fresh, delta)))
+        return remade(instance, nodes=(*instance.nodes, *islice(fresh, delta)))
     held = {node for job in instance.jobs for node in job.current_nodes}
     first_to_go = [node for node in reversed(instance.nodes) if node not in held]
     first_to_go += [node for node in reversed(instance.nodes) if node in held]
@@ -72,7 +77,7 @@ def _change_capacity(instance: GapFillingInstance, _: str, present: int, delta: 
 
 
 def _pin(instance: GapFillingInstance, choices: Mapping[str, int | str]) -> GapFillingInstance:
-    return replace(
+    return remade(
         instance,
         jobs=tuple(
             replace(job, pinned_count=_node_count(job, choices[job.id])) if job.id in choices else job
@@ -107,6 +112,15 @@ def _check_job(path: str, job: GapFillingJob, _: GapFillingInstance, problems: l
     check_job(path, job, problems)
 
 
+def _check_nodes(old: GapFillingInstance, new: GapFillingInstance, problems: list[Problem]) -> None:
+    """Note what is wrong with nodes: names that are new, and names that stand twice."""
+    fresh = set(new.nodes).difference(old.nodes)
+    for index, node in enumerate(new.nodes if fresh else ()):
+        if node in fresh:
+            check_name(f"$.nodes[{index}]", node, problems)
+    check_distinct("$.nodes", new.nodes, "node", problems)
+
+
 EDITS = Edits(
     job_type=GapFillingJob,
     capacities=_capacities,
@@ -120,6 +134,8 @@ EDITS = Edits(
         keep=lambda old, new: old.nodes == new.nodes,
         between=check_ownership,
         concerns=lambda job: bool(job.current_nodes),
+        around=_check_nodes,
+        tenants=check_quotas,
     ),
     set_nodes=_set_nodes,
     adopt=_adopt,

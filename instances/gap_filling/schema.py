@@ -6,7 +6,7 @@ idle now, who holds which of them, throughput curves and rescale costs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -32,6 +32,7 @@ __all__ = [
     "ScalingCurve",
     "check_job",
     "check_ownership",
+    "check_quotas",
     "settle_job",
 ]
 
@@ -163,8 +164,15 @@ def _problems(instance: GapFillingInstance) -> list[Problem]:
     )
     check_ownership(instance, problems)
     if isinstance(instance.nodes, tuple | list):
-        check_tenants(instance, {"idle_nodes": len(instance.nodes)}, problems)
+        check_quotas(instance, problems)
     return problems
+
+
+def check_quotas(
+    instance: GapFillingInstance, problems: list[Problem], touched: Container[str] | None = None
+) -> None:
+    """Note what is wrong with tenants, and with what belongs to the tenants of all jobs or those touched."""
+    check_tenants(instance, {"idle_nodes": len(instance.nodes)}, problems, touched=touched)
 
 
 def _check_nodes(nodes: Any, problems: list[Problem]) -> None:

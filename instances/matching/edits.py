@@ -7,7 +7,7 @@ capacity, else its number of machines. ``POOL.count`` and ``POOL.capacity`` say 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -20,8 +20,10 @@ from apportion.instances.matching.schema import (
     MatchingJob,
     MatchingMachine,
     check_job,
+    check_machines,
     settle_job,
 )
+from apportion.instances.remaking import remade
 
 __all__ = ["EDITS", "LEFT_OUT"]
 
@@ -54,7 +56,7 @@ def _change_capacity(instance: MatchingInstance, name: str, present: int, delta:
         )
     if of_count:
         return _with_count(instance, pool, wanted)
-    return replace(
+    return remade(
         instance,
         machines=tuple(
             replace(machine, capacity=wanted) if machine is pool else machine for machine in instance.machines
@@ -100,7 +102,7 @@ def _pin(instance: MatchingInstance, choices: Mapping[str, int | str]) -> Matchi
     InvalidInstance
         If a job cannot run on its pool, or must not be left out.
     """
-    return replace(
+    return remade(
         instance,
         jobs=tuple(_held(job, choices[job.id]) if job.id in choices else job for job in instance.jobs),
     )
@@ -157,18 +159,29 @@ def _with_count(instance: MatchingInstance, pool: MatchingMachine, count: int) -
             else job
             for job in jobs
         )
-    return replace(instance, machines=machines, jobs=jobs)
+    return remade(instance, machines=machines, jobs=jobs)
 
 
 def _set_machine(instance: MatchingInstance, machine: MatchingMachine) -> MatchingInstance:
     if all(pool.id != machine.id for pool in instance.machines):
-        return replace(instance, machines=(*instance.machines, machine))
+        return remade(instance, machines=(*instance.machines, machine))
     put = tuple(machine if pool.id == machine.id else pool for pool in instance.machines)
-    return replace(instance, machines=put)
+    return remade(instance, machines=put)
 
 
 def _check_job(path: str, job: MatchingJob, instance: MatchingInstance, problems: list[Problem]) -> None:
     check_job(path, job, instance, {pool.id: pool.count for pool in instance.machines}, problems)
+
+
+def _check_machines(
+    old: MatchingInstance, new: MatchingInstance, problems: list[Problem]
+) -> Callable[[MatchingJob], bool] | None:
+    """Note what is wrong with the pools; jobs that name one with fewer machines are to be checked again."""
+    counts = check_machines(new, problems)
+    if (old.objective, old.divisible) != (new.objective, new.divisible):
+        return lambda _: True
+    fewer = {pool.id for pool in old.machines if counts.get(pool.id, 0) < pool.count}
+    return (lambda job: not fewer.isdisjoint(job.on)) if fewer else None
 
 
 EDITS = Edits(
@@ -183,6 +196,7 @@ EDITS = Edits(
         keep=lambda old, new: (
             (old.machines, old.objective, old.divisible) == (new.machines, new.objective, new.divisible)
         ),
+        around=_check_machines,
     ),
     machine_type=MatchingMachine,
     set_machine=_set_machine,

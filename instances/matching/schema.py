@@ -34,6 +34,7 @@ __all__ = [
     "MatchingJob",
     "MatchingMachine",
     "check_job",
+    "check_machines",
     "settle_job",
 ]
 
@@ -174,7 +175,7 @@ def _problems(instance: MatchingInstance) -> list[Problem]:
         problems.append(Problem("$.divisible", "applies to the objective makespan only"))
     if not isinstance(instance.machines, tuple | list):
         return [*problems, Problem("$.machines", "must be a list of machine pools")]
-    pools = _check_machines(instance, problems)
+    pools = check_machines(instance, problems)
     if not isinstance(instance.jobs, tuple | list):
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     for index, job in enumerate(instance.jobs):
@@ -187,8 +188,8 @@ def _problems(instance: MatchingInstance) -> list[Problem]:
     return problems
 
 
-def _check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict[str, int]:
-    """Check the pools; return the number of machines of each usable one."""
+def check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict[str, int]:
+    """Note what is wrong with the pools; return the number of machines of each usable one."""
     pools: dict[str, int] = {}
     for index, machine in enumerate(instance.machines):
         path = f"$.machines[{index}]"

@@ -12,9 +12,12 @@ from apportion.instances.kind import Edits, JobRules
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
     MultipleChoiceKnapsackInstance,
+    check_capacities,
     check_job,
+    check_quotas,
     settle_job,
 )
+from apportion.instances.remaking import remade
 
 __all__ = ["EDITS"]
 
@@ -26,7 +29,7 @@ def _capacities(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
 def _change_capacity(
     instance: MultipleChoiceKnapsackInstance, name: str, present: int, delta: int
 ) -> MultipleChoiceKnapsackInstance:
-    return replace(instance, capacities={**instance.capacities, name: present + delta})
+    return remade(instance, capacities={**instance.capacities, name: present + delta})
 
 
 def _pin(
@@ -38,7 +41,7 @@ def _pin(
             there = listed(names) or "none"
             message = f"job {job.id!r} has no option {choices[job.id]!r}; it has {there}"
             raise InvalidInstance.at("$.jobs", message)
-    return replace(
+    return remade(
         instance,
         jobs=tuple(
             replace(job, pinned=str(choices[job.id])) if job.id in choices else job for job in instance.jobs
@@ -59,6 +62,12 @@ def _check_job(
     check_job(path, job, instance.capacities, problems)
 
 
+def _check_capacities(
+    _: MultipleChoiceKnapsackInstance, new: MultipleChoiceKnapsackInstance, problems: list[Problem]
+) -> None:
+    check_capacities(new.capacities, problems)  # none goes, and jobs name them only
+
+
 EDITS = Edits(
     job_type=KnapsackJob,
     capacities=_capacities,
@@ -69,6 +78,8 @@ EDITS = Edits(
         check=_check_job,
         settle=settle_job,
         keep=lambda old, new: old.capacities.keys() <= new.capacities.keys(),
+        around=_check_capacities,
+        tenants=check_quotas,
     ),
     adopt=_adopt,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -26,7 +26,15 @@ from apportion.instances.fields import (
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
-__all__ = ["KnapsackJob", "KnapsackOption", "MultipleChoiceKnapsackInstance", "check_job", "settle_job"]
+__all__ = [
+    "KnapsackJob",
+    "KnapsackOption",
+    "MultipleChoiceKnapsackInstance",
+    "check_capacities",
+    "check_job",
+    "check_quotas",
+    "settle_job",
+]
 
 
 class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,9 +151,7 @@ def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
     if not isinstance(instance.capacities, dict):
         problems.append(Problem("$.capacities", "must be an object of capacities by name"))
         return problems
-    for name, capacity in instance.capacities.items():
-        check_name("$.capacities", name, problems)
-        check_count(f"$.capacities.{name}", capacity, problems, high=LARGEST_CAPACITY)
+    check_capacities(instance.capacities, problems)
     if not isinstance(instance.jobs, tuple | list):
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     for index, job in enumerate(instance.jobs):
@@ -156,8 +162,25 @@ def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
     check_distinct(
         "$.jobs", (job.id for job in instance.jobs if isinstance(job, KnapsackJob)), "job id", problems
     )
-    check_tenants(instance, instance.capacities, problems, rates=instance.sense == "maximize")
+    check_quotas(instance, problems)
     return problems
+
+
+def check_capacities(capacities: Mapping[str, int], problems: list[Problem]) -> None:
+    """Note every capacity that is none, and every name that is none."""
+    for name, capacity in capacities.items():
+        check_name("$.capacities", name, problems)
+        check_count(f"$.capacities.{name}", capacity, problems, high=LARGEST_CAPACITY)
+
+
+def check_quotas(
+    instance: MultipleChoiceKnapsackInstance,
+    problems: list[Problem],
+    touched: Container[str] | None = None,
+) -> None:
+    """Note what is wrong with tenants, and with what belongs to the tenants of all jobs or those touched."""
+    rates = instance.sense == "maximize"
+    check_tenants(instance, instance.capacities, problems, rates=rates, touched=touched)
 
 
 def check_job(path: str, job: KnapsackJob, capacities: Collection[str], problems: list[Problem]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -33,9 +33,17 @@ from apportion.instances.tenants.tree import Tree, tree_of
 
 __all__ = ["check_tenants", "settle_tenants"]
 
+_Listed = Sequence[tuple[int, TenantedJob]]
+"""Jobs with their places in the instance."""
+
 
 def check_tenants(
-    instance: Any, capacities: Mapping[str, int], problems: list[Problem], *, rates: bool = True
+    instance: Any,
+    capacities: Mapping[str, int],
+    problems: list[Problem],
+    *,
+    rates: bool = True,
+    touched: Container[str] | None = None,
 ) -> None:
     """Note every problem of the fields of `Tenanted` and `TenantedJob`.
 
@@ -49,12 +57,18 @@ def check_tenants(
         Where problems are noted.
     rates
         Whether its options have rates, so that throughputs can be shared out.
+    touched
+        The ids of the jobs to go through, where the others are known to be right; all by default.
     """
-    jobs = [job for job in instance.jobs if isinstance(job, TenantedJob)]
+    jobs = [
+        (index, job)
+        for index, job in enumerate(instance.jobs)
+        if isinstance(job, TenantedJob) and (touched is None or getattr(job, "id", None) in touched)
+    ]
     if instance.tenants is UNSET:
         if instance.fairness is not UNSET and getattr(instance.fairness, "over", None) != "jobs":
             problems.append(Problem("$.fairness", 'needs tenants, or over: "jobs"'))
-        for index, job in enumerate(jobs):
+        for index, job in jobs:
             if job.tenant is not UNSET:
                 problems.append(Problem(f"$.jobs[{index}].tenant", "the instance has no tenants"))
             _check_job_fields(f"$.jobs[{index}]", job, problems)
@@ -79,9 +93,7 @@ def settle_tenants(instance: Any) -> None:
             settle_numbers(job.finish, ("elapsed_s", "remaining", "isolated_s"))
 
 
-def _check_tree(
-    instance: Any, jobs: Sequence[TenantedJob], capacities: Mapping[str, int], problems: list[Problem]
-) -> None:
+def _check_tree(instance: Any, jobs: _Listed, capacities: Mapping[str, int], problems: list[Problem]) -> None:
     tenants = instance.tenants
     if not isinstance(tenants, tuple | list) or not all(isinstance(one, Tenant) for one in tenants):
         problems.append(Problem("$.tenants", "must be a list of tenants"))
@@ -100,7 +112,7 @@ def _check_tree(
                 said = f"{capacity}: too many tenants limit what they lend; limit fewer, higher up"
                 problems.append(Problem("$.tenants", said))
         _check_members(jobs, tree, problems)
-    for index, job in enumerate(jobs):
+    for index, job in jobs:
         _check_job_fields(f"$.jobs[{index}]", job, problems)
 
 
@@ -164,8 +176,8 @@ def _check_guarantees(
             problems.append(Problem("$.tenants", f"{capacity}: {told}: they cannot all be kept"))
 
 
-def _check_members(jobs: Sequence[TenantedJob], tree: Tree, problems: list[Problem]) -> None:
-    for index, job in enumerate(jobs):
+def _check_members(jobs: _Listed, tree: Tree, problems: list[Problem]) -> None:
+    for index, job in jobs:
         where = f"$.jobs[{index}].tenant"
         if job.tenant is UNSET:
             problems.append(Problem(where, "is missing: every job of an instance with tenants names its own"))
@@ -199,7 +211,7 @@ def _check_job_fields(path: str, job: TenantedJob, problems: list[Problem]) -> N
             problems.append(Problem(f"{path}.finish.{field}", "must be positive"))
 
 
-def _check_fairness(instance: Any, jobs: Sequence[TenantedJob], problems: list[Problem], rates: bool) -> None:
+def _check_fairness(instance: Any, jobs: _Listed, problems: list[Problem], rates: bool) -> None:
     fairness = instance.fairness
     if not isinstance(fairness, Fairness):
         problems.append(Problem("$.fairness", "must be an object that says what is shared out fairly"))
@@ -218,18 +230,20 @@ def _check_fairness(instance: Any, jobs: Sequence[TenantedJob], problems: list[P
         told = "the options of this instance have costs and no rates; share out dominant_share"
         problems.append(Problem("$.fairness.share", told))
     if fairness.share == "finish_time_ratio":
-        for index, job in enumerate(jobs):
+        for index, job in jobs:
             if job.finish is UNSET:
                 problems.append(Problem(f"$.jobs[{index}].finish", "is missing: finish_time_ratio needs it"))
-    _check_floors(instance, jobs, problems)
+    _check_floors(instance, problems)
 
 
-def _check_floors(instance: Any, jobs: Sequence[TenantedJob], problems: list[Problem]) -> None:
+def _check_floors(instance: Any, problems: list[Problem]) -> None:
     floors = instance.fairness.floors
     if not isinstance(floors, dict):
         problems.append(Problem("$.fairness.floors", "must be an object of shares"))
         return
-    known = {f"job {job.id}" for job in jobs if hasattr(job, "id")}  # a kind's job has an id
+    if not floors:
+        return
+    known = {f"job {job.id}" for job in instance.jobs if isinstance(job, TenantedJob) and hasattr(job, "id")}
     if isinstance(instance.tenants, tuple | list):
         known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
     for name, share in floors.items():
