@@ -175,6 +175,10 @@ class History:
         )
         return [SessionEntry(*row) for row in rows]
 
+    def has_session(self, name: str) -> bool:
+        """Return whether a session of this name is, or ever was, open."""
+        return bool(self._rows("SELECT 1 FROM session WHERE name = ?", (name,)))
+
     def problems(self) -> list[str]:
         """Return what SQLite finds wrong with the file; empty if it is whole."""
         rows = self._rows("PRAGMA integrity_check") + self._rows("PRAGMA foreign_key_check")

@@ -126,7 +126,16 @@ class Record:
             self._state(name, revision, at_s, asked_by, pack_instance(instance), None)
             return revision
 
-    def change(self, name: str, deltas: Sequence[Any], instance: Any, *, at_s: float, asked_by: str) -> int:
+    def change(
+        self,
+        name: str,
+        deltas: Sequence[Any],
+        instance: Any,
+        *,
+        at_s: float,
+        asked_by: str,
+        revision: int | None = None,
+    ) -> int:
         """Put deltas on record and return the revision that they lead to.
 
         Parameters
@@ -139,9 +148,21 @@ class Record:
             The instance they lead to; now and then it is stored whole beside the deltas.
         at_s, asked_by
             When, and who.
+        revision
+            The revision that they must lead to, where the writer counts; one that is on record stays so.
+
+        Raises
+        ------
+        NotOnRecord
+            If the session, or a revision before that one, is not on record.
         """
         with self.together():
-            revision = self._next(name)
+            following = self._next(name)
+            if revision is not None and revision < following:
+                return revision
+            if revision is not None and revision > following:
+                raise NotOnRecord(f"revision {revision} of session {name!r} cannot follow {following - 1}")
+            revision = following
             whole = pack_instance(instance) if revision % _WHOLE_EVERY == 0 else None
             self._state(name, revision, at_s, asked_by, whole, pack_deltas(deltas))
             return revision

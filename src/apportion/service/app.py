@@ -48,7 +48,8 @@ def application(hub: Hub, *, token: str | None = None, max_body: int = 64 * 2**2
         Bytes a request may have.
     """
 
-    def allowed(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    async def allowed(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        # a coroutine, because Litestar calls a plain function in a thread, which takes longer than a look
         if token is None or handler.opt.get("open"):
             return
         shown = connection.headers.get("authorization", "")

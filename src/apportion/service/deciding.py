@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,12 @@ class State:
     instance, revision
         Its instance, and which revision of it that is.
     plan
-        The session's last plan, ``None`` without one.
+        The session's last plan as JSON, ``None`` without one.
     """
 
     instance: Any
     revision: int
-    plan: Mapping[str, Any] | None
+    plan: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from apportion.instances import edits
 from apportion.instances.draft import Draft
+from apportion.instances.kinds import kind_of
+from apportion.record import Asked, Record, RecordFull
 from apportion.service.messages import SessionSummary
 from apportion.service.pool import Seat
 from apportion.service.tasks import Decide
 from apportion.session.applying import apply_all
 from apportion.session.deltas import read_deltas
 
-__all__ = ["Held"]
+__all__ = ["Change", "Held"]
 
 _REMEMBERED = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A change of a session that has been made, and is on record together with what is answered next.
+
+    Attributes
+    ----------
+    revision, draft
+        The revision that it leads to, and the instance there.
+    deltas
+        What changes; nothing where only the request is noted.
+    request, body
+        The id that it was asked for by, ``None`` without one, and the digest of what was asked.
+    at_s, asked_by
+        When, and who.
+    """
+
+    revision: int
+    draft: Draft
+    deltas: list[dict[str, Any]]
+    request: str | None
+    body: str
+    at_s: float
+    asked_by: str
+
+    def write(self, record: Record, session: str) -> None:
+        """Put it on record; one that is there already stays as it is."""
+        if self.deltas:
+            record.change(
+                session,
+                self.deltas,
+                self.draft.instance(),
+                at_s=self.at_s,
+                asked_by=self.asked_by,
+                revision=self.revision,
+            )
+        if self.request is not None:
+            record.ask(session, self.request, Asked(self.body, self.revision, None), at_s=self.at_s)
 
 
 class Held:
@@ -33,10 +75,13 @@ class Held:
 
     Attributes
     ----------
-    lock
-        Held while the instance is changed.
     plan, decision
-        The last plan, and the number of the decision that it comes from.
+        The last plan as JSON, and the number of the decision that it comes from.
+    unwritten
+        Changes that are not known to be on disk, in their order.
+    age
+        How often such changes were taken back, because they could not be written; whatever has been begun
+        at another age is about an instance that never was.
     """
 
     def __init__(self, name: str, instance: Any, revision: int, *, created_s: float, asked_by: str) -> None:
@@ -44,10 +89,13 @@ class Held:
         self.created_s = created_s
         self.asked_by = asked_by
         self.revision = revision
-        self.lock = asyncio.Lock()
-        self.plan: Mapping[str, Any] | None = None
+        self.plan: bytes | None = None
         self.decision: int | None = None
+        self.unwritten: list[Change] = []
+        self.age = 0
+        self._torn = -1  # the age whose changes could not be written, as the thread that writes knows it
         self._draft = Draft(instance)
+        self._on_disk = (revision, self._draft)
         self._recent: deque[tuple[int, list[dict[str, Any]]]] = deque(maxlen=_REMEMBERED)
 
     @property
@@ -55,17 +103,57 @@ class Held:
         """The instance as it is now."""
         return self._draft.instance()
 
-    def tried(self, deltas: list[dict[str, Any]]) -> Draft:
-        """Return the instance as it will be with deltas; `InvalidInstance` if they do not fit."""
-        draft = self._draft.copied()
-        apply_all(draft, read_deltas(deltas))
-        return draft
+    def asked(self, request: str) -> Asked | None:
+        """Return what is known of a request whose change is not on disk yet."""
+        for change in self.unwritten:
+            if change.request == request:
+                return Asked(change.body, change.revision, None)
+        return None
 
-    def changed(self, draft: Draft, deltas: list[dict[str, Any]], revision: int) -> None:
-        """Take over what `tried` returned, now that it is on record."""
-        self._draft = draft
-        self.revision = revision
-        self._recent.append((revision, deltas))
+    def change(
+        self, deltas: list[dict[str, Any]], request: str | None, body: str, at_s: float, asked_by: str
+    ) -> int:
+        """Change the instance and return its revision; `InvalidInstance` if the deltas do not fit."""
+        if deltas:
+            draft = self._draft.copied()
+            apply_all(draft, read_deltas(deltas))
+            self._draft = draft
+            self.revision += 1
+            self._recent.append((self.revision, deltas))
+        if deltas or request is not None:
+            self.unwritten.append(Change(self.revision, self._draft, deltas, request, body, at_s, asked_by))
+        return self.revision
+
+    def write(self, record: Record, changes: Sequence[Change], age: int) -> None:
+        """Put changes on record, in the thread that writes.
+
+        Raises
+        ------
+        RecordFull
+            If an earlier one of the same age could not be written.
+        """
+        if self._torn >= age:
+            raise RecordFull("an earlier change of this session could not be put on record; ask again")
+        for change in changes:
+            change.write(record, self.name)
+
+    def tear(self, age: int) -> None:
+        """Note, in the thread that writes, that changes could not be written: no later one may be, then."""
+        self._torn = max(self._torn, age)
+
+    def landed(self, changes: Sequence[Change]) -> None:
+        """Note that changes are on disk."""
+        for change in changes:
+            if change in self.unwritten:
+                self.unwritten.remove(change)
+                self._on_disk = (change.revision, change.draft)
+
+    def take_back(self) -> None:
+        """Go back to what is on disk, because changes could not be written."""
+        self.age += 1
+        self.revision, self._draft = self._on_disk
+        self.unwritten.clear()
+        self._recent.clear()
 
     def task(self, seat: Seat, instance: Any, revision: int, whole: bool, asked: Any) -> Decide:
         """Return the task for a worker: the deltas since what it holds, or the instance."""
@@ -92,15 +180,15 @@ class Held:
         between = [deltas for revision, deltas in self._recent if since < revision <= until]
         return [delta for deltas in between for delta in deltas] if len(between) == until - since else None
 
-    def summary(self, kind: str, capacities: dict[str, int]) -> SessionSummary:
+    def summary(self) -> SessionSummary:
         """Return the session as callers are told of it."""
         return SessionSummary(
             name=self.name,
             revision=self.revision,
-            kind=kind,
+            kind=kind_of(self.instance).name,
             jobs=len(self.instance.jobs),
             created_s=self.created_s,
             asked_by=self.asked_by,
-            capacities=capacities,
+            capacities=edits.capacities(self.instance),
             decision=self.decision,
         )

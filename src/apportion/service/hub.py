@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from apportion.instances import edits
-from apportion.instances.kinds import kind_of
+from apportion.errors import ApportionError
 from apportion.reading.read import read
-from apportion.record import Asked, Decided, History, NotOnRecord, Record
+from apportion.record import Asked, Decided, History, NotOnRecord, Record, RecordFull
 from apportion.service.deciding import State, answered
 from apportion.service.errors import Conflict
 from apportion.service.flights import Flights
 from apportion.service.held import Held
 from apportion.service.ledger import Ledger
 from apportion.service.limits import Limits
-from apportion.service.messages import Made, SessionSummary, body_digest
+from apportion.service.messages import Made, OpenSession, SessionSummary, body_digest
 from apportion.service.metrics import Metrics
 from apportion.service.past import Past
 from apportion.service.pool import Pool
 from apportion.session.asking import DecideSession
 
 __all__ = ["Hub"]
+
+_T = TypeVar("_T")
 
 _OPTIMUM = "optimal"
 _OPTIONS_ON_RECORD = ("time_limit", "gap", "seed", "proof")
@@ -54,11 +55,12 @@ class Hub:
         self.past = Past(ledger, pool, limits)
         self._sessions: dict[str, Held] = {}
         self._flights: Flights[Made] = Flights()
+        self._openings: Flights[SessionSummary] = Flights()
 
     async def recover(self) -> None:
         """Open again every session that is open on record."""
 
-        def recorded(history: History) -> list[tuple[Held, int]]:
+        def recorded(history: History) -> list[Held]:
             found = []
             for entry in history.sessions():
                 instance = history.instance(entry.name, entry.revision)
@@ -67,69 +69,101 @@ class Hub:
                 )
                 for last in history.entries(session=entry.name, last=1):
                     held.decision = last.id
-                    held.plan = msgspec.json.decode(history.result(last.id))["plan"]
-                found.append((held, entry.revision))
+                    held.plan = _taken(history.result(last.id)).planned
+                found.append(held)
             return found
 
-        self._sessions = {held.name: held for held, _ in await self.ledger.read(recorded)}
+        self._sessions = {held.name: held for held in await self.ledger.read(recorded)}
 
-    def sessions(self) -> list[SessionSummary]:
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    async def sessions(self) -> list[SessionSummary]:
         """Return the open sessions, by name."""
-        return [self.session(name) for name in sorted(self._sessions)]
+        return [await self.session(name) for name in sorted(self._sessions)]
 
-    def session(self, name: str) -> SessionSummary:
-        """Return one session; `NotOnRecord` if it is not open."""
-        held = self._held(name)
-        return held.summary(kind_of(held.instance).name, edits.capacities(held.instance))
+    async def session(self, name: str) -> SessionSummary:
+        """Return one session as it is on disk; `NotOnRecord` if it is not open."""
+        return (await self._settled(name)).summary()
 
-    def instance(self, name: str) -> Any:
-        """Return the instance of a session as it is now."""
-        return self._held(name).instance
+    async def instance(self, name: str) -> Any:
+        """Return the instance of a session as it is on disk."""
+        return (await self._settled(name)).instance
 
-    async def open(self, name: str, source: dict[str, Any], asked_by: str) -> SessionSummary:
-        """Open a session.
+    def check_open(self, name: str) -> None:
+        """Raise `NotOnRecord` if no session of this name is open."""
+        self._held(name)
+
+    async def open(self, asked: OpenSession, asked_by: str) -> SessionSummary:
+        """Open a session; asked again by the same id, or with the same instance, it is opened once.
 
         Raises
         ------
         Conflict
-            If one of that name is open with another instance, or too many are.
+            If one of that name is open with another instance, too many are, or the id was used for something
+            else.
         InvalidInstance
             If the instance is not valid.
         """
-        instance = await asyncio.to_thread(read, source)
+        body = body_digest(asked)
+        return await self._openings.join(
+            (asked.name, "open"), body, lambda: self._open(asked, body, asked_by)
+        )
+
+    async def _open(self, asked: OpenSession, body: str, asked_by: str) -> SessionSummary:
+        name, request = asked.name, asked.request
+        held = self._sessions.get(name)
+        if self._known(name, held, request, body) is not None:
+            if held is None:
+                raise Conflict(
+                    f"request {request!r} has opened {name!r}, which was closed since; take another id"
+                )
+            return await self.session(name)
+        instance = await asyncio.to_thread(read, asked.instance)
         if name in self._sessions:
             held = self._sessions[name]
             if held.revision == 0 and held.instance == instance:
-                return self.session(name)  # the same asked again
+                return await self.session(name)  # the same asked again
             raise Conflict(f"a session {name!r} is open already; close it, or choose another name")
         if len(self._sessions) >= self.limits.sessions:
             raise Conflict(f"{self.limits.sessions} sessions are open, which is the limit; close one")
         at_s = time.time()
-        revision = await self.ledger.write(
-            lambda record: record.open_session(name, instance, at_s=at_s, asked_by=asked_by)
-        )
+
+        def write(record: Record) -> int:
+            revision = record.open_session(name, instance, at_s=at_s, asked_by=asked_by)
+            if request is not None:
+                record.ask(name, request, Asked(body, revision, None), at_s=at_s)
+            return revision
+
+        revision = await asyncio.shield(self.ledger.write(write))
         self._sessions[name] = Held(name, instance, revision, created_s=at_s, asked_by=asked_by)
-        return self.session(name)
+        return await self.session(name)
 
     async def close(self, name: str) -> None:
-        """Close a session; its decisions stay on record."""
-        held = self._held(name)
-        async with held.lock:
-            await self.ledger.write(lambda record: record.close_session(name, at_s=time.time()))
-            self._sessions.pop(name, None)
+        """Close a session; its decisions stay on record. One that is closed already stays closed."""
+        held = self._sessions.pop(name, None)
+        if held is None:
+            if not self.ledger.read_now(lambda history: history.has_session(name)):
+                raise NotOnRecord(f"no session {name!r} is open, or ever was")
+            return
+        try:
+            await asyncio.shield(self._put(held, lambda record: record.close_session(name, at_s=time.time())))
+        except ApportionError:
+            self._sessions.setdefault(name, held)
+            raise
 
     async def change(
         self, name: str, deltas: list[dict[str, Any]], request: str | None, body: str, asked_by: str
     ) -> int:
         """Change the instance of a session and return its revision; asked again, it is done once."""
         held = self._held(name)
-        async with held.lock:
-            known = self._known(name, request, body)
-            return (
-                held.revision
-                if known is None and not deltas
-                else await self._changed(held, deltas, request, body, asked_by, known)
-            )
+        known = self._known(name, held, request, body)
+        if known is None:
+            revision = held.change(deltas, request, body, time.time(), asked_by)
+        else:
+            revision = known.revision
+        await self._settle(held)
+        return revision
 
     async def decide(
         self, name: str, asked: DecideSession, asked_by: str, better: Callable[[bytes], None] = lambda _: None
@@ -148,69 +182,34 @@ class Hub:
         self._held(name)
         self.limits.check_time_limit(asked.time_limit)
         body = body_digest(asked)
-        key = (name, asked.request or f"\0{secrets.token_hex(8)}")
+        if asked.request is None:
+            return await self._decide(name, asked, body, asked_by, better)
+        key = (name, asked.request)
         return await self._flights.join(key, body, lambda: self._decide(name, asked, body, asked_by, better))
-
-    def _held(self, name: str) -> Held:
-        if name not in self._sessions:
-            raise NotOnRecord(f"no session {name!r} is open")
-        return self._sessions[name]
-
-    def _known(self, name: str, request: str | None, body: str) -> Asked | None:
-        known = (
-            None
-            if request is None
-            else self.ledger.read_now(lambda history: history.asked(name, str(request)))
-        )
-        if known is not None and known.body != body:
-            raise Conflict(f"request {request!r} has been made with another body; take another id")
-        return known
-
-    async def _changed(
-        self,
-        held: Held,
-        deltas: list[dict[str, Any]],
-        request: str | None,
-        body: str,
-        asked_by: str,
-        known: Asked | None,
-    ) -> int:
-        """Put a change on record, then make it; called with the session's lock."""
-        if known is not None:
-            return known.revision
-        draft = held.tried(deltas) if deltas else None
-        at_s = time.time()
-
-        def write(record: Record) -> int:
-            revision = held.revision
-            if draft is not None:
-                revision = record.change(held.name, deltas, draft.instance(), at_s=at_s, asked_by=asked_by)
-            if request is not None:
-                record.ask(held.name, request, Asked(body, revision, None), at_s=at_s)
-            return revision
-
-        if draft is None and request is None:
-            return held.revision
-        revision = await self.ledger.write(write)
-        if draft is not None:
-            held.changed(draft, deltas, revision)
-        return revision
 
     async def _decide(
         self, name: str, asked: DecideSession, body: str, asked_by: str, better: Callable[[bytes], None]
     ) -> Made:
         at_s, began = time.time(), time.monotonic()
         held = self._held(name)
-        async with held.lock:
-            known = self._known(name, asked.request, body)
-            if known is not None and known.decision is not None:
-                return await self.past.made(known.decision)
-            revision = await self._changed(held, asked.deltas, asked.request, body, asked_by, known)
-            state = State(held.instance, revision, held.plan)
-        if revision != held.revision and known is not None:
-            earlier = await self.ledger.read(lambda history: history.instance(name, revision))
-            state = State(earlier, revision, state.plan)
-        answer = await answered(self.pool, held, state, asked, self.limits.grace_s, better)
+        known = self._known(name, held, asked.request, body)
+        if known is not None and known.decision is not None:
+            return await self.past.made(known.decision)
+        if known is None:
+            request = asked.request if asked.deltas else None
+            revision = held.change(asked.deltas, request, body, at_s, asked_by)
+        else:
+            revision = known.revision
+        state, age = State(held.instance, revision, held.plan), held.age
+        try:
+            if revision != held.revision:
+                await self._settle(held)
+                earlier = await self.ledger.read(lambda history: history.instance(name, revision))
+                state = State(earlier, revision, state.plan)
+            answer = await answered(self.pool, held, state, asked, self.limits.grace_s, better)
+        except BaseException:  # the change stands, whatever became of the decision
+            await self._settle(held)
+            raise
         if answer.late:
             self.metrics.late.inc()
         decided = Decided(
@@ -225,6 +224,8 @@ class Hub:
             options={name: getattr(asked, name) for name in _OPTIONS_ON_RECORD},
             proof=answer.proof,
         )
+        if age != held.age:
+            raise RecordFull("a change that this decision is about could not be put on record; ask again")
         return await self._on_record(held, decided, asked.request, body)
 
     async def _on_record(self, held: Held, decided: Decided, request: str | None, body: str) -> Made:
@@ -236,10 +237,86 @@ class Hub:
                 record.ask(held.name, request, Asked(body, decided.revision, number), at_s=decided.at_s)
             return number
 
-        number = await self.ledger.write(write)
-        result = msgspec.json.decode(decided.result)
-        if result["plan"] is not None and (held.decision is None or number > held.decision):
-            held.plan = result["plan"]
+        number = await _to_the_end(self._put(held, write))
+        taken = _taken(decided.result)
+        if taken.planned is not None and (held.decision is None or number > held.decision):
+            held.plan = taken.planned
         held.decision = max(number, held.decision or 0)
-        self.metrics.decided(decided, result["termination"], result["gap"])
+        self.metrics.decided(decided, taken.termination, taken.gap)
         return Made(decision=decided.summary(number), result=msgspec.Raw(decided.result))
+
+    def _held(self, name: str) -> Held:
+        if name not in self._sessions:
+            raise NotOnRecord(f"no session {name!r} is open")
+        return self._sessions[name]
+
+    def _known(self, name: str, held: Held | None, request: str | None, body: str) -> Asked | None:
+        """Return what is known of a request, on record or not yet; `Conflict` if another body asked."""
+        if request is None:
+            return None
+        known = None if held is None else held.asked(request)
+        if known is None:
+            known = self.ledger.read_now(lambda history: history.asked(name, request))
+        if known is not None and known.body != body:
+            raise Conflict(f"request {request!r} has been made with another body; take another id")
+        return known
+
+    async def _settled(self, name: str) -> Held:
+        """Return a session whose changes are all on disk."""
+        held = self._held(name)
+        await self._settle(held)
+        return held
+
+    async def _settle(self, held: Held) -> None:
+        if held.unwritten:
+            await asyncio.shield(self._put(held, lambda _: None))
+
+    def _put(self, held: Held, then: Callable[[Record], _T]) -> asyncio.Future[_T]:
+        """Write the changes of a session that are not on disk, and something after them, or none of it.
+
+        The changes are written once, however often they are handed over; what cannot be is taken back.
+        """
+        changes, age = tuple(held.unwritten), held.age
+
+        def write(record: Record) -> _T:
+            held.write(record, changes, age)
+            return then(record)
+
+        def landed(written: asyncio.Future[_T]) -> None:
+            if written.exception() is None:
+                held.landed(changes)
+            elif changes and held.age == age:
+                held.take_back()
+                self.pool.forget(held.name)
+
+        future = self.ledger.write(write, (lambda: held.tear(age)) if changes else (lambda: None))
+        future.add_done_callback(landed)
+        return future
+
+
+async def _to_the_end(written: asyncio.Future[_T]) -> _T:
+    """Return what is written, also to a caller that went away: asked again, it must find it."""
+    while not written.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({written})
+    return written.result()
+
+
+class _Taken(msgspec.Struct):
+    """What is taken over from the stored document of a decision."""
+
+    plan: msgspec.Raw
+    termination: str
+    gap: float | None
+
+    @property
+    def planned(self) -> bytes | None:
+        """The plan as JSON, ``None`` without one."""
+        return None if bytes(self.plan) == b"null" else bytes(self.plan)
+
+
+_TAKEN = msgspec.json.Decoder(_Taken)
+
+
+def _taken(document: bytes) -> _Taken:
+    return _TAKEN.decode(document)

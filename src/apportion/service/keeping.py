@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from apportion import stored
 from apportion.api import check
 from apportion.outcome import Termination
@@ -13,7 +15,7 @@ from apportion.solution import Certificate, Solution
 __all__ = ["kept"]
 
 
-def kept(instance: Any, plan: Mapping[str, Any] | None, why: str) -> bytes:
+def kept(instance: Any, plan: bytes | None, why: str) -> bytes:
     """Return a stored document for an instance that was not decided in time.
 
     Parameters
@@ -21,7 +23,7 @@ def kept(instance: Any, plan: Mapping[str, Any] | None, why: str) -> bytes:
     instance
         The instance.
     plan
-        The session's last plan, ``None`` without one.
+        The session's last plan as JSON, ``None`` without one.
     why
         What happened.
 
@@ -29,7 +31,7 @@ def kept(instance: Any, plan: Mapping[str, Any] | None, why: str) -> bytes:
     -----
     Jobs and nodes that are gone are taken out of the plan. If the checker then refuses it, there is none.
     """
-    fitted = None if plan is None else _fitted(instance, plan)
+    fitted = None if plan is None else _fitted(instance, msgspec.json.decode(plan))
     report = None if fitted is None else check(instance, fitted)
     feasible = report is not None and report.feasible
     notes = [why]

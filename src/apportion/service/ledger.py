@@ -14,7 +14,7 @@ from apportion.record import History, Record
 __all__ = ["Ledger"]
 
 _T = TypeVar("_T")
-_Work = tuple[Callable[[Record], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]
+_Work = tuple[Callable[[Record], Any], Callable[[], None], asyncio.Future[Any], asyncio.AbstractEventLoop]
 _TOGETHER = 64
 
 
@@ -35,18 +35,23 @@ class Ledger:
         self._thread = threading.Thread(target=self._write, name="record", daemon=True)
         self._thread.start()
 
-    async def write(self, step: Callable[[Record], _T]) -> _T:
-        """Return what a step returns when it is on disk.
+    def write(
+        self, step: Callable[[Record], _T], failed: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[_T]:
+        """Have a step carried out, and return what it will return when it is on disk.
 
-        Raises
-        ------
-        RecordFull
-            If it cannot be written; nothing of it is, then.
+        Parameters
+        ----------
+        step
+            Called in the thread that writes; what waits at the same time is written with it.
+        failed
+            Called in that thread, before any later step, if the step cannot be written: nothing of it is,
+            then, and the future raises what happened, `RecordFull` for instance.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
-        self._work.put((step, future, loop))
-        return await asyncio.shield(future)
+        self._work.put((step, failed, future, loop))
+        return future
 
     async def read(self, step: Callable[[History], _T]) -> _T:
         """Return what a step returns, carried out in a thread on a reader of its own."""
@@ -86,13 +91,14 @@ class Ledger:
         results = []
         try:
             with self._record.together():
-                results = [step(self._record) for step, _, _ in batch]
+                results = [step(self._record) for step, *_ in batch]
         except Exception as error:
             if len(batch) == 1:
-                _, future, loop = batch[0]
+                _, failed, future, loop = batch[0]
+                failed()
                 _tell(loop, future, error=error)
             return False
-        for (_, future, loop), result in zip(batch, results, strict=True):
+        for (*_, future, loop), result in zip(batch, results, strict=True):
             _tell(loop, future, result)
         return True
 

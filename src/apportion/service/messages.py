@@ -36,10 +36,13 @@ class OpenSession(Struct, frozen=True, forbid_unknown_fields=True):
         Its name; letters, digits, dots, dashes and underscores.
     instance
         The instance that it begins with, as it stands in a file.
+    request
+        An id; asked again with it, the session is opened once, whatever has become of it since.
     """
 
     name: Name
     instance: dict[str, Any]
+    request: RequestId | None = None
 
 
 class ChangeSession(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 
 from apportion.service.errors import Busy, Late, WorkerLost
@@ -47,6 +49,11 @@ class Seat:
     def pid(self) -> int | None:
         """The process id, ``None`` while there is no process."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process that is not known to have ended."""
+        return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
         """Start a process and wait until it is ready."""
@@ -119,8 +126,7 @@ class Pool:
         self._idle: list[Seat] = []
         self._seats = [Seat() for _ in range(workers)]
         self._limit = waiting
-        self._waiting = 0
-        self._free = asyncio.Condition()
+        self._queue: deque[asyncio.Future[Seat]] = deque()
         self._mean_s = 0.1
         self._restarts: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -129,7 +135,7 @@ class Pool:
     @property
     def waiting(self) -> int:
         """How many tasks wait for a worker."""
-        return self._waiting
+        return len(self._queue)
 
     @property
     def busy(self) -> int:
@@ -152,6 +158,11 @@ class Pool:
         for restart in self._restarts:
             restart.cancel()
         await asyncio.gather(*(seat.stop() for seat in self._seats))
+
+    def forget(self, session: str) -> None:
+        """Give the instance of a session whole to whoever decides it next."""
+        for seat in self._seats:
+            seat.held.pop(session, None)
 
     async def run(
         self,
@@ -185,14 +196,16 @@ class Pool:
         WorkerLost
             If the worker's process ended by itself.
         """
-        if not self._idle and self._waiting >= self._limit:
-            raise Busy(self._again_s(time_limit))
         began = time.monotonic()
-        try:
-            async with asyncio.timeout(deadline_s):
-                seat = await self._seat(session)
-        except TimeoutError:
-            raise Late("no worker was free before the deadline") from None
+        seat = self._idle_seat(session)
+        if seat is None:
+            if len(self._queue) >= self._limit:
+                raise Busy(self._again_s(time_limit))
+            try:
+                async with asyncio.timeout(deadline_s):
+                    seat = await self._next_seat()
+            except TimeoutError:
+                raise Late("no worker was free before the deadline") from None
         why = "gone"
         try:
             async with asyncio.timeout(began + deadline_s - time.monotonic()):
@@ -206,42 +219,64 @@ class Pool:
             raise
         finally:
             if why:
-                self.killed[why] += 1
-                restart = asyncio.create_task(self._again(seat))
-                self._restarts.add(restart)
-                restart.add_done_callback(self._restarts.discard)
+                self._replace(seat, why)
             else:
-                await self._give_back(seat)
+                self._give_back(seat)
         self._mean_s += _SMOOTHING * (time.monotonic() - began - self._mean_s)
         return answer
 
-    async def _seat(self, session: str) -> Seat:
-        async with self._free:
-            self._waiting += 1
-            try:
-                await self._free.wait_for(lambda: self._idle)
-            finally:
-                self._waiting -= 1
-            holding = [seat for seat in self._idle if session in seat.held]
-            seat = max(holding, key=lambda each: each.held[session]) if holding else self._idle[0]
+    def _idle_seat(self, session: str) -> Seat | None:
+        """Return an idle seat, best one that holds the session; those whose process has ended get another."""
+        for seat in [each for each in self._idle if not each.is_alive]:
             self._idle.remove(seat)
-            return seat
+            self._replace(seat, "lost")
+        if not self._idle:
+            return None
+        holding = [seat for seat in self._idle if session in seat.held]
+        seat = max(holding, key=lambda each: each.held[session]) if holding else self._idle[0]
+        self._idle.remove(seat)
+        return seat
 
-    async def _give_back(self, seat: Seat) -> None:
-        async with self._free:
-            self._idle.append(seat)
-            self._free.notify()
+    async def _next_seat(self) -> Seat:
+        """Wait in line for a seat."""
+        turn: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.cancelled() or not turn.done():
+                with contextlib.suppress(ValueError):
+                    self._queue.remove(turn)
+            else:  # it was given a seat in the same moment
+                self._give_back(turn.result())
+            raise
+
+    def _give_back(self, seat: Seat) -> None:
+        """Hand a seat to who has waited longest; it never lies idle while somebody waits."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(seat)
+                return
+        self._idle.append(seat)
+
+    def _replace(self, seat: Seat, why: str) -> None:
+        self.killed[why] += 1
+        restart = asyncio.create_task(self._again(seat))
+        self._restarts.add(restart)
+        restart.add_done_callback(self._restarts.discard)
 
     async def _again(self, seat: Seat) -> None:
         while not self._closed:
-            await seat.stop()
             try:
+                await seat.stop()
                 await seat.start()
-            except (OSError, EOFError, TimeoutError):
+            except Exception as error:  # whatever it is, the service must not go on with one worker less
+                logging.getLogger("apportion.service").warning("a worker does not start", exc_info=error)
                 await asyncio.sleep(1.0)
                 continue
-            await self._give_back(seat)
+            self._give_back(seat)
             return
 
     def _again_s(self, time_limit: float) -> float:
-        return max(1.0, min(time_limit, self._mean_s) * (self._waiting + 1) / len(self._seats))
+        return max(1.0, min(time_limit, self._mean_s) * (len(self._queue) + 1) / len(self._seats))

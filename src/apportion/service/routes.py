@@ -67,7 +67,7 @@ def health(state: State) -> dict[str, Any]:
     hub = _hub(state)
     return {
         "status": "ok",
-        "sessions": len(hub.sessions()),
+        "sessions": len(hub),
         "busy": hub.pool.busy,
         "waiting": hub.pool.waiting,
     }
@@ -80,34 +80,34 @@ def metrics(state: State) -> Response[bytes]:
     return Response(hub.metrics.page(hub.pool), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@get("/sessions", sync_to_thread=False)
-def list_sessions(state: State) -> list[SessionSummary]:
+@get("/sessions")
+async def list_sessions(state: State) -> list[SessionSummary]:
     """List the open sessions."""
-    return _hub(state).sessions()
+    return await _hub(state).sessions()
 
 
 @post("/sessions")
 async def open_session(state: State, request: _Request, data: OpenSession) -> SessionSummary:
-    """Open a session with an instance; asked again with the same one, it is answered alike."""
+    """Open a session with an instance, once; asked again by the same id, the same is answered."""
     await _strict(request)
-    return await _hub(state).open(data.name, data.instance, _by(request))
+    return await _hub(state).open(data, _by(request))
 
 
-@get("/sessions/{name:str}", sync_to_thread=False)
-def show_session(state: State, name: str) -> SessionSummary:
+@get("/sessions/{name:str}")
+async def show_session(state: State, name: str) -> SessionSummary:
     """Return an open session."""
-    return _hub(state).session(name)
+    return await _hub(state).session(name)
 
 
-@get("/sessions/{name:str}/instance", sync_to_thread=False)
-def session_instance(state: State, name: str) -> Response[bytes]:
+@get("/sessions/{name:str}/instance")
+async def session_instance(state: State, name: str) -> Response[bytes]:
     """Return the instance of a session as it is now."""
-    return json_answer(msgspec.json.encode(_hub(state).instance(name)))
+    return json_answer(msgspec.json.encode(await _hub(state).instance(name)))
 
 
 @delete("/sessions/{name:str}", status_code=200)
 async def close_session(state: State, name: str) -> dict[str, str]:
-    """Close a session; its decisions stay on record."""
+    """Close a session; its decisions stay on record. One that is closed already stays closed."""
     await _hub(state).close(name)
     return {"closed": name}
 
@@ -131,7 +131,7 @@ async def decide_session(
     await _strict(request)
     hub, by = _hub(state), _by(request)
     if _EVENTS in request.headers.get("accept", ""):
-        hub.session(name)
+        hub.check_open(name)
         return ServerSentEvent(_events(request, hub, name, data, by))
     made = await while_there(request, hub.decide(name, data, by))
     return json_answer(msgspec.json.encode(made))

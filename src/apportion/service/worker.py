@@ -139,6 +139,7 @@ def main() -> None:
     if os.getppid() != parent:
         return
     connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)  # a child that outlived this process would hide its end
     with connection, connection.makefile("rb") as tasks, connection.makefile("wb") as answers:
         _warm()
 

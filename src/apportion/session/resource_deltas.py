@@ -93,7 +93,7 @@ class RemoveNodes(Message, frozen=True, tag="remove_nodes"):
 
     def apply(self, draft: Draft, path: str) -> None:
         """Take the nodes away."""
-        draft.change(lambda instance: edits.remove_nodes(instance, self.nodes))
+        edits.remove_nodes_of(draft, self.nodes)
 
     def words(self) -> str:
         """Return the change in a few words."""
