@@ -22,6 +22,7 @@ GAP = apportion.GapFillingInstance(
         for name, held in (("a", ("n2",)), ("b", ()))
     ),
 )
+HELD_LATER = msgspec.structs.replace(GAP, jobs=GAP.jobs[::-1])
 MENUS = apportion.MultipleChoiceKnapsackInstance(
     "1",
     "maximize",
@@ -107,6 +108,18 @@ def test_a_delta_leaves_the_instance_that_a_file_would_hold(
             {"op": "add_job", "job": {**NEW, "current_nodes": ["n2"]}},
             "$.deltas[1].job.current_nodes[0]",
             "already held by job 'a'",
+        ),
+        (
+            GAP,
+            {"op": "update_job", "job": {"id": "b", "current_nodes": ["n2"]}},
+            "$.deltas[1].job.current_nodes[0]",
+            "already held by job 'a'",
+        ),
+        (
+            HELD_LATER,
+            {"op": "update_job", "job": {"id": "b", "current_nodes": ["n2"]}},
+            "$.deltas[1]",
+            "$.jobs[1].current_nodes[0]: node 'n2' is already held by job 'b'",
         ),
         (GAP, {"op": "update_job", "job": {"weight": 2}}, "$.deltas[1].job.id", "is missing"),
         (GAP, {"op": "update_job", "job": {"id": "x"}}, "$.deltas[1].job.id", "no job 'x'"),

@@ -22,6 +22,7 @@ def apply_all(draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas") -> 
         At the first one that cannot be applied; the draft is not to be used any more then.
     """
     touched: dict[str, str] = {}
+    where = path
     for index, delta in enumerate(deltas):
         where = f"{path}[{index}]"
         try:
@@ -33,7 +34,7 @@ def apply_all(draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas") -> 
     try:
         draft.instance()
     except InvalidInstance as error:
-        raise InvalidInstance([_at_delta(problem, draft, touched) for problem in error.problems]) from None
+        raise InvalidInstance([_at_delta(each, draft, touched, where) for each in error.problems]) from None
 
 
 def _within(problem: Problem, where: str, field: str) -> Problem:
@@ -44,9 +45,9 @@ def _within(problem: Problem, where: str, field: str) -> Problem:
     return replaced(problem, path=f"{where}.{problem.path[2:] if same else field}")
 
 
-def _at_delta(problem: Problem, draft: Draft, touched: Mapping[str, str]) -> Problem:
-    """Return a problem between jobs at the delta that brought the job, where one did."""
+def _at_delta(problem: Problem, draft: Draft, touched: Mapping[str, str], last: str) -> Problem:
+    """Return a problem between jobs, or of tenants, where its job was brought, else at the last delta."""
     name, rest = draft.place(problem.path)
     if name not in touched:
-        return problem
+        return replaced(problem, path=last, message=f"{problem.path}: {problem.message}")
     return replaced(problem, path=f"{touched[name]}{rest}", job=name)
