@@ -120,7 +120,7 @@ def test_prices_beyond_what_doubles_hold_give_no_bound() -> None:
             np.array([0, 1, 2]),
             np.array([large, large]),
             np.array([True, False]),
-            sense,  # type: ignore[arg-type]
+            sense,
         )
         assert lagrangian_bound(model, np.array([1e300, 1e300])) is None
         assert lagrangian_bound(model, np.array([3e289, 3e289])) is None

@@ -36,9 +36,9 @@ def run(*arguments: str) -> str:
 
 def test_json_is_one_object_with_the_promised_fields() -> None:
     told = json.loads(run(*GENERATED, "--policy", "equal-share", "--compare", "greedy", "--json"))
-    promised = "makespan_h equivalent_nodes efficiency lost_preemption lost_rescale rescales events seconds"
+    promised = "makespan_h equivalent_nodes to_dedicated lost_preemption lost_rescale rescales events seconds"
     assert set(promised.split()) <= set(told)
-    assert told["makespan_h"] is None and told["jobs_done"] < 1001 and 0 < told["efficiency"] < 1.2
+    assert told["makespan_h"] is None and told["jobs_done"] < 1001 and 0 < told["to_dedicated"] < 1.2
     assert [other["policy"] for other in told["compared"]] == ["greedy"] and told["seed"] == 1
     assert "equal-share" in run(*GENERATED, "--policy", "equal-share")
 

@@ -1,8 +1,9 @@
 """The yardstick of a replay: the same jobs on a dedicated pool of as many nodes as were idle on average.
 
 On the pool nothing leaves, rescaling is free and completions are noticed at once; nodes are divided for the
-greatest throughput whenever a job comes or goes. The efficiency of a replay is the pool's makespan divided by
-the replay's (after A_e / A_s of BFTrainer, arXiv:2106.12091).
+greatest throughput whenever a job comes or goes. A replay is compared by the pool's makespan divided by
+its own (after A_e / A_s of BFTrainer, arXiv:2106.12091); the pool is as short-sighted as FreeTrain's
+objective, so that the ratio can exceed 1.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.simulation.workload import Workload
 
-__all__ = ["dedicated_makespan", "dedicated_rate", "efficiency"]
+__all__ = ["dedicated_makespan", "dedicated_rate", "to_dedicated"]
 
 _OPTIONS = SolveOptions(time_limit=None)
 
 
-def efficiency(
+def to_dedicated(
     jobs: Workload, trainers: int, nodes: float, makespan_s: float, start_s: float
 ) -> float | None:
     """Return the makespan on a dedicated pool of `nodes` nodes divided by `makespan_s`.

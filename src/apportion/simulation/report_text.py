@@ -11,7 +11,7 @@ __all__ = ["cells", "heads", "table"]
 _HEADS = (
     "policy",
     "makespan h, or jobs",
-    "efficiency",
+    "to dedicated",
     "eq. nodes",
     "lost to pre-emption",
     "lost to rescaling",
@@ -30,7 +30,7 @@ def cells(summary: Summary) -> tuple[str, ...]:
     return (
         summary.policy,
         unfinished if summary.makespan_h is None else f"{summary.makespan_h:.2f}",
-        "-" if summary.efficiency is None else f"{summary.efficiency:.3f}",
+        "-" if summary.to_dedicated is None else f"{summary.to_dedicated:.3f}",
         f"{summary.equivalent_nodes:.1f}",
         f"{100 * summary.lost_preemption:.2f} %",
         f"{100 * summary.lost_rescale:.2f} %",

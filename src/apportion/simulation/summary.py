@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from apportion.shown import Figures
-from apportion.simulation.dedicated import dedicated_rate, efficiency
+from apportion.simulation.dedicated import dedicated_rate, to_dedicated
 from apportion.simulation.replay import Replay
 
 __all__ = ["Summary", "summarise"]
@@ -26,7 +26,7 @@ class Summary(Figures, msgspec.Struct, frozen=True, kw_only=True):
         Hours replayed.
     equivalent_nodes
         Time average of the idle nodes.
-    efficiency
+    to_dedicated
         Makespan on a dedicated pool of the equivalent nodes divided by this makespan; where jobs remain,
         the output divided by what the pool makes of an endless backlog of these jobs in the same time.
         ``None`` if undefined.
@@ -54,7 +54,7 @@ class Summary(Figures, msgspec.Struct, frozen=True, kw_only=True):
     makespan_h: float | None
     span_h: float
     equivalent_nodes: float
-    efficiency: float | None
+    to_dedicated: float | None
     output: float
     lost_preemption: float
     lost_rescale: float
@@ -83,7 +83,7 @@ def summarise(replay: Replay, policy: str, horizon_s: float | None = None) -> Su
 
     makespan_s = span_s if replay.finished else None
     if makespan_s is not None:
-        ratio = efficiency(jobs, replay.trainers, nodes, makespan_s, replay.start_s)
+        ratio = to_dedicated(jobs, replay.trainers, nodes, makespan_s, replay.start_s)
     else:
         low, part = int(nodes), nodes - int(nodes)
         pool = (1 - part) * dedicated_rate(jobs, replay.trainers, low)
@@ -99,7 +99,7 @@ def summarise(replay: Replay, policy: str, horizon_s: float | None = None) -> Su
         makespan_h=None if makespan_s is None else makespan_s / 3600,
         span_h=span_s / 3600,
         equivalent_nodes=nodes,
-        efficiency=ratio,
+        to_dedicated=ratio,
         output=output,
         lost_preemption=share(totals.preemption_loss),
         lost_rescale=share(totals.rescale_loss),
