@@ -49,11 +49,17 @@ SMALLEST_POSITIVE = 1e-30
 """Smallest magnitude that is not zero, so that products never fall below what a double resolves."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=1000)]
+"""A string of 1 to 1,000 characters."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
+"""A whole number of things, nodes or GPUs for instance: 0 to 10^9."""
 Use = Annotated[int, Meta(ge=0, le=LARGEST_USE)]
+"""How much of a capacity an option takes, a whole number: 0 to 10^12."""
 Capacity = Annotated[int, Meta(ge=0, le=LARGEST_CAPACITY)]
+"""How much there is of something, a whole number: 0 to 10^18."""
 Number = Annotated[float, Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+"""Any finite number from -10^18 to 10^18; between -1e-30 and 1e-30 only 0."""
 Amount = Annotated[float, Meta(ge=0.0, le=LARGEST_NUMBER)]
+"""A finite number from 0 to 10^18, of seconds, samples or weight as its field says; below 1e-30 only 0."""
 
 
 def check_name(path: str, value: Any, problems: list[Problem]) -> bool:

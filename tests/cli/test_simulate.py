@@ -7,7 +7,10 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,6 +125,37 @@ def test_policies_are_compared_on_one_workload(example: Path, tmp_path: Path) ->
     assert [told["policy"], told["compared"][0]["policy"]] == ["fifo", "srtf"]
     jct = [float(line.split(",")[3]) - float(line.split(",")[2]) for line in lines[41:]]
     assert told["compared"][0]["avg_jct_s"] == pytest.approx(sum(jct) / 40)
+
+
+def test_a_comparison_reads_its_inputs_once(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+
+    def counted(module: str, name: str) -> None:
+        whole = getattr(import_module(module), name)
+
+        def call(*given: Any) -> Any:
+            asked[name] += 1
+            return whole(*given)
+
+        monkeypatch.setattr(f"{module}.{name}", call)
+
+    counted("apportion.estimation.training", "read_applications")
+    counted("apportion.simulation.cluster.workload", "read_workload")
+    counted("apportion.simulation.cluster.tenants_file", "read_claims")
+    where = ("--profiles", example / "profiles", "--workload", example / "workload.csv", "--nodes", 4)
+    more = ("--policy", "fifo", "--compare", "srtf", "--compare", "tiresias", "--jobs", tmp_path / "jobs.csv")
+    code, _, err = _called("simulate", *map(str, (*where, *more)))
+    assert code == 0, err
+    assert asked == {"read_applications": 1, "read_workload": 1, "read_claims": 1}
+    lines = (tmp_path / "jobs.csv").read_text().splitlines()[1:]
+    names = [line.split(",")[0] for line in (example / "workload.csv").read_text().splitlines()[1:]]
+    assert [line.split(",")[1] for line in lines] == names * 3
+    alone = _called("simulate", *map(str, where), "--policy", "tiresias", "--json")[1]
+    among = _called("simulate", *map(str, (*where, *more)), "--json")[1]
+    told, [_, compared] = json.loads(alone), json.loads(among)["compared"]
+    assert all(told[name] == compared[name] for name in ("avg_jct_s", "restarts", "gpu_hours", "rounds"))
 
 
 def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:

@@ -25,12 +25,16 @@ class Listed:
         Command lines, without the program's name.
     module
         Where its ``command`` stands, below ``apportion.cli``; by default its own name.
+    doing
+        What a terminal shows beside a clock while it runs; ``None`` for one that ends at once, or that says
+        itself what it does all the time.
     """
 
     group: str
     line: str
     examples: tuple[str, ...] = ()
     module: str | None = None
+    doing: str | None = None
 
     @property
     def epilog(self) -> str:
@@ -46,16 +50,19 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Decide what every job gets, and prove it.",
             ("solve round.json", "solve round.json --time-limit 3 --json -o plan.json"),
             "solve_instance",
+            doing="reading",
         ),
         "explain": Listed(
             "Decide",
             "Say why the plan is as it is, or why there is none.",
             ("explain round.json", "explain round.json --job j0003 --option 2xv100"),
+            doing="reading",
         ),
         "what-if": Listed(
             "Decide",
             "Compare the plans before and after a change.",
             ("what-if round.json --remove-job j0003", "what-if round.json --capacity v100=+8"),
+            doing="reading",
         ),
         "init": Listed(
             "Decide",
@@ -66,11 +73,13 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Look into",
             "List everything that is wrong with an instance or another input.",
             ("validate round.json", "validate jobs.csv --as jobs"),
+            doing="reading and checking",
         ),
         "check": Listed(
             "Look into",
             "Verify a stored solution in exact arithmetic.",
             ("check round.json plan.json", "check round.json plan.json --json"),
+            doing="verifying",
         ),
         "schema": Listed(
             "Look into",
@@ -81,14 +90,19 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Look into",
             "Read an instance in any format, write it as JSON.",
             ("convert mknap1.txt --index 3", "convert --from kueue dump.json -o cluster.json"),
+            doing="reading",
         ),
         "export": Listed(
             "Look into",
             "Write the linear model for other solvers, or a plan for Kueue.",
             ("export round.json --to lp", "export round.json --to mps -o round.mps"),
+            doing="compiling",
         ),
         "backends": Listed(
-            "Look into", "List the solvers and whether they are installed.", ("backends", "backends --json")
+            "Look into",
+            "List the solvers and whether they are installed.",
+            ("backends", "backends --json"),
+            doing="looking for solvers",
         ),
         "serve": Listed(
             "Serve",
@@ -107,6 +121,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "simulate --profiles profiles --workload workload.csv --policy sia",
                 "simulate --workload jobs.csv.gz --policy fifo --compare srtf --nodes 64 --report page.html",
             ),
+            doing="reading",
         ),
         "replay": Listed(
             "Simulate",
@@ -115,11 +130,13 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "replay --trace generated --machine-nodes 64 --days 1 --jobs generated",
                 "replay --trace sacct.txt --jobs jobs.csv --compare greedy --report page.html",
             ),
+            doing="reading",
         ),
         "report": Listed(
             "Simulate",
             "Write a page with several replays side by side.",
             ("report run.jsonl -o page.html", "report ours.jsonl theirs.jsonl -o page.html"),
+            doing="drawing",
         ),
         "snapshot": Listed(
             "Simulate",
@@ -128,6 +145,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "snapshot --trace idle.npz --jobs jobs.csv --at 72800 --trainers 10",
                 "snapshot --trace sacct.txt --jobs jobs.csv --at 3600 --trainers 10 -o now.json",
             ),
+            doing="reading the trace",
         ),
         "fit": Listed(
             "Simulate",
@@ -136,6 +154,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "fit steps.csv --hold-out depth=16 -o model.json --plot fit.svg",
                 "fit steps.csv --layers layers.csv --gradients gradients.csv --profile bert.json",
             ),
+            doing="fitting",
         ),
         "predict": Listed(
             "Simulate",
@@ -144,6 +163,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "predict --reference table.csv --base-column v100 --target-column a100",
                 "predict --reference table.csv --base-column v100 --target-column a100 --model resnet50",
             ),
+            doing="predicting",
         ),
         "submit": Listed(
             "Live on Slurm",

@@ -10,6 +10,7 @@ import click
 
 from apportion.choices import did_you_mean
 from apportion.cli.commands import Listed
+from apportion.cli.progress import clocked
 
 __all__ = ["LazyGroup"]
 
@@ -30,8 +31,9 @@ class LazyGroup(click.Group):
             return None
         module = self.table[cmd_name].module or cmd_name.replace("-", "_")
         found: click.Command = import_module(f"{self.package}.{module}").command
-        found.epilog = self.table[cmd_name].epilog
-        return found
+        listed = self.table[cmd_name]
+        found.epilog = listed.epilog
+        return found if listed.doing is None else clocked(found, listed.doing)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

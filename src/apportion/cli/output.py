@@ -10,7 +10,10 @@ from pathlib import Path
 
 import click
 
-__all__ = ["OutputClosed", "check_target", "emit", "quiet_stdout", "say", "write_file"]
+__all__ = ["CLOCK", "OutputClosed", "check_target", "emit", "quiet_stdout", "say", "stop_clock", "write_file"]
+
+CLOCK = "apportion.cli.clock"
+"""Where the context of a command keeps what stops its clock."""
 
 
 class OutputClosed(Exception):
@@ -23,6 +26,7 @@ class OutputClosed(Exception):
 def emit(data: bytes, path: str = "-") -> None:
     """Write data and a newline to a file, whole, or to standard output for ``-``."""
     if path == "-":
+        stop_clock()
         if sys.stdout is None:
             raise OutputClosed("standard output is closed")
         stream = sys.stdout.buffer
@@ -41,10 +45,19 @@ def write_file(path: str, data: bytes) -> None:
     from apportion.files import write_whole
 
     write_whole(path, data)
+    stop_clock()
     from apportion.cli.settings import is_quiet, is_verbose
 
     if is_verbose() or (sys.stderr is not None and sys.stderr.isatty() and not is_quiet()):
         click.echo(f"wrote {path}", err=True)
+
+
+def stop_clock() -> None:
+    """Take the clock of the running command off the terminal, before anything else is shown there."""
+    context = click.get_current_context(silent=True)
+    stop = None if context is None else context.meta.pop(CLOCK, None)
+    if stop is not None:
+        stop()
 
 
 def check_target(path: str | None) -> None:

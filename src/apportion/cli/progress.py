@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from apportion.cli.output import CLOCK, stop_clock
 from apportion.cli.settings import is_quiet, is_verbose
 
 if TYPE_CHECKING:
     from apportion.options import Incumbent
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "clocked"]
 
 _PATIENCE_S = 0.5
 """Solves that end sooner show nothing and load nothing."""
@@ -54,6 +56,7 @@ class Progress:
         return self._update if self._lines or self._timer is not None else None
 
     def __enter__(self) -> Progress:
+        stop_clock()
         if self._timer is not None:
             self._timer.start()
         return self
@@ -61,6 +64,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Show nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
             with self._lock:
@@ -96,3 +103,20 @@ class Progress:
     def _update(self, incumbent: Incumbent) -> None:
         bound = "" if incumbent.bound is None else f", bound {incumbent.bound:.10g}"
         self.say(f"objective {incumbent.objective:.10g}{bound}")
+
+
+def clocked(command: click.Command, text: str) -> click.Command:
+    """Return a command that shows a clock with a text while it runs, until it says something itself."""
+    whole = command.callback
+    if whole is None or hasattr(whole, "__wrapped__"):
+        return command
+
+    @wraps(whole)
+    def timed(*given: Any, **named: Any) -> Any:
+        context = click.get_current_context()
+        with Progress(True, text) as clock:
+            context.meta[CLOCK] = clock.stop
+            return whole(*given, **named)
+
+    command.callback = timed
+    return command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apportion.cli.output import check_target, emit, say
+from apportion.cli.output import check_target, emit, say, stop_clock
 from apportion.policies.names import POLICIES
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ def _advance(replay: Replay, name: str, save: Any) -> None:
         from rich.progress import Progress
 
         bar = Progress(console=Console(stderr=True), transient=True)
+        stop_clock()
         bar.start()
         task = bar.add_task(name, total=total)
     saved = time.monotonic()

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import emit, say
-from apportion.errors import InvalidOption
+from apportion.cli.simulation_inputs import DurationInputs, MeasuredInputs, inputs_of
+from apportion.cli.simulation_output import answer, drawn, jobs_table, page, picture, shown, tenants_table
 from apportion.policies.cluster.beliefs import BELIEFS
-from apportion.policies.cluster.names import CLUSTER_POLICIES, NamedPolicy
+from apportion.policies.cluster.names import CLUSTER_POLICIES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.estimation.training.freezing_file import FreezingProfiles
-    from apportion.policies.cluster.claims import Claims
-    from apportion.policies.cluster.cluster_view import ClusterView, Nodes
+    from apportion.policies.cluster.cluster_view import ClusterView
     from apportion.simulation.cluster.cluster_page import Simulated
-    from apportion.simulation.cluster.fairness_account import FairnessAccount
-    from apportion.simulation.cluster.rounds import ClusterRun
 
 __all__ = ["command"]
 
@@ -133,30 +130,34 @@ def command(**given: Any) -> None:
     for target in ("plot", "report", "jobs_path"):
         check_target(given[target])
     policies = [given["policy_name"], *(name for name in given["compare"] if name != given["policy_name"])]
-    done = [_simulated(given, policy) for policy in dict.fromkeys(policies)]
+    inputs = inputs_of(given)
+    done = [_simulated(given, inputs, policy) for policy in dict.fromkeys(policies)]
     first = done[0][0]
     if given["plot"] is not None:
-        write_file(given["plot"], _picture(given["plot"], first))
+        write_file(given["plot"], picture(given["plot"], first))
     if given["jobs_path"] is not None:
-        write_file(given["jobs_path"], _jobs_table([simulated for simulated, _ in done]))
+        write_file(given["jobs_path"], jobs_table([simulated for simulated, _ in done], inputs.names))
     if given["report"] is not None:
-        write_file(given["report"], _page(given, [simulated for simulated, _ in done]))
+        write_file(given["report"], page(given, [simulated for simulated, _ in done]))
     if given["as_json"]:
-        answer, *others = (_answer(given, simulated, unfrozen) for simulated, unfrozen in done)
-        emit(msgspec.json.encode(answer | ({"compared": others} if others else {})))
+        first_one, *others = (answer(given, simulated, unfrozen) for simulated, unfrozen in done)
+        emit(msgspec.json.encode(first_one | ({"compared": others} if others else {})))
         return
     lines = msgspec.to_builtins(first.summary) | msgspec.to_builtins(first.fairness)
     tenants = lines.pop("tenants")
-    say("\n".join(f"{name:22} {_shown(value)}" for name, value in lines.items()))
+    width = max(map(len, lines))
+    say("\n".join(f"{name:{width}} {shown(value)}" for name, value in lines.items()))
     if len(tenants) > 1:
-        say(_tenants_table(tenants))
+        say(tenants_table(tenants))
     if len(done) > 1:
         from apportion.simulation.cluster.cluster_page import comparison
 
         say("\n" + "\n".join(table(comparison([simulated for simulated, _ in done]), "<>>>>>>>>")))
 
 
-def _simulated(given: dict[str, Any], policy: str) -> tuple[Simulated, Mapping[str, int]]:
+def _simulated(
+    given: dict[str, Any], inputs: DurationInputs | MeasuredInputs, policy: str
+) -> tuple[Simulated, Mapping[str, int]]:
     """Run one policy; return what came of it, and its jobs by application that could not be frozen."""
     from apportion.cli.progress import Progress
     from apportion.policies.cluster.beliefs import believing
@@ -167,192 +168,30 @@ def _simulated(given: dict[str, Any], policy: str) -> tuple[Simulated, Mapping[s
     from apportion.simulation.cluster.rounds import run_cluster
 
     named = CLUSTER_POLICIES[policy]
-    nodes, nature, submitted_s, gpus, beliefs, unfreezable = _inputs(given, named)
-    claims = _claims(given, nodes, submitted_s)
-    account = FairnessAccount(nodes, beliefs, gpus, claims)
-    _tell_unfreezable(policy, unfreezable)
+    under = inputs.under(named)
+    account = FairnessAccount(inputs.nodes, under.beliefs, inputs.gpus, inputs.claims)
+    _tell_unfreezable(policy, under.unfreezable)
     begun = time.perf_counter()
     with Progress(not given["as_json"], f"simulating {policy}") as progress:
         run = run_cluster(
-            believing(given["belief"], named.make(given["seed"]), lambda: _similar(given, nodes)),
-            nodes,
-            nature,
-            submitted_s,
-            gpus,
-            beliefs,
+            believing(given["belief"], named.make(given["seed"]), lambda: inputs.similar),
+            inputs.nodes,
+            under.nature,
+            inputs.submitted_s,
+            inputs.gpus,
+            under.beliefs,
             round_s=named.round_s if given["round_s"] is None else given["round_s"],
             restart_s=given["restart_s"],
             rebuild_s=given["rebuild_s"],
             interference=given["interference"],
-            observe=lambda view, plan: progress.say(f"{policy}, {_progress(view, submitted_s)}"),
-            claims=claims,
+            observe=lambda view, plan: progress.say(f"{policy}, {_progress(view, inputs.submitted_s)}"),
+            claims=inputs.claims,
             account=account,
         )
     summary = summarise_cluster(run, policy, time.perf_counter() - begun)
     looked_at = given["plot"] is not None or given["report"] is not None
-    drawing = _drawn(policy, account, run) if looked_at else None
-    return Simulated(run, summary, summarise_fairness(run, account), drawing), unfreezable
-
-
-def _versions() -> dict[str, str]:
-    import platform
-    from importlib.metadata import version
-
-    versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
-    return {**versions, "python": platform.python_version()}
-
-
-def _answer(given: dict[str, Any], one: Simulated, unfrozen: Mapping[str, int]) -> dict[str, Any]:
-    import msgspec
-
-    answer: dict[str, Any] = msgspec.to_builtins(one.summary)
-    answer |= {"fairness": msgspec.to_builtins(one.fairness)}
-    return answer | {"cannot_freeze": unfrozen, "seed": given["seed"], "versions": _versions()}
-
-
-def _jobs_table(done: list[Simulated]) -> bytes:
-    """Return one line per policy and job, in the order of the workload; empty where a job never completed."""
-    import csv
-    import io
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "policy",
-            "job",
-            "submitted_s",
-            "completed_s",
-            "gpu_hours",
-            "hours_with_gpus",
-            "frozen_fraction",
-            "restarts",
-        ]
-    )
-    for one in done:
-        run = one.run
-        for job in range(run.submitted_s.size):
-            held, ended = float(run.attained_s[job]), float(run.completed_s[job])
-            frozen = float(run.frozen_s[job]) / held if held else 0.0
-            figures = (float(run.attained_gpu_s[job]) / 3600, held / 3600, frozen)
-            writer.writerow(
-                [
-                    one.summary.policy,
-                    job,
-                    f"{run.submitted_s[job]:.10g}",
-                    "" if ended != ended else f"{ended:.10g}",
-                    *(f"{figure:.6g}" for figure in figures),
-                    max(int(run.restarts[job]) - 1, 0),
-                ]
-            )
-    return text.getvalue().encode()
-
-
-def _page(given: dict[str, Any], done: list[Simulated]) -> bytes:
-    from apportion.simulation.cluster.cluster_page import cluster_page
-
-    cluster = given["machines"] or f"{given['nodes']} nodes of {given['gpus_per_node']} GPUs"
-    made = ", ".join(f"{name} {version}" for name, version in _versions().items())
-    return cluster_page(done, cluster, f"{made}; seed {given['seed']}").encode()
-
-
-def _inputs(given: dict[str, Any], named: NamedPolicy) -> tuple[Any, ...]:
-    """Return machines, truth, submissions, requested GPUs, beliefs, and jobs by what cannot be frozen."""
-    from apportion.estimation.training import HOMOGENEOUS, read_applications
-    from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
-
-    if given["machines"]:
-        nodes = parse_nodes(given["machines"])
-    else:
-        nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
-    if given["models"] is not None and given["belief"] != "similar":
-        raise InvalidOption("--models tells of --belief similar only")
-    if given["profiles"] is None:
-        if given["belief"] != "true":
-            raise InvalidOption(f"--belief {given['belief']} needs --profiles: a log knows no speeds")
-        from apportion.simulation.cluster.durations import FixedDurations, durations_known, read_durations
-
-        log = read_durations(given["workload"])
-        if int(log.gpus.max()) > nodes.total_gpus:
-            raise InvalidOption(f"a job asks for {log.gpus.max()} GPUs, the cluster has {nodes.total_gpus}")
-        unfreezable = {"jobs of known durations": int(log.gpus.size)} if named.freezes else {}
-        known = durations_known(log, nodes.types)
-        return nodes, FixedDurations(log), log.submitted_s, log.gpus, known, unfreezable
-    from apportion.simulation.cluster.workload import read_workload
-
-    profiles = read_applications(given["profiles"])
-    scenario = Scenario.of(read_workload(given["workload"], profiles), profiles, nodes)
-    believed = given["theta"] if given["believed_theta"] is None else given["believed_theta"]
-    freezing = _freezing(given) if named.freezes else {}
-    nature = scenario.nature(named.adaptive, freezing, given["theta"])
-    beliefs = scenario.beliefs(named.adaptive, freezing, believed)
-    unfreezable = scenario.unfreezable(freezing) if named.freezes else {}
-    return nodes, nature, scenario.submitted_s, scenario.requested_gpus, beliefs, unfreezable
-
-
-def _similar(given: dict[str, Any], nodes: Nodes) -> dict[str, dict[str, float]]:
-    from apportion.cli.source import text_of
-    from apportion.estimation.reference_table import read_signatures
-    from apportion.estimation.training import read_applications
-    from apportion.policies.cluster.similar_speeds import similar_speeds
-
-    known = {} if given["models"] is None else read_signatures(text_of(given["models"]))
-    return similar_speeds(read_applications(given["profiles"]), nodes.types, known)
-
-
-def _freezing(given: dict[str, Any]) -> FreezingProfiles:
-    from apportion.estimation.training.freezing_file import freezing_profiles, read_freezing
-    from apportion.estimation.training.profiles import training_folder
-
-    folder = given["freezing"] or training_folder(given["profiles"])
-    return freezing_profiles(read_freezing(folder), given["stand_in"])
-
-
-def _claims(given: dict[str, Any], nodes: Nodes, submitted_s: NDArray[np.float64]) -> Claims | None:
-    """Return what tenants claim; a log of durations knows none."""
-    if given["profiles"] is None:
-        if given["tenants"] is not None:
-            raise InvalidOption("--tenants needs --profiles: a log of durations has no column tenant")
-        return None
-    from apportion.simulation.cluster.tenants_file import read_claims
-
-    return read_claims(given["workload"], given["tenants"], nodes, submitted_s)
-
-
-def _drawn(policy: str, account: FairnessAccount, run: ClusterRun) -> str:
-    from apportion.plotting.fairness_svg import FairnessPicture, fairness_svg
-
-    course = account.course()
-    picture = FairnessPicture(
-        f"How {policy} shared the cluster",
-        account.tenants,
-        course.end_s,
-        course.held,
-        course.due,
-        course.jain,
-        run.completed_s,
-        account.ratios(run.submitted_s, run.completed_s),
-        account.tenant,
-    )
-    return fairness_svg(picture)
-
-
-def _picture(file_name: str, one: Simulated) -> bytes:
-    from apportion.plotting import encoded, on_page
-
-    assert one.drawing is not None
-    return encoded(on_page(one.drawing, file_name, f"How {one.summary.policy} shared the cluster"), file_name)
-
-
-def _tenants_table(tenants: list[dict[str, Any]]) -> str:
-    """Return a line for every tenant below a line of headings."""
-    names = [*tenants[0]]
-    width = max(len("tenant"), *(len(str(one["tenant"])) for one in tenants))
-    rows = ["  ".join([f"{'tenant':{width}}", *names[1:]])]
-    for one in tenants:
-        cells = [f"{_shown(one[name]):>{len(name)}}" for name in names[1:]]
-        rows.append("  ".join([f"{one['tenant']:{width}}", *cells]))
-    return "\n" + "\n".join(rows)
+    drawing = drawn(policy, account, run) if looked_at else None
+    return Simulated(run, summary, summarise_fairness(run, account), drawing), under.unfreezable
 
 
 def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:
@@ -364,7 +203,3 @@ def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:
 def _progress(view: ClusterView, submitted_s: NDArray[np.float64]) -> str:
     arrived = int((submitted_s <= view.time_s).sum())
     return f"hour {view.time_s / 3600:.1f}: {arrived - view.num_jobs} of {submitted_s.size} jobs done"
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -132,9 +132,10 @@ def command(
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run ``solve-instance`` and leave the process with its exit code."""
     from apportion.cli.main import prepared
+    from apportion.cli.progress import clocked
     from apportion.cli.settings import configured
 
-    solve = prepared(command, "solve")
+    solve = prepared(clocked(command, "reading"), "solve")
     settings = {"auto_envvar_prefix": "APPORTION_SOLVE"}
     sys.exit(
         run(

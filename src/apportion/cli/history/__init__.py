@@ -19,16 +19,19 @@ SUBCOMMANDS: Mapping[str, Listed] = MappingProxyType(
             "List decisions.",
             ("history list --last 20", "history list --since 2h --json"),
             "listing",
+            doing="reading",
         ),
         "show": Listed(
             "history",
             "Show one decision: who asked, the plan, the bound, what changed.",
             ("history show 17", "history show --at 14:05 --json"),
+            doing="reading",
         ),
         "explain": Listed(
             "history",
             "Say why a job got what it got, or waited.",
             ("history explain 17 --job j0003", "history explain --at 14:05 --job j0003"),
+            doing="explaining",
         ),
         "replay": Listed(
             "history",
@@ -38,12 +41,14 @@ SUBCOMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "history replay --policy equal-share --last 50 --json",
             ),
             "replaying",
+            doing="replaying",
         ),
         "check": Listed(
             "history",
             "Check stored decisions again; list those that fail.",
             ("history check", "history check --since yesterday --json"),
             "checking",
+            doing="checking",
         ),
         "export": Listed(
             "history",
@@ -52,6 +57,7 @@ SUBCOMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "history export --since yesterday -o day.jsonl",
                 "history export 17 --part instance -o round.json",
             ),
+            doing="reading",
         ),
         "prune": Listed(
             "history",
