@@ -65,7 +65,7 @@ class Draft:
 
     @property
     def base(self) -> Any:
-        """An instance with everything but the jobs as it is now."""
+        """The instance as it is now in all fields but the jobs, which may be older."""
         return self._base
 
     def job(self, name: str, path: str = "$.jobs") -> Any:

@@ -40,7 +40,7 @@ def trusted(bound: float, sense: Sense, *, whole: bool) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branched:
-    """What branch and bound came to.
+    """How branch and bound by HiGHS ended: its best point and its dual bound.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ _LARGEST_BOUND = 2.0**40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerModel:
-    """The same feasible points in integers.
+    """A linear model with the same feasible points, all of whose numbers are integers.
 
     Attributes
     ----------

@@ -76,6 +76,6 @@ class Observer:
             self.raised = error
 
     def finish(self) -> None:
-        """Raise what was raised."""
+        """Raise the exception that the caller's callback raised during the solve, if any."""
         if self.raised is not None:
             raise self.raised

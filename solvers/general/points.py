@@ -102,7 +102,7 @@ def settled(
 
 
 def answered_at_sight(model: LinearModel) -> Outcome | None:
-    """Answer what no solver is needed for, and what solvers answer differently or wrongly.
+    """Answer a model that needs no solver, or that solvers answer wrongly or each differently; else ``None``.
 
     NaN is an error (HiGHS calls a NaN cost infeasible); a box or row that no value satisfies is infeasible;
     a model without columns has one point. ``None`` if a solver must say.

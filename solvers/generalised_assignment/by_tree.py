@@ -40,7 +40,7 @@ _CLOSE = Fraction(1, 4 * 10**9)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Searched:
-    """What the search came to.
+    """How a search of the assignment tree ended: its placement, bound and status.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class TreeSearch:
         return Searched(self.choice, bound, closed, slices.nodes, slices.interrupted, self.prices, unit)
 
     def _reach(self) -> None:
-        """Set how much better a plan must be to be looked for."""
+        """Set by how much a plan must be better than the incumbent to be searched for."""
         assert self.choice is not None
         worth = abs(Fraction(self.model.objective(self.choice)))
         share = max(self._gap, Fraction(0) if self.lattice.natural else _CLOSE)

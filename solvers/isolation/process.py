@@ -50,7 +50,7 @@ class Process:
         return process.pid if process is not None and process.poll() is None else None
 
     def close(self) -> None:
-        """End it and forget it."""
+        """End the process; the next call starts a new one."""
         if self._process is not None:
             self._process.kill()
             _reap(self._process)
@@ -139,7 +139,7 @@ class Process:
             raise UnreadableAnswer(f"{type(error).__name__}: {error}") from error
 
     def epitaph(self) -> tuple[Termination, str]:
-        """Say how it ended, and clean up."""
+        """Return how the process ended, and clean up behind it."""
         code = None
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):

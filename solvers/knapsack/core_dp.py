@@ -29,7 +29,7 @@ _DENSE_SPREAD = 4096
 
 @dataclass(slots=True, eq=False)
 class Found:
-    """What a search knows when it ends.
+    """The least total loss that a search over the core has shown, and the choice that has it.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Found:
 
 @dataclass(slots=True, eq=False)
 class _Trail:
-    """The stages passed: their group, options and the states before them."""
+    """The groups entered so far: the options of each and the states before it, to trace a choice back."""
 
     groups: list[int] = field(default_factory=list)
     options: list[list[int]] = field(default_factory=list)

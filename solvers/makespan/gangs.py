@@ -27,7 +27,7 @@ _WORK = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gangs:
-    """What the search came to.
+    """Where CP-SAT's best schedule runs the jobs, and a bound on every schedule.
 
     Attributes
     ----------

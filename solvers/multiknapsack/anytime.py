@@ -312,5 +312,5 @@ class Search:
 
 
 def _share(open_jobs: int) -> float:
-    """How often a pass looks at a part of the jobs only."""
+    """Return the share of the passes that look at a part of the jobs only."""
     return 0.15 if open_jobs < 1000 else 0.9

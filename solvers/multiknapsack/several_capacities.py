@@ -275,7 +275,7 @@ class _Run:
         self._seconds[phase] = self._clock.seconds - sum(self._seconds.values())
 
     def outcome(self, termination: Termination, status: str) -> Outcome:
-        """Say what there is."""
+        """Return the outcome: the incumbent, its bound and why the search ended."""
         best = self._best
         self._seconds["solve"] = self._clock.seconds
         infeasible = termination is Termination.INFEASIBLE

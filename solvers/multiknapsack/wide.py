@@ -25,7 +25,7 @@ _STATES = 200_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listed:
-    """What the listing came to.
+    """The best of all choices that were listed, and whether none was left out.
 
     Attributes
     ----------

@@ -136,7 +136,7 @@ class DepthFirst:
         self.left[:, rows] = np.maximum(self.left[:, rows].astype(np.int64) - shortened, -1)
 
     def run(self, nodes: int) -> Status:
-        """Search on until a leaf, the end, or so many more nodes."""
+        """Search on until a leaf is found, the tree is exhausted, or `nodes` more nodes were looked at."""
         self.control[_LIMIT] = self.control[_NODES] + nodes
         compiled = load("search.depth_first_c")
         if compiled is None:

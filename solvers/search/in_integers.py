@@ -37,7 +37,7 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The optimum.
+    """The optimum of small menus, in Python's integers.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ _NODES = 64
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one decision came to.
+    """The answer to one decision: a plan within the target, none, or undecided, and the bound.
 
     Attributes
     ----------

@@ -249,7 +249,7 @@ def _solved(
 
 
 def _tested(solution: Solution, call: Call) -> Solution:
-    """Run our own search behind a general solver's claim; without a clock there is no share of it to give."""
+    """Run our own search behind a general solver's claim, where a time limit leaves it a share."""
     left = call.remaining().time_limit
     if left is None:
         return solution

@@ -109,7 +109,7 @@ def held(yields: bool = False) -> Iterator[Held]:
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Raise Ctrl-C again inside a `held` stretch, also one that came before; one around that holds on."""
+    """Let Ctrl-C raise inside a `held` stretch, also one heard before, unless an outer one holds it."""
     listener = _listener()
     if listener is None or not listener.depth:
         yield

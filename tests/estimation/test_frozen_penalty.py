@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidOption
-from apportion.estimation.effective_progress import best_depth, effective_progress, remaining_s
-from apportion.estimation.frozen_penalty import frozen_penalty, retained_progress, statistical_efficiency
+from apportion.estimation.effective_progress import effective_progress
+from apportion.estimation.frozen_penalty import retained_progress
 
 STATISTIC = st.floats(-1.0, 1e6)
 LAYERS = st.lists(st.tuples(STATISTIC, STATISTIC), min_size=1, max_size=12)
+
+
+def statistical_efficiency(square: float, noise: float, scale: float) -> float:
+    """Pollux's efficiency (PGNS + M0) / (PGNS + M) at ``scale = M / M0``."""
+    total = noise + scale * square
+    return 1.0 if total == 0 else (noise + square) / total
 
 
 @given(LAYERS, st.floats(0, 1), st.floats(0.01, 100))
@@ -22,10 +28,8 @@ def test_the_penalty_is_a_share_that_never_falls_with_depth(
     layers: list[tuple[float, float]], theta: float, ratio: float
 ) -> None:
     square, noise = np.array(layers).T
-    for penalty in (
-        frozen_penalty(square, noise, ratio, theta),
-        frozen_penalty(square, 0 * noise, ratio, theta),
-    ):
+    for variance in (noise, 0 * noise):
+        penalty = theta * (1.0 - retained_progress(square, variance, ratio))
         assert penalty.size == len(layers) + 1
         assert penalty[0] == 0
         assert ((penalty >= 0) & (penalty <= 1)).all()
@@ -38,7 +42,7 @@ def test_with_nothing_frozen_progress_is_the_goodput_of_pollux(
 ) -> None:
     square, noise = np.maximum(np.array(layers).T, 0.0)
     phi = statistical_efficiency(float(square.sum()), float(noise.sum()), scale)
-    penalty = frozen_penalty(square, noise, scale)
+    penalty = 1.0 - retained_progress(square, noise, scale)
     assert effective_progress(123.0, phi, penalty)[0] == 123.0 * phi
     if square.sum() > 1e-290:  # below that Pollux's own quotient overflows
         # Pollux: (PGNS + M0) / (PGNS + M), in units of M0
@@ -56,11 +60,9 @@ def test_efficiency_times_retained_progress_is_the_gain_of_the_derivation() -> N
 
 
 def test_no_gradient_teaches_nothing_wherever_it_is_frozen() -> None:
-    assert frozen_penalty([0.0, 0.0], [1.0, 1.0]).tolist() == [0.0, 1.0, 1.0]
-    with pytest.raises(InvalidOption, match="theta"):
-        frozen_penalty([1.0], [1.0], theta=2.0)
+    assert retained_progress([0.0, 0.0], [1.0, 1.0]).tolist() == [1.0, 0.0, 0.0]
     with pytest.raises(InvalidOption, match="per-layer"):
-        frozen_penalty([float("nan")], [1.0])
+        retained_progress([float("nan")], [1.0])
 
 
 # per cent of progress retained at f = .1 ... .9, CIFAR-10 with batch 128: share and psi, computed from these
@@ -89,25 +91,20 @@ def test_measured_networks_retain_what_the_table_says(data: Path, network: str, 
     )
     depths = np.round(np.arange(0.1, 0.95, 0.1) * square.size).astype(int)
     share, psi = (np.array(cells.split(), dtype=np.float64) / 100 for cells in TABLE[network, phase])
-    np.testing.assert_allclose(
-        1.0 - frozen_penalty(square, np.zeros(square.size))[depths], share, atol=0.0051
-    )
+    np.testing.assert_allclose(retained_progress(square, np.zeros(square.size))[depths], share, atol=0.0051)
     # the table's psi is as the formula gives it, neither clipped to 1 nor made non-increasing over all depths
     left, noise_left = (np.array([part[k:].sum() for k in range(part.size)]) for part in (square, noise))
     plain = left**2 / (left + noise_left) / (left[0] ** 2 / (left[0] + noise_left[0]))
     np.testing.assert_allclose(plain[depths], psi, atol=0.0051)
     retained = retained_progress(square, noise)
     np.testing.assert_allclose(retained[:-1], [min(1.0, *plain[: k + 1]) for k in range(plain.size)])
-    np.testing.assert_allclose(frozen_penalty(square, noise, theta=0.5), (1.0 - retained) / 2)
     assert retained[-1] == 0.0
 
 
 def test_freezing_stops_where_it_no_longer_pays() -> None:
     throughput = np.array([100.0, 110.0, 125.0, 150.0])
     none, all_the_way = np.zeros(4), np.array([0.0, 0.2, 0.4, 0.6])
-    assert best_depth(effective_progress(throughput, 1.0, none)) == 3
-    assert best_depth(effective_progress(throughput, 1.0, all_the_way)) == 0
-    assert best_depth(effective_progress([5.0, 5.0], 1.0, 0.0)) == 0
-    assert remaining_s(100.0, [10.0, 0.0]).tolist() == [10.0, np.inf]
+    assert effective_progress(throughput, 1.0, none).argmax() == 3
+    assert effective_progress(throughput, 1.0, all_the_way).argmax() == 0
     with pytest.raises(InvalidOption, match="penalty from 0 to 1"):
         effective_progress(1.0, 1.0, 1.5)

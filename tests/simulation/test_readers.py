@@ -26,6 +26,7 @@ from apportion.simulation.pickled_frame import read_pickled_frame
 from apportion.simulation.placement import idle_trace_of_jobs
 from apportion.simulation.sacct import read_sacct
 from apportion.simulation.swf import JobLog, read_swf
+from tests.simulation.averages import mean_idle
 
 STATES = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.int8)
 
@@ -190,7 +191,7 @@ def test_swf_by_hand(tmp_path: Path) -> None:
     trace = idle_trace_of_jobs(log)
     spells = sorted(zip(trace.node.tolist(), trace.start_s.tolist(), trace.end_s.tolist(), strict=True))
     assert spells == [(0, 300, 400), (1, 0, 100), (1, 300, 400), (2, 0, 100), (2, 300, 400), (3, 0, 400)]
-    assert node_changes(read_trace(path, cores_per_node=2)).mean_idle() == pytest.approx(
+    assert mean_idle(node_changes(read_trace(path, cores_per_node=2))) == pytest.approx(
         (100 + 200 + 200 + 400) / 400
     )
 
@@ -252,14 +253,14 @@ def test_maintenance_is_dropped() -> None:
 def test_the_recorded_job_logs_become_traces(data: Path) -> None:
     trace = read_trace(data / "swf/UniLu-Gaia-2014-1.swf.gz", 154, 13)
     changes = node_changes(trace)
-    assert len(trace.names) == 154 and 30 < changes.mean_idle() < 90 and changes.num_rows > 10_000
+    assert len(trace.names) == 154 and 30 < mean_idle(changes) < 90 and changes.num_rows > 10_000
 
 
 @pytest.mark.slow
 def test_theta_becomes_a_trace(data: Path) -> None:
     """Mean utilisation of 2022 is 0.760; what is idle beyond maintenance is below a quarter."""
     trace = read_trace(data / "swf/theta_2022.swf.gz")
-    assert len(trace.names) == 4360 and 0.1 < node_changes(trace).mean_idle() / 4360 < 0.24
+    assert len(trace.names) == 4360 and 0.1 < mean_idle(node_changes(trace)) / 4360 < 0.24
 
 
 def test_generated_traces_have_the_published_statistics() -> None:
@@ -268,7 +269,7 @@ def test_generated_traces_have_the_published_statistics() -> None:
         changes = node_changes(trace)
         length = trace.end_s - trace.start_s
         assert changes.num_rows / 336 == pytest.approx(per_hour, rel=0.1)
-        assert changes.mean_idle() / nodes == pytest.approx(0.0827, rel=0.12)
+        assert mean_idle(changes) / nodes == pytest.approx(0.0827, rel=0.12)
         assert np.median(length) == pytest.approx(475, rel=0.1) and length.mean() == pytest.approx(
             1192, rel=0.12
         )

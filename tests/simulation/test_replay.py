@@ -33,6 +33,7 @@ from apportion.simulation.replay import Replay
 from apportion.simulation.summary import summarise
 from apportion.simulation.totals import Series, Step
 from apportion.simulation.workload import Workload, workload
+from tests.simulation.averages import mean_idle
 from tests.simulation.cases import random_jobs, random_trace
 from tests.simulation.plain_replay import best_counts, plain_replay
 
@@ -261,8 +262,8 @@ def test_the_recorded_rows_are_the_published_ones(summit: IdleTrace) -> None:
     whole, part = node_changes(summit, None, start), node_changes(summit, 1024, start)
     assert start == 72_743.0
     assert (whole.num_rows + 1, part.num_rows + 1) == (22_883, 13_732)
-    assert whole.mean_idle() == pytest.approx(407.3, abs=0.1)
-    assert part.mean_idle() == pytest.approx(88.0, abs=0.05)
+    assert mean_idle(whole) == pytest.approx(407.3, abs=0.1)
+    assert mean_idle(part) == pytest.approx(88.0, abs=0.05)
 
 
 def test_equal_share_takes_251_9_hours(summit: IdleTrace, imagenet: Workload) -> None:

@@ -27,7 +27,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What a dump became.
+    """An instance read from a dump of Kueue's objects, and what of the dump it does not say.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ _SPEC_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A workload.
+    """A Kueue workload as a job of the instance: its menu and what it holds now.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ class Open:
     best: NDArray[np.bool_]
 
     def some(self, chosen: NDArray[np.bool_]) -> Open:
-        """Return only the jobs of a mask."""
+        """Return the open jobs that a mask, bool [open jobs], selects."""
         rows = np.repeat(chosen, self.counts)
         return Open(
             self.number[chosen],
@@ -95,7 +95,7 @@ class Open:
 
     @staticmethod
     def joined(parts: list[Open]) -> Open:
-        """Return several one after the other; at least one."""
+        """Return the open jobs of several answers, at least one, one behind the other."""
         return Open(
             np.concatenate([part.number for part in parts]),
             np.concatenate([part.counts for part in parts]),

@@ -20,7 +20,7 @@ __all__ = ["Candidate", "candidate"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A plan in short: the price that decides for all jobs, but for some that are named.
+    """A plan in short: the price that decides for all jobs except some, whose choices are listed.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ _SPREAD = 1e-6
 
 
 class PriceSearch:
-    """A search for the price of every capacity and the best plan that the answers allow; see `driver`."""
+    """A search for the price of every capacity and the best plan that the answers allow."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ def _required(row: Any) -> Any:
 
 
 def _dearest(level: Level) -> NDArray[np.float64]:
-    """Return prices at which what separates a menu's values buys one unit."""
+    """Return prices at which one unit of a capacity costs as much as separates the values of any menu."""
     found = level.open
     size = level.room.size
     if not found.number.size:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import InvalidOption
 
-__all__ = ["best_depth", "effective_progress", "remaining_s"]
+__all__ = ["effective_progress"]
 
 Floats = NDArray[np.float64]
 
@@ -37,32 +37,3 @@ def effective_progress(throughput: ArrayLike, efficiency: ArrayLike, penalty: Ar
     if not ((x >= 0).all() and (phi >= 0).all() and ((lost >= 0) & (lost <= 1)).all()):
         raise InvalidOption("need throughput >= 0, efficiency >= 0 and penalty from 0 to 1")
     return np.asarray(x * phi * (1.0 - lost), dtype=np.float64)
-
-
-def best_depth(progress: ArrayLike) -> NDArray[np.int64]:
-    """Return, per row, the column of the largest progress; the shallowest of equals.
-
-    Parameters
-    ----------
-    progress
-        float64 [..., depths], depths in rising order: among equals less is frozen.
-    """
-    return np.asarray(np.argmax(np.asarray(progress, dtype=np.float64), axis=-1), dtype=np.int64)
-
-
-def remaining_s(work: ArrayLike, progress: ArrayLike) -> Floats:
-    """Return seconds until the remaining work is done; infinite where nothing is learnt.
-
-    Parameters
-    ----------
-    work
-        What is left, samples at the reference batch with nothing frozen, above 0.
-    progress
-        Effective progress, samples per second.
-    """
-    left, rate = np.broadcast_arrays(
-        np.asarray(work, dtype=np.float64), np.asarray(progress, dtype=np.float64)
-    )
-    seconds = np.full(left.shape, np.inf)
-    np.divide(left, rate, out=seconds, where=rate > 0)
-    return seconds

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import InvalidOption
 
-__all__ = ["frozen_penalty", "retained_progress", "statistical_efficiency"]
+__all__ = ["retained_progress"]
 
 Floats = NDArray[np.float64]
 
@@ -52,42 +52,6 @@ def retained_progress(
     psi = gain / gain[0] if gain[0] > 0 else np.zeros(gain.size)
     psi[0] = 1.0
     return np.minimum.accumulate(np.minimum(psi, 1.0))
-
-
-def frozen_penalty(
-    layer_grad_sqr: ArrayLike, layer_grad_var: ArrayLike, batch_ratio: float = 1.0, theta: float = 1.0
-) -> Floats:
-    """Return theta (1 - psi(k)) for k = 0..L: from 0 to 1, non-decreasing; see `retained_progress`.
-
-    Raises
-    ------
-    InvalidOption
-        If an argument is out of its range; `theta` is from 0 to 1.
-    """
-    if not 0 <= theta <= 1:
-        raise InvalidOption(f"theta must be from 0 to 1, not {theta}")
-    return theta * (1.0 - retained_progress(layer_grad_sqr, layer_grad_var, batch_ratio))
-
-
-def statistical_efficiency(grad_sqr: float, grad_var: float, scale: float) -> float:
-    """Return Pollux's efficiency (PGNS + M0) / (PGNS + M) at ``scale = M / M0``.
-
-    Parameters
-    ----------
-    grad_sqr, grad_var
-        Squared norm and variance of the whole gradient at batch M0, not negative.
-    scale
-        The batch over M0, above 0.
-
-    Raises
-    ------
-    InvalidOption
-        If an argument is out of its range.
-    """
-    if grad_sqr < 0 or grad_var < 0 or not scale > 0:
-        raise InvalidOption("need grad_sqr >= 0, grad_var >= 0 and scale > 0")
-    total = grad_var + scale * grad_sqr
-    return 1.0 if total == 0 else (grad_var + grad_sqr) / total
 
 
 def _layers(values: ArrayLike) -> Floats:

@@ -32,7 +32,7 @@ Efficiency = Annotated[float, Meta(ge=0.0, le=1e9)]
 
 
 class FittedPlaces(Struct, frozen=True, forbid_unknown_fields=True):
-    """A fitted model and the places it is asked about.
+    """A fitted model, and the GPU counts of one type for which its predictions become rows of a menu.
 
     Attributes
     ----------

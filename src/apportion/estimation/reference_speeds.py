@@ -1,4 +1,4 @@
-"""Measured speeds of known models on several architectures, and what they say of an unknown one."""
+"""Measured speeds of known models on several architectures, and the prediction of an unknown model's."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _START: Mapping[str, float] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Measured optimiser steps, one row each; all arrays are as long.
+    """Measured optimiser steps, one row each, as arrays of one length.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Steps:
     cached_forward: Floats | None = None
 
     def where(self, kept: NDArray[np.bool_]) -> Steps:
-        """Return the rows that are kept."""
+        """Return the measured steps that a mask keeps."""
         cached = None if self.cached_forward is None else self.cached_forward[kept]
         return Steps(
             self.gpus[kept],
@@ -109,7 +109,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Goodness:
-    """How well a model tells measured steps.
+    """How well a model predicts measured step times.
 
     Attributes
     ----------
@@ -289,7 +289,7 @@ def _terms(names: list[str], steps: Steps, law: SynchronisationLaw) -> StepTerms
 
 
 def _identified(steps: Steps) -> list[str]:
-    """Return the parameters that the rows say anything about."""
+    """Return the parameters that the measured rows determine."""
     names = ["forward_s", "forward_s_per_sample", "backward_s", "backward_s_per_sample"]
     for place, rows in (
         ("node", (steps.gpus > 1) & (steps.nodes <= 1)),

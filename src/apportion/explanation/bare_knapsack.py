@@ -32,7 +32,7 @@ class BareKnapsack(Subject):
         )
 
     def without(self, names: Sequence[str]) -> Self:
-        """Return the knapsack with some jobs left out: they keep their number."""
+        """Return the knapsack with some jobs left out; the other jobs keep their numbers."""
         index = {name: job for job, name in enumerate(self.menus.job_names())}
         changed = self.instance
         for name in names:

@@ -1,4 +1,4 @@
-"""Explain an instance: why nothing is feasible, or why everybody got what they got."""
+"""Explain an instance: why nothing is feasible, or why every job got what it got."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _LARGEST_TOTAL = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment(Ragged):
-    """Build it with `from_arrays` or `from_matrix`, which check.
+    """Jobs and the machines each may run on, as arrays; build one with `from_arrays` or `from_matrix`.
 
     Attributes
     ----------

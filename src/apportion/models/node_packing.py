@@ -65,18 +65,6 @@ class NodePacking:
             pieces[self.share(job)] += self.needed(job)
         return pieces
 
-    def admits(self, nodes: Sequence[Sequence[int]]) -> bool:
-        """Return whether nodes, per job, keep every rule."""
-        if len(nodes) != len(self.gpus):
-            return False
-        used: Counter[int] = Counter()
-        for job, held in enumerate(nodes):
-            if len(set(held)) != len(held) or len(held) != self.needed(job):
-                return False
-            for node in held:
-                used[node] += self.share(job)
-        return all(taken <= self.room(node) for node, taken in used.items())
-
     def moved(self, nodes: Sequence[Sequence[int]]) -> int:
         """Return how many jobs that hold nodes do not stay on them."""
         held = zip(self.current, nodes, strict=True)

@@ -1,4 +1,4 @@
-"""Ragged menus put together from earlier ones and freshly compiled ones: what changes is what costs.
+"""Ragged menus put together from earlier and freshly compiled ones, so that only changed menus cost time.
 
 Where every menu keeps its length, the fresh ones are written into the arrays of the earlier ones, which are
 given up to them; else what stays is copied, one run of memory after the other.

@@ -1,4 +1,4 @@
-"""The adaptive policy: what FreeTrain's decision leaves out, put inside it.
+"""The adaptive policy: FreeTrain's decision that knows how long nodes stay and when jobs complete.
 
 - *Equal worth of work.* A job's throughput is weighed by the node-seconds its samples cost at best, so that
   the sum to be maximised is parallel efficiency, not images per second: slow networks no longer starve and

@@ -1,4 +1,4 @@
-"""Is a proof one? The instance, the claim and the walk; never a solver."""
+"""Whether a proof holds: its claim about the instance is walked again, without any solver."""
 
 from __future__ import annotations
 

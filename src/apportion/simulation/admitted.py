@@ -16,7 +16,7 @@ _BOOKS = ("done", "rate", "charge", "stall_s")
 
 
 class Admitted:
-    """Jobs in order of admission; the books are written to, the rest is not.
+    """Admitted jobs, in order of admission: what they have done and are charged changes, all else does not.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a pickle says, without doing it: containers, texts, numbers, and calls that are only written down.
+"""Read a pickle without executing it: containers, texts and numbers, and calls that are only written down.
 
 A pickle is a program for a stack machine; the ordinary loader runs whatever the file names. This one imports
 nothing, calls nothing and makes no object of a class the file names: a call is kept as a `Call`, a name as a

@@ -65,11 +65,6 @@ class NodeChanges:
         """Return int64 [rows]: how many nodes are idle from each row on."""
         return np.cumsum(np.diff(self.joined_at) - np.diff(self.left_at))
 
-    def mean_idle(self) -> float:
-        """Return the time average of the number of idle nodes."""
-        lasting = np.diff(self.time_s, append=self.end_s)
-        return float(self.idle_counts() @ lasting / (self.end_s - self.time_s[0]))
-
 
 def node_changes(
     trace: IdleTrace, num_nodes: int | None = None, start_s: float | None = None, end_s: float | None = None

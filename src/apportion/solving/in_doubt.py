@@ -62,7 +62,7 @@ def decided(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
 
 
 def _chosen(structure: KnapsackStructure, tried: Attempt, call: Call) -> Attempt | None:
-    """Decide menus."""
+    """Decide menus in whole numbers."""
     model = structure.model
     if model.num_options > _LARGEST:
         return None
@@ -188,7 +188,7 @@ def _one(count: int, at: Sequence[int], use: int) -> tuple[int, ...]:
 
 
 def _placed(placements: _Placements, instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
-    """Decide a matching machine by machine."""
+    """Decide a matching in whole numbers, machine by machine."""
     told = placements
     best = (
         least_makespan(told.menus, told.machines, told.capacities, told.required)

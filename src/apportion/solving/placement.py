@@ -73,7 +73,7 @@ class PlacedStructure(KnapsackStructure):
         return PlacedStructure(tighter)
 
     def placeable(self, point: Point | None, call: Call) -> Point | None:
-        """Repair a choice until it can be placed; ``None`` if that ends before."""
+        """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
         structure, near = self, None if point is None else repaired(self.model, rows_of(point))
         for _ in range(_MOST_REPAIRS):
             if near is None:

@@ -9,19 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.policies.time_shares.gavel_policies import (
-    alike_types,
-    cost_with_deadlines,
-    finish_time_fairness,
-    makespan,
-    max_min_fairness,
-    minimum_time_share,
-)
+from apportion.policies.time_shares.gavel_policies import cost_with_deadlines, finish_time_fairness, makespan
 from apportion.policies.time_shares.isolated_time import IsolatedTime
 from apportion.policies.time_shares.shares_problem import SharesProblem
 from apportion.policies.time_shares.water_filling import flat_weights, hierarchical_weights, water_filling
 from tests.policies.tenancy.kueue_cases import fairness_cases
 from tests.policies.time_shares.gavel_cases import generated, small, vector
+from tests.policies.time_shares.gavel_formulas import alike_types, max_min_fairness, minimum_time_share
 
 NO_FORMULA = ("AlloX", "Gandiva", "FIFO")
 

@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InvalidOption
-from apportion.policies.time_shares.gavel_policies import (
-    alike_types,
-    cost_with_deadlines,
-    finish_time_fairness,
-    makespan,
-    max_min_fairness,
-)
+from apportion.policies.time_shares.gavel_policies import cost_with_deadlines, finish_time_fairness, makespan
 from apportion.policies.time_shares.isolated_time import IsolatedTime
 from apportion.policies.time_shares.shares_problem import SharesProblem
 from apportion.policies.time_shares.shares_programme import NoShares, programme
@@ -24,6 +18,7 @@ from apportion.policies.time_shares.water_filling import (
     hierarchical_weights,
     water_filling,
 )
+from tests.policies.time_shares.gavel_formulas import alike_types, max_min_fairness
 
 
 def problem_of(speeds: list[list[float]], scale: list[int], workers: list[int]) -> SharesProblem:

@@ -171,7 +171,7 @@ def read_freezing(folder: str | Path) -> Mapping[str, FreezingFile]:
 
 
 def freezing_profiles(files: Mapping[str, FreezingFile], stand_in: str | None = None) -> FreezingProfiles:
-    """Return the profiles of those that can be frozen.
+    """Return the freezing profiles of the applications that can be frozen.
 
     Parameters
     ----------

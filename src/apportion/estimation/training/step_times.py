@@ -173,5 +173,5 @@ class StepTimes:
 
 
 def _nowhere(nodes: Any, replicas: Any, local_batch: Any) -> NDArray[np.float64]:
-    """Return NaN for both times wherever it is asked."""
+    """Return NaN for step and synchronisation time, whatever the placement: nothing was measured."""
     return np.full((np.size(local_batch), 2), np.nan)

@@ -29,7 +29,7 @@ class FreezingSubject(Subject):
 
     @property
     def settles(self) -> bool:
-        """Whether no nodes are told that a choice would have to lie on."""
+        """Whether the instance names no nodes that a choice would have to be placed on."""
         return not self.instance.gpus_per_node
 
     def held(self, menus: KnapsackFormulation, job: int, row: int) -> Any:

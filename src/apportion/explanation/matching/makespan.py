@@ -98,7 +98,7 @@ def _pools(
     resolver: Resolver,
     notes: list[str],
 ) -> tuple[CapacityWorth, ...]:
-    """Return what every pool is worth; only of the busiest ones by solving again."""
+    """Return what every pool is worth, of the busiest ones by solving with one machine more or fewer."""
     busy = _busy(instance, solution, placed)
     order = sorted(range(len(busy)), key=lambda number: -busy[number][1])
     solved = set(order[:_MOST_POOLS])
@@ -180,7 +180,7 @@ def _changed(
     share: float,
     notes: list[str],
 ) -> Difference | None:
-    """Return by how much earlier (one more) or later (one fewer) everything ends."""
+    """Return by how much earlier everything ends with one machine more, or later with one fewer."""
     words = f"one machine {'more' if delta > 0 else 'fewer'} of {pool}"
     try:
         changed = edits.change_capacity(instance, f"{pool}.count", delta)

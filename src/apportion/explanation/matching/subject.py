@@ -109,7 +109,7 @@ class MatchingSubject(Subject):
 
 
 class _Rooms(MatchingSubject):
-    """The room that a makespan's jobs must find, told in its own terms."""
+    """An infeasible makespan as a matching of its jobs to room on machines, where conflicts show."""
 
     @property
     def measure(self) -> str:
@@ -117,7 +117,7 @@ class _Rooms(MatchingSubject):
         return "makespan"
 
     def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
-        """Return room on every machine of a pool, called so that it is not taken for a machine."""
+        """Return additions to the room on every machine of a pool, each named ``POOL.capacity``."""
         return {f"{pool}.capacity": amount for pool, amount in super().changes(additions).items()}
 
 

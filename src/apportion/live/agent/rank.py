@@ -109,12 +109,12 @@ class Rank:
 
     @property
     def ended(self) -> bool:
-        """Whether its leader has ended and everything it started was killed."""
+        """Whether the rank's leader has ended and everything it started was killed."""
         return self.code is not None
 
     @property
     def kill_at_s(self) -> float | None:
-        """When it will be killed, by `time.monotonic`; ``None`` if it was not told to stop."""
+        """When the rank will be killed, by `time.monotonic`; ``None`` if it was not told to stop."""
         return None if self._killed else self._kill_at_s
 
     def watch(self, deadline_s: float) -> None:
@@ -156,7 +156,7 @@ class Rank:
         return True
 
     def read_output(self) -> bool:
-        """Take what it has printed; return whether more may come."""
+        """Take what the rank has printed; return whether more may come."""
         for _ in range(_READ_AT_ONCE // 65536):
             try:
                 data = os.read(self.output.fileno(), 65536)
@@ -171,7 +171,7 @@ class Rank:
         return True
 
     def tail(self) -> str:
-        """Return the end of what it printed, without control characters: people see it on terminals."""
+        """Return the end of what the rank printed, without control characters: people see it on terminals."""
         text = self._tail.decode(errors="replace")[-TAIL:]
         return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
 

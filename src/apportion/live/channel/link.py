@@ -44,7 +44,7 @@ _DECODER: msgspec.json.Decoder[ControllerMessage] = msgspec.json.Decoder(Control
 
 
 class ControllerLink:
-    """A connection that comes back.
+    """The agent's connection to its controller, made again whenever it is lost.
 
     Parameters
     ----------

@@ -248,12 +248,12 @@ class Job:
 
     @property
     def trusted(self) -> bool:
-        """Whether its reports are believed enough to learn its scaling from them."""
+        """Whether the job's reports are believed enough to learn its scaling from them."""
         return self.inconsistent < DISTRUST
 
     @property
     def ended(self) -> bool:
-        """Whether it will never run again."""
+        """Whether the job will never run again."""
         return self.state in ENDED
 
     def enter(self, state: JobState, now_s: float, message: str | None = None) -> None:

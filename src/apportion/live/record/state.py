@@ -49,12 +49,12 @@ class Pilot:
 
     @property
     def live(self) -> bool:
-        """Whether it holds its node, or may come to hold it."""
+        """Whether the pilot holds its node, or may come to hold it."""
         return self.hold is not Hold.ENDED
 
     @property
     def usable(self) -> bool:
-        """Whether jobs may be put on it."""
+        """Whether jobs may be put on the pilot's node."""
         return self.hold in (Hold.TAKING, Hold.HELD)
 
     def enter(self, hold: Hold, now_s: float) -> None:
@@ -96,7 +96,7 @@ class Rank:
     tail: str = ""
 
     def end(self, now_s: float, departed: bool) -> None:
-        """Note that no process of it exists any more."""
+        """Note that no process of the rank exists any more."""
         self.live, self.ended_s, self.departed = False, now_s, departed
 
 

@@ -118,7 +118,7 @@ class Lock:
             pass
 
     def close(self) -> None:
-        """Give the right up."""
+        """Give up the right to write the folder."""
         os.close(self._file)
 
     def __enter__(self) -> Lock:

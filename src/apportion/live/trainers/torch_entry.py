@@ -1,4 +1,4 @@
-"""Runs one training script as one rank: its process group meets at a file, whatever the script knows of that.
+"""Run one training script as one rank, its process group meeting at a file even if the script names a port.
 
 Started by `apportion.live.trainers.torchrun` as ``python -m apportion.live.trainers.torch_entry [-m] SCRIPT
 ...``.

@@ -16,7 +16,7 @@ __all__ = ["FinishTimesNow", "FinishTimesTracker"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinishTimesNow:
-    """The jobs of a view.
+    """What is believed now of the finish times of a view's jobs, shared and in isolation.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class FinishTimesNow:
     alone_s: NDArray[np.float64]
 
     def after(self, seconds: float, progress: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return rho of jobs that make some progress in the next seconds and go on as in isolation.
+        """Return the finish-time ratios of jobs that make some progress now and then go on as in isolation.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ class IceFrog:
     def _weigh_rebuilds(
         self, view: ClusterView, current: NDArray[np.int64], progress: NDArray[np.float64]
     ) -> None:
-        """On the configuration a job has, every depth but its present one costs a rebuild.
+        """Take a rebuild's cost off every depth but the present one, on the configuration a job has now.
 
         Where a gate forbids the present depth a rebuild is unavoidable: weighed, it would let the job wait.
         """

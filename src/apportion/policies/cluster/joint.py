@@ -87,7 +87,7 @@ class Joint:
     def _weigh_rebuilds(
         self, view: ClusterView, current: NDArray[np.int64], gains: NDArray[np.float64]
     ) -> None:
-        """On the configuration a job has, every depth but its present one costs a rebuild."""
+        """Take a rebuild's cost off every depth but the present one, on the configuration a job has now."""
         stays = np.flatnonzero(current >= 0)
         factor = np.full((stays.size, gains.shape[2]), max(1e-9, 1.0 - self.rebuild_s / view.round_s))
         factor[np.arange(stays.size), view.depth[stays]] = 1.0

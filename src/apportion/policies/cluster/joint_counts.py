@@ -21,12 +21,12 @@ _NEAR = 0.6
 
 
 def elastic(view: ClusterView, menu: Configurations, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Allow counts up to twice the held ones, of whoever waits 1 (Sia's rule)."""
+    """Allow at most twice the GPUs that a job holds, and one GPU to a job that holds none (Sia's rule)."""
     return reachable(view, menu)
 
 
 def as_requested(view: ClusterView, menu: Configurations, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Allow on every type the count nearest to the requested one, if it is near; of equals the smaller."""
+    """Allow, on every type that has one near it, the count nearest to the requested one, or the smaller."""
     distance = np.abs(np.log2(menu.gpus) - np.log2(view.requested_gpus)[:, None])
     distance = np.where(np.isnan(rates), np.inf, distance)
     allowed = np.zeros(rates.shape, dtype=np.bool_)

@@ -44,12 +44,12 @@ Weights = Callable[[ClusterView, NDArray[np.float64]], NDArray[np.float64]]
 
 
 def shortest_first(view: ClusterView, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 / t, float64 [jobs]; who ends within the round is as short as the round."""
+    """Return float64 [jobs]: one over the remaining time t, which counts as at least a round."""
     return np.asarray(view.round_s / np.maximum(seconds, view.round_s))
 
 
 def longest_first(view: ClusterView, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return g t^2 over the greatest one, float64 [jobs]."""
+    """Return float64 [jobs]: GPUs times the square of the remaining time, over the greatest of them."""
     area = view.requested_gpus * np.maximum(seconds, view.round_s) ** 2
     return np.asarray(area / area.max())
 

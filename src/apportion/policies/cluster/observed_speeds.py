@@ -100,7 +100,7 @@ class ObservedSpeeds:
 
 
 def _key(belief: Belief, job: int) -> Hashable:
-    """Return whose speeds are one: an application's, or a job's own."""
+    """Return what jobs share their observed speeds by: the application, or else the job alone."""
     return belief.application.name if isinstance(belief, JobBelief) else job
 
 

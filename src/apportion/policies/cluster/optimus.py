@@ -59,7 +59,7 @@ def _remaining_iterations(belief: JobBelief) -> float:
 
 
 def _seconds(belief: JobBelief, gpus: int, per_node: int, gpu_type: str) -> float:
-    """Return t(g): an optimiser step on nodes filled one after another."""
+    """Return the seconds of an optimiser step on a number of GPUs, nodes filled one after another."""
     placement = filled(gpus, per_node)
     split = split_batch(belief.application, belief.batch, gpus, always_accumulate_alone=True)
     step, sync = belief.application.step_times[gpu_type].seconds(placement, split.local)

@@ -20,7 +20,7 @@ RateRule = Callable[[Rate, Sequence[int], str], float]
 
 @dataclass(slots=True)
 class _Relayed:
-    """Before any belief."""
+    """A belief that asks another one, and answers with the rate that a rule makes of its own."""
 
     inner: Belief
     rule: RateRule
@@ -39,7 +39,7 @@ class _Relayed:
 
 @dataclass(slots=True, kw_only=True)
 class _RelayedJob(JobBelief):
-    """Before a belief that rests on a measured profile: policies that need one still see one."""
+    """The same for a belief with a measured profile, which policies that need a profile still find."""
 
     inner: JobBelief
     rule: RateRule
@@ -54,7 +54,7 @@ class _RelayedJob(JobBelief):
 
 
 def relayed(belief: Belief, rule: RateRule) -> Belief:
-    """Return `belief` with the rate that a rule makes of its own."""
+    """Return a belief whose rate is what a rule makes of the given belief's rate."""
     if not isinstance(belief, JobBelief):
         return _Relayed(belief, rule)
     told = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}

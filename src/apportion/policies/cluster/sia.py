@@ -72,6 +72,6 @@ def restart_factor(view: ClusterView) -> NDArray[np.float64]:
 
 
 def reachable(view: ClusterView, menu: Configurations) -> NDArray[np.bool_]:
-    """Return bool [jobs, configurations]: counts at most twice the held ones, of whoever waits 1."""
+    """Return bool [jobs, configurations]: at most twice the GPUs a job holds; one GPU if it holds none."""
     held = np.array([max(1, 2 * len(held)) for held in view.held], dtype=np.int64)
     return np.asarray(menu.gpus <= held[:, None])

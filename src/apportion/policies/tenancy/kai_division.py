@@ -54,7 +54,7 @@ class KaiQueue:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The result.
+    """What a division of one resource gives to every queue.
 
     Attributes
     ----------

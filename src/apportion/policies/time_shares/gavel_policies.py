@@ -1,4 +1,4 @@
-"""Gavel's policies as formulas: max-min and finish-time fairness, makespan, cost under deadlines.
+"""Gavel's policies as formulas: finish-time fairness, makespan, cost under deadlines.
 
 Written after the paper's formulas (Narayanan et al., OSDI 2020, sections 4 and 5) and its artifact's
 behaviour.
@@ -6,7 +6,7 @@ behaviour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,9 @@ from apportion.policies.time_shares.shares_programme import NoShares, programme
 __all__ = [
     "CostOptimum",
     "FairShares",
-    "alike_types",
     "cost_with_deadlines",
     "finish_time_fairness",
     "makespan",
-    "max_min_fairness",
-    "minimum_time_share",
 ]
 
 _ROUNDS = 100
@@ -63,31 +60,6 @@ class CostOptimum:
     shares: NDArray[np.float64]
     value: float
     deadlines_met: bool
-
-
-def alike_types(problem: SharesProblem, reference: int | None = None) -> SharesProblem:
-    """Return the problem as a policy sees it that knows no performance.
-
-    Parameters
-    ----------
-    problem
-        Without pairs.
-    reference
-        The type whose throughput every type is believed to have; ``None``: 1 everywhere.
-    """
-    if len(problem.pairs):
-        raise InvalidOption("a policy that knows no performance packs no pairs")
-    flat = np.ones_like(problem.throughput)
-    if reference is not None:
-        flat *= problem.throughput[:, reference : reference + 1]
-    return replace(problem, throughput=flat)
-
-
-def max_min_fairness(problem: SharesProblem, weights: NDArray[np.float64]) -> FairShares:
-    """Maximise the least ``(s_m / w_m) thr_m(X) / equal_share_m``; weights float64 [jobs], positive."""
-    per_level = weights * problem.equal_share / problem.scale
-    optimum = programme(problem, rising=per_level)
-    return FairShares(optimum.shares, float((problem.rates(optimum.shares) / per_level).min()))
 
 
 def makespan(problem: SharesProblem, steps: NDArray[np.float64]) -> FairShares:
@@ -168,8 +140,3 @@ def cost_with_deadlines(
     except NoShares:
         shares, met = programme(problem, value=value).shares, False
     return CostOptimum(shares, float((shares * value).sum()), met)
-
-
-def minimum_time_share(problem: SharesProblem, shares: NDArray[np.float64]) -> float:
-    """Return the least share of worker time ``s_m sum_j X_mj`` of any job alone."""
-    return float((problem.scale * shares[: problem.num_jobs].sum(axis=1)).min())

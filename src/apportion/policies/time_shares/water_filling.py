@@ -45,7 +45,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaterLevels:
-    """The result.
+    """The shares of time and the levels that water filling ended at.
 
     Attributes
     ----------

@@ -96,7 +96,7 @@ class FairnessAccount:
         self._gpu_s[active] = states.attained_gpu_s[active]
 
     def after(self, now_s: float, seconds: float, active: NDArray[np.int64], states: JobStates) -> None:
-        """Count what the round brought them; `now_s` is its end."""
+        """Count what a round that ended at `now_s` brought to its jobs."""
         total = self._nodes.total_gpus
         part = np.minimum(1.0, total / (active.size * self._gpus[active]))
         isolated = self._equal[active] * part

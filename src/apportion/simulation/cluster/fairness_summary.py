@@ -12,7 +12,7 @@ __all__ = ["FairnessSummary", "TenantFigures", "summarise_fairness"]
 
 
 class TenantFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One tenant.
+    """What one tenant of a simulated cluster had, and what was due to it.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class TenantFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FairnessSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole cluster.
+    """How fairly a simulated cluster was shared, over all jobs and tenant by tenant.
 
     Attributes
     ----------

@@ -205,7 +205,7 @@ class _Course:
         return bool(self.active.size) or self._arrived < self._arrivals.size
 
     def skip_to_the_next_submission(self) -> None:
-        """Go to the round before it where no job is there; the grid of rounds stays."""
+        """Where no job is there, skip the rounds before the one that the next submission falls into."""
         if not self.active.size:
             ahead = float(self._submitted_s[self._arrivals[self._arrived]]) - self.now
             self.now += max(0.0, np.ceil(ahead / self._round_s) - 1) * self._round_s
