@@ -25,7 +25,6 @@ from apportion.policies.completion import complete
 from apportion.policies.count_menus import values_of
 from apportion.simulation.bound import makespan_bound
 from apportion.simulation.dedicated import dedicated_makespan
-from apportion.simulation.event_queue import EventQueue
 from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
 from apportion.simulation.job_table import read_job_table
 from apportion.simulation.node_changes import NodeChanges, node_changes
@@ -235,13 +234,6 @@ def test_series_keep_their_averages_when_bins_double() -> None:
     begins, averages = series.averages()
     assert series.width_s == 16.0 and begins.tolist() == [16.0 * k for k in range(7)]
     assert averages["x"][0] == pytest.approx(7.5) and averages["x"][-1] == pytest.approx(97.5)
-
-
-def test_the_queue_orders_by_time_priority_and_entry() -> None:
-    queue = EventQueue[int]()
-    for number, (at, priority) in enumerate([(2.0, 0), (1.0, 1), (1.0, 0), (1.0, 0), (0.5, 9)]):
-        queue.push(at, number, priority)
-    assert [queue.pop()[1] for _ in range(5)] == [4, 2, 3, 1, 0] and queue.next_time() is None
 
 
 def test_steps_add_up_to_the_totals() -> None:

@@ -95,6 +95,14 @@ class Admitted:
         held = np.concatenate((self.held, np.zeros(new.size, dtype=np.int64)))
         return Admitted(self.jobs, np.concatenate((self.number, new)), held, *books)
 
+    def resize(self, counts: NDArray[np.int64], *, first: bool) -> None:
+        """Let jobs run on these node counts; the very first map is charged at the new rates."""
+        running = self.rates(self.held)
+        self.stall_s = self.up_s * (counts > self.held) + self.down_s * (counts < self.held)
+        self.rate = self.rates(counts)
+        self.charge = self.up_s * self.rate if first else running * self.stall_s
+        self.held = counts
+
     def stopped(self) -> None:
         """Let no job run: there is no node for anybody."""
         self.rate, self.stall_s = np.zeros(self.size), np.zeros(self.size)

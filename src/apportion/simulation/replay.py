@@ -21,21 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
 from apportion.interruption import held
-from apportion.policies.gap_filling_view import FREE, GapFillingView, Policy, check_plan, count_held
+from apportion.policies.gap_filling_view import GapFillingView, Policy, check_plan
+from apportion.simulation.admission import Admission
 from apportion.simulation.admitted import Admitted
-from apportion.simulation.event_queue import EventQueue
+from apportion.simulation.held_nodes import HeldNodes
 from apportion.simulation.node_changes import NodeChanges
 from apportion.simulation.totals import Series, Step, Totals
 from apportion.simulation.workload import Workload
 
 __all__ = ["SERIES", "Replay"]
 
-BUSY = -2
-"""Holder of a node that is not idle."""
 SERIES = ("idle", "used", "running", "rate")
-_WAKE = -1
 _WARM_UP_S = 20.0
 
 
@@ -63,8 +60,6 @@ class Replay:
         Averages over time of idle nodes, nodes in use, running jobs and rate.
     completed_s
         float64 [jobs]: when each job of a finite workload was seen to be done, NaN until then.
-    started_s
-        float64 [jobs]: when it was admitted, NaN until then.
     whole
         Whether it stands between two steps; only then can it be saved.
     """
@@ -77,33 +72,30 @@ class Replay:
         trainers: int = 10,
         observers: tuple[Callable[[Step], None], ...] = (),
     ) -> None:
-        if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
-            raise InvalidOption(f"trainers must be a whole number of at least 1, not {trainers}")
+        self._admission = Admission(jobs, trainers)
         self.changes, self.jobs, self.policy, self.trainers = changes, jobs, policy, trainers
         self.observers = observers
         self.totals = Totals()
         self.start_s = self.now_s = float(changes.time_s[0])
         self.series = Series(self.start_s, SERIES)
         self.completed_s = np.full(jobs.num_jobs, np.nan)
-        self.started_s = np.full(jobs.num_jobs, np.nan)
         self.seconds = 0.0
         self.whole = True
-        self._queue: EventQueue[int] = EventQueue()
-        self._queue.push(self.start_s, 0)
-        self._holder = np.full(changes.num_nodes, BUSY, dtype=np.int64)
-        self._idle_since = np.zeros(changes.num_nodes)
-        self._departed: list[NDArray[np.float64]] = []
-        self._next_job = 0
+        self._nodes = HeldNodes(changes.num_nodes)
         self._row = 0
         self._wake_s: float | None = None
         self._first = True
-        self._idle = 0
         self._on = Admitted.nobody(jobs)
 
     @property
     def finished(self) -> bool:
         """Whether every job of a finite workload is done."""
-        return not self.jobs.endless and self._next_job >= self.jobs.num_jobs and not self._on.size
+        return self._admission.over and not self._on.size
+
+    @property
+    def started_s(self) -> NDArray[np.float64]:
+        """When each job of a finite workload was admitted, float64 [jobs], NaN until then."""
+        return self._admission.started_s
 
     def progress(self) -> NDArray[np.float64]:
         """Return float64 [jobs], the share of its work that every job of a finite workload has done."""
@@ -132,14 +124,14 @@ class Replay:
         taken = 0
         with held() as hold:  # a step is whole or not taken: no solver may answer Ctrl-C with a worse plan
             while not (self.finished or hold.struck) and (steps is None or taken < steps):
-                at_s = self._queue.next_time()
-                if at_s is None or at_s >= self.changes.end_s:
+                at_s, wakes = self._next()
+                if at_s >= self.changes.end_s:
                     self._close()
                     break
                 if until_s is not None and at_s > until_s:
                     break
                 self.whole = False
-                self._step()
+                self._step(at_s, wakes)
                 self.whole = True
                 taken += 1
             self.seconds += time.perf_counter() - began
@@ -152,23 +144,26 @@ class Replay:
         self.run(steps=steps)
         return not self.finished and self.now_s < self.changes.end_s
 
-    def _step(self) -> None:
-        at_s, row = self._queue.pop()
-        if row == _WAKE and at_s != self._wake_s:
-            return
-        left, joined = self._taken(row)
+    def _next(self) -> tuple[float, bool]:
+        """Return when the next step is, infinity for never, and whether the policy asked for it."""
+        row_s = float(self.changes.time_s[self._row]) if self._row < self.changes.num_rows else np.inf
+        wakes = self._wake_s is not None and self._wake_s < row_s
+        return self._wake_s if wakes and self._wake_s is not None else row_s, wakes
+
+    def _step(self, at_s: float, wakes: bool) -> None:
+        left, joined = self._taken(wakes)
         lasted = at_s - self.now_s
         measured = np.where(lasted >= self._on.stall_s + _WARM_UP_S, self._on.rate, np.nan)
         made = self._progress(at_s)
-        loss, hit = self._depart(left, at_s)
+        loss, hit = self._depart(left)
         made -= loss
         self._on.done += made
         output, gone = self._complete(made)
         if gone is not None:
             measured = measured[gone]
-        self._join(joined, at_s)
+        self._nodes.join(joined, at_s)
         before = self._on.size
-        self._admit(at_s)
+        self._on = self._admission.admit(self._on, at_s)
         measured = np.concatenate((measured, np.full(self._on.size - before, np.nan)))
         rescale_loss, rescaled = self._decide(at_s, measured)
         totals = self.totals
@@ -187,7 +182,7 @@ class Replay:
                 finished=0 if gone is None else int(gone.size - np.count_nonzero(gone)),
                 jobs=int(self._on.size),
                 running=int(np.count_nonzero(self._on.rate)),
-                idle=self._idle,
+                idle=self._nodes.idle,
                 used=int(self._on.held.sum()),
                 rate=float(self._on.rate.sum()),
                 output=output,
@@ -198,20 +193,15 @@ class Replay:
             for observe in self.observers:
                 observe(step)
 
-    def _taken(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _taken(self, wakes: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Take a row of the record, or the call that a policy asked for; return who leaves and who joins."""
-        if row == _WAKE:
+        if wakes:
             self._wake_s = None
             nobody = np.zeros(0, dtype=np.int64)
             return nobody, nobody
-        self._row = row + 1
-        self._push_row()
+        self._row += 1
         self.totals.events += 1
-        return self.changes.row(row)
-
-    def _push_row(self) -> None:
-        if self._row < self.changes.num_rows:
-            self._queue.push(float(self.changes.time_s[self._row]), self._row)
+        return self.changes.row(self._row - 1)
 
     def _progress(self, at_s: float) -> NDArray[np.float64]:
         """Let time pass; return the samples made, the rescale charge taken off."""
@@ -220,8 +210,8 @@ class Replay:
         totals, used = self.totals, int(on.held.sum())
         if lasted > 0:
             running, rate = float(np.count_nonzero(on.rate)), float(on.rate.sum())
-            self.series.add(self.now_s, at_s, (float(self._idle), float(used), running, rate))
-        totals.idle_node_s += lasted * self._idle
+            self.series.add(self.now_s, at_s, (float(self._nodes.idle), float(used), running, rate))
+        totals.idle_node_s += lasted * self._nodes.idle
         totals.used_node_s += lasted * used
         totals.elapsed_s += lasted
         totals.rescale_loss += float(on.charge.sum())
@@ -230,16 +220,13 @@ class Replay:
         self.now_s = at_s
         return made
 
-    def _depart(self, left: NDArray[np.int64], at_s: float) -> tuple[NDArray[np.float64], int]:
+    def _depart(self, left: NDArray[np.int64]) -> tuple[NDArray[np.float64], int]:
         """Take nodes away; return the samples charged per job and how many jobs were hit."""
         on = self._on
         loss = np.zeros(on.size)
         if not left.size:
             return loss, 0
-        lost = count_held(np.maximum(self._holder[left], FREE), on.size)
-        self._holder[left] = BUSY
-        self._idle -= int(left.size)
-        self._departed.append(at_s - self._idle_since[left])
+        lost = self._nodes.leave(left, self.now_s, on.size)
         hit = lost > 0
         loss[hit] = on.down_s[hit] * on.rate[hit]
         on.held -= lost
@@ -259,42 +246,17 @@ class Replay:
         if not self.jobs.endless:
             self.completed_s[on.number[done]] = self.now_s
         stay = ~done
-        table = np.full(on.size + 2, FREE, dtype=np.int64)
-        table[0] = BUSY
-        table[2:][stay] = np.arange(np.count_nonzero(stay))
-        self._holder = table[self._holder - BUSY]
+        self._nodes.free_those_of_all_but(stay)
         self._on = on.kept(stay)
         return output - excess, stay
-
-    def _join(self, joined: NDArray[np.int64], at_s: float) -> None:
-        self._holder[joined] = FREE
-        self._idle_since[joined] = at_s
-        self._idle += int(joined.size)
-
-    def _admit(self, at_s: float) -> None:
-        room = self.trainers - self._on.size
-        if room <= 0:
-            return
-        jobs = self.jobs
-        ready = jobs.submitted(at_s)
-        last = self._next_job + room
-        if not jobs.endless or ready < jobs.num_jobs:
-            last = min(last, ready)
-        if last <= self._next_job:
-            return
-        new = np.arange(self._next_job, last)
-        self._next_job = last
-        if not jobs.endless:
-            self.started_s[new] = at_s
-        self._on = self._on.joined_by(new)
 
     def _decide(self, at_s: float, measured: NDArray[np.float64]) -> tuple[float, int]:
         """Ask the policy, check its plan, book the charges; return the samples charged and jobs resized."""
         on = self._on
-        if not self._idle or not on.size:
+        if not self._nodes.idle or not on.size:
             on.stopped()
             return 0.0, 0
-        nodes = np.flatnonzero(self._holder > BUSY)
+        nodes = self._nodes.numbers()
         view = GapFillingView(
             time_s=at_s,
             jobs=on.number,
@@ -305,32 +267,21 @@ class Replay:
             down_s=on.down_s,
             remaining=np.maximum(on.work - on.done, 0.0),
             nodes=nodes,
-            holder=self._holder[nodes],
-            idle_since_s=self._idle_since[nodes],
-            departed_after_s=np.concatenate(self._departed) if self._departed else np.zeros(0),
-            waiting=self._waiting(at_s),
+            holder=self._nodes.holder[nodes],
+            idle_since_s=self._nodes.idle_since_s[nodes],
+            departed_after_s=self._nodes.departed_after_s(),
+            waiting=self._admission.waiting(at_s),
             measured=measured,
         )
-        self._departed = []
+        self._nodes.forget_departed()
         plan = self.policy(view)
         counts = check_plan(view, plan)
         self.totals.decisions += 1
-        held, running = on.held, on.rates(on.held)
-        on.stall_s = on.up_s * (counts > held) + on.down_s * (counts < held)
-        on.rate = on.rates(counts)
-        on.charge = on.up_s * on.rate if self._first else running * on.stall_s
+        on.resize(counts, first=self._first)
         self._first = False
-        on.held = counts
-        self._holder[nodes] = plan.holder
+        self._nodes.holder[nodes] = plan.holder
         self._wake_s = plan.wake_s if plan.wake_s is not None and plan.wake_s > at_s else None
-        if self._wake_s is not None:
-            self._queue.push(self._wake_s, _WAKE, priority=1)
         return float(on.charge.sum()), int(np.count_nonzero(on.charge))
-
-    def _waiting(self, at_s: float) -> int:
-        if self.jobs.endless:
-            return self.jobs.num_jobs
-        return max(self.jobs.submitted(at_s) - self._next_job, 0)
 
     def _close(self) -> None:
         """Let the last row last until the record ends."""
@@ -343,11 +294,12 @@ class Replay:
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to go on later, as arrays and numbers."""
-        fields = {**{name: getattr(self, name) for name in _STATE}, **self._on.state()}
-        departed = np.concatenate(self._departed) if self._departed else np.zeros(0)
         return {
-            **fields,
-            "departed": departed,
+            **{name: getattr(self, name) for name in _STATE},
+            "started_s": self._admission.started_s,
+            "_next_job": self._admission.next_job,
+            **self._on.state(),
+            **self._nodes.state(),
             "totals": self.totals.as_dict(),
             "series": self.series.state(),
         }
@@ -356,17 +308,11 @@ class Replay:
         """Go on from a state of a replay of the same changes, jobs and trainers."""
         for name in _STATE:
             setattr(self, name, state[name])
+        self._admission.started_s, self._admission.next_job = state["started_s"], state["_next_job"]
         self._on = Admitted.restored(self.jobs, state)
-        self._departed = [state["departed"]] if state["departed"].size else []
+        self._nodes.restore(state)
         self.totals = Totals.from_dict(state["totals"])
         self.series.restore(state["series"])
-        self._queue = EventQueue()
-        self._push_row()
-        if self._wake_s is not None:
-            self._queue.push(self._wake_s, _WAKE, priority=1)
 
 
-_STATE = (
-    *("now_s", "seconds", "completed_s", "started_s"),
-    *("_holder", "_idle_since", "_next_job", "_row", "_wake_s", "_first", "_idle"),
-)
+_STATE = ("now_s", "seconds", "completed_s", "_row", "_wake_s", "_first")
