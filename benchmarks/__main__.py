@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from apportion.cli.output import check_target
+from apportion.cli.running import in_one_line
+
 __all__ = ["main"]
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -70,6 +73,7 @@ def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool
     from benchmarks.suite.rows import BadRows
     from benchmarks.suite.run_cells import run as run_cells
 
+    check_target(str(out))
     cells, missing = _cells(selection)
     click.echo(_how_many(cells, missing), err=True)
     at_once = workers or (min(2, os.cpu_count() or 1) if selection["quick"] else 1)
@@ -189,4 +193,5 @@ def _progress(row: dict[str, Any], done: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m benchmarks")
+    with in_one_line("python -m benchmarks"):
+        main(prog_name="python -m benchmarks", standalone_mode=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from paper_repro.icefrog.freezing import freezing_of
 
+from apportion.cli.running import in_one_line
 from apportion.estimation.training import HOMOGENEOUS, read_applications
 from apportion.policies.cluster.names import CLUSTER_POLICIES
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
@@ -58,4 +59,5 @@ def main(data: Path, workload: int, genetic: bool) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m benchmarks.cluster_policies"):
+        main(standalone_mode=False)

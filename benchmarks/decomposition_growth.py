@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 import apportion
+from apportion.cli.output import check_target
+from apportion.cli.running import in_one_line
 from apportion.decomposition import GeneratedMenus, ShardedKnapsack, check_sharded, solve_sharded
 from apportion.executors import in_order, open_executor
 from benchmarks.solved import solved
@@ -49,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, help="append one JSON object per size")
     given = parser.parse_args(arguments)
+    check_target(None if given.out is None else str(given.out))
     sizes = [10**e for e in range(1, 13) if given.smallest <= 10**e <= given.largest]
     print(provenance("highspy"))
     print(
@@ -179,4 +182,5 @@ def print_rows(rows: list[dict[str, Any]], executor: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m benchmarks.decomposition_growth"):
+        main()

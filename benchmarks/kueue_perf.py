@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from apportion.cli.running import in_one_line
 from apportion.policies.tenancy.cycle_state import CycleState
 from apportion.policies.tenancy.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload
 from apportion.policies.tenancy.quota_tree import Quota, QuotaTree, TreeNode
@@ -288,4 +289,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m benchmarks.kueue_perf"):
+        main()

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from apportion.cli.running import in_one_line
 from apportion.gap import relative_gap
 from benchmarks.suite.guard import run_cell
 from benchmarks.suite.published import PUBLISHED
@@ -130,7 +131,9 @@ def main(name: str) -> None:
         for line in _sums([row for found in rows.values() for row in found]):
             click.echo(line)
 
-    command(prog_name=f"python -m benchmarks.{name}")
+    program = f"python -m benchmarks.{name}"
+    with in_one_line(program):
+        command(prog_name=program, standalone_mode=False)
 
 
 def _line(row: dict[str, Any], first: dict[str, Any] | None) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from apportion.cli.running import in_one_line
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
 from apportion.policies import FreeTrain, GapFillingView, Plan, Policy
 from apportion.policies.completion import complete
@@ -108,4 +109,5 @@ def _where(profile: cProfile.Profile) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m benchmarks.replay_speed"):
+        main()

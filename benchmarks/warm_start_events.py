@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from apportion.instances import GapFillingInstance
 from apportion.simulation.idle_trace import read_idle_trace
 from apportion.simulation.snapshot import snapshot_from_files
@@ -94,4 +95,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m benchmarks.warm_start_events"):
+        main()

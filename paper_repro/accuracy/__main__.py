@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from paper_repro.intervals import Mean
 from paper_repro.tables import Table, markdown, write_table
 
@@ -130,4 +131,5 @@ def _figures(course: Any, base: Any) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.accuracy"):
+        main()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from apportion.executors import in_order, open_executor
 from apportion.policies.names import policy
 from apportion.simulation.bound import makespan_bound
@@ -164,4 +165,5 @@ def _charts(title: str, grid: dict[tuple[str, int], RunRecord], sweep: dict[floa
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.freetrain"):
+        main()

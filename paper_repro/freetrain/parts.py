@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from apportion.cli.running import in_one_line
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
 from apportion.policies import FreeTrain, Policy
 from apportion.policies.adaptive import Adaptive
@@ -105,4 +106,5 @@ def _block(trace: IdleTrace, block: int, jobs: Workload) -> NodeChanges:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.freetrain.parts"):
+        main()

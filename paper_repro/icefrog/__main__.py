@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from apportion.cli.running import in_one_line
 from paper_repro.icefrog.band_chart import band_chart
 from paper_repro.icefrog.completion_chart import completion_chart
 from paper_repro.icefrog.course_chart import course_chart
@@ -132,4 +133,5 @@ def _drawings(runs: Runs, told: Plan, data: Path, finished: Sequence[str]) -> di
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.icefrog"):
+        main()

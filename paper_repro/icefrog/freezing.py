@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.cli.running import in_one_line
 from apportion.estimation.freezing_fit import fitted_profile, profile_of
 from apportion.estimation.frozen_penalty import retained_progress
 from apportion.estimation.measured_steps import read_layers, read_steps
@@ -108,4 +109,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.icefrog.freezing"):
+        main()

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from apportion.cli.running import in_one_line
 from apportion.policies.cluster.beliefs import BELIEFS
 from paper_repro.joint.ablation import ABLATION, FULL
 from paper_repro.joint.drawing import dots
@@ -91,11 +92,11 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--workers", type=int, default=2, help="processes side by side")
     asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
     parts = asked.part or PARTS
     wanted = [task for part in parts for task in tasks_of(part, asked.quick)]
     results = run_all(run_one, asked.data, wanted, asked.workers)
-    asked.out.mkdir(parents=True, exist_ok=True)
     versions = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy", "highspy"))
     spent = sum(one.summary.seconds for one in results)
     lines = [
@@ -121,4 +122,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.joint"):
+        main()

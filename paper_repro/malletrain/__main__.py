@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from apportion.executors import in_order, open_executor
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
@@ -111,4 +112,5 @@ def _page(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.malletrain"):
+        main()

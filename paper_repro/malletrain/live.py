@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
@@ -226,4 +227,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.malletrain.live"):
+        main()

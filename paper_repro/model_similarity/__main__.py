@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from paper_repro.model_similarity.chart import Result, chart, interval
 from paper_repro.model_similarity.measured import Measured, benchmark, gavel, timm
 from paper_repro.model_similarity.policies import POLICIES
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=0.1, help="time limit of every plan")
     asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     results, told = [], []
     for source in (gavel, benchmark, timm):
@@ -93,7 +95,6 @@ def main() -> None:
         f"Seeds 0 to {asked.seeds - 1}, {asked.seconds:g} s a plan, {PER_TYPE} GPUs of each architecture; "
         f"{versions}; {took:.0f} s in all."
     )
-    asked.out.mkdir(parents=True, exist_ok=True)
     lines = [head, "", *told, "", *table(results), ""]
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
     drawing = chart(results, [name for name, _, _ in POLICIES])
@@ -102,4 +103,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.model_similarity"):
+        main()

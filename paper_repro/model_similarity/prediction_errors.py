@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from apportion.cli.running import in_one_line
 from apportion.estimation.reference_table import ReferenceTable, held_out
 from paper_repro.model_similarity.measured import (
     Measured,
@@ -111,4 +112,5 @@ def _reference(table: ReferenceTable) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_one_line("python -m paper_repro.model_similarity.prediction_errors"):
+        main()

@@ -14,7 +14,7 @@ from apportion.cli.output import OutputClosed
 from apportion.errors import ApportionError, InvalidInstance
 from apportion.interruption import listening
 
-__all__ = ["run"]
+__all__ = ["in_one_line", "run"]
 
 _INTERNAL, _USAGE, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
 _WRONG_PATH = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -42,6 +42,27 @@ def run(
     """
     with _as_loud_as_before():
         return _ran(command, name, arguments, settings)
+
+
+@contextlib.contextmanager
+def in_one_line(name: str) -> Iterator[None]:
+    """Leave a script that meets a wrong or missing file as a command would: one message, its exit code.
+
+    Parameters
+    ----------
+    name
+        What the script calls itself.
+    """
+    try:
+        yield
+    except click.BadParameter as error:
+        _say(name, error.format_message())
+        raise SystemExit(error.exit_code) from None
+    except (ApportionError, OSError, click.ClickException) as error:
+        raise SystemExit(_failed(name, error)) from None
+    except KeyboardInterrupt:
+        _say(name, "interrupted")
+        raise SystemExit(_INTERRUPTED) from None
 
 
 @contextlib.contextmanager
