@@ -63,6 +63,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "A scheduling round of a Sia-style cluster, 64 GPUs and 48 jobs times 4 and 16.",
             ("sia-rounds/4-s*", "sia-rounds/16-s*"),
         ),
+        "tenant_rounds": Preset(
+            "Fair shares over a tree of tenants, then the sum, beside a sequence of MILPs on HiGHS.",
+            ("tenants-rounds",),
+            (OURS, "leximin-milps+highs"),
+            seeds=3,
+        ),
         "freezing_rounds": Preset(
             "A layer-freezing round placed on nodes, beside the MILP over all configurations.",
             ("freezing-on-nodes",),

@@ -16,7 +16,9 @@ Limits that no choice can exceed are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,25 +58,13 @@ class TenantedMenus:
         The limits.
     """
 
-    __slots__ = (
-        "_inner",
-        "_jobs",
-        "_nothing",
-        "_outward",
-        "_row",
-        "_stops",
-        "ledger",
-        "model",
-        "offer",
-        "value_error",
-    )
-
     def __init__(self, inner: KnapsackFormulation, instance: Any) -> None:
         self._inner = inner
         kind = kind_of(instance)
         self.ledger = ledger_of(kind, instance)
         self._jobs = [job.id for job in instance.jobs]
         rows, offers, sizes, stops = self._rows_and_offers()
+        self._sizes = tuple(sizes)
         self._row = np.array(rows, dtype=np.int64)
         self.offer = np.array(offers, dtype=np.int64)
         offsets = np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64)))).astype(np.int64)
@@ -102,11 +92,37 @@ class TenantedMenus:
             sense=source.sense,
             capacity_names=(*source.capacity_names, *names),
         )
+        if self.ledger.floors:
+            self.model = _with_floors(self.model, self.ledger, self._jobs, self.share)
+
+    def under(self, instance: Any) -> TenantedMenus:
+        """Return the menus of the same instance with floors under tenants, of menus that have no floors.
+
+        Raises
+        ------
+        InvalidInstance
+            If a floor cannot be reached.
+        """
+        found = copy(self)
+        found.ledger = self.ledger.under(instance)
+        found.model = _with_floors(self.model, found.ledger, self._jobs, self.share)
+        return found
 
     @property
     def capacities(self) -> tuple[str, ...]:
         """The names of the instance's own capacities."""
         return self._inner.model.capacity_names
+
+    @cached_property
+    def share(self) -> NDArray[np.int64]:
+        """The share of every option, int64 [options], in whole units."""
+        shares, offer = self.ledger.shares, self.offer.tolist()
+        found, row = list[int](), 0
+        for job, size in zip(self._jobs, self._sizes, strict=True):
+            own = shares[job]
+            found += [own[place] for place in offer[row : row + size]]
+            row += size
+        return np.array(found, dtype=np.int64)
 
     def exact_values(self) -> list[Fraction]:
         """Return the inner formulation's values, less what stopping costs."""
@@ -183,7 +199,7 @@ class TenantedMenus:
     def _limits(
         self, owner: NDArray[np.int64], uses: NDArray[np.int64], names: Sequence[str]
     ) -> tuple[list[NDArray[np.int64]], list[int], list[str]]:
-        """Return the columns, limits and names of the rows and floors that can be exceeded."""
+        """Return the columns, limits and names of the rows that can be exceeded."""
         ledger, column = self.ledger, {name: k for k, name in enumerate(names)}
         leaf_of = np.array([str(ledger.jobs[job].tenant) for job in self._jobs], dtype=object)
         columns, limits, named = list[NDArray[np.int64]](), list[int](), list[str]()
@@ -203,22 +219,28 @@ class TenantedMenus:
                 columns.append(np.where(inside[owner], uses[:, at], 0))
                 limits.append(row.limit)
                 named.append(row.name)
-        for name, (floor, _) in ledger.floors.items():
-            forgone, most_of_all = forgone_of(ledger, self._jobs, owner, self.offer, name)
-            columns.append(forgone)
-            limits.append(most_of_all - floor)
-            named.append(f"share of {name}")
         return columns, limits, named
 
 
-def forgone_of(
-    ledger: Ledger, jobs: Sequence[str], owner: NDArray[np.int64], offer: NDArray[np.int64], name: str
-) -> tuple[NDArray[np.int64], int]:
-    """Return int64 [options], what every option forgoes of a share, and what the share is at best."""
-    members = ledger.members(name)
-    forgone = np.zeros(owner.size, dtype=np.int64)
-    inside = np.array([job in members for job in jobs], dtype=np.bool_)
-    for row in np.flatnonzero(inside[owner]).tolist():
-        job = jobs[owner[row]]
-        forgone[row] = ledger.best[job] - ledger.shares[job][offer[row]]
-    return forgone, sum(ledger.best[job] for job in members)
+def _with_floors(
+    model: MultipleChoiceKnapsack, ledger: Ledger, jobs: Sequence[str], share: NDArray[np.int64]
+) -> MultipleChoiceKnapsack:
+    """Return a model with a column for every floor under a tenant."""
+    owner = model.job_of_option()
+    best = np.array([ledger.best[job] for job in jobs], dtype=np.int64)
+    forgone = best[owner] - share
+    place = {job: index for index, job in enumerate(jobs)}
+    columns, limits = list[NDArray[np.int64]](), list[int]()
+    for floor, members in ledger.floors.values():
+        inside = np.zeros(len(jobs), dtype=np.bool_)
+        inside[[place[job] for job in members]] = True
+        columns.append(np.where(inside[owner], forgone, 0))
+        limits.append(int(best[inside].sum()) - floor)
+    return MultipleChoiceKnapsack.from_arrays(
+        model.values,
+        np.column_stack([model.uses, *columns]),
+        model.offsets,
+        np.concatenate((model.capacities, np.array(limits, dtype=np.int64))),
+        sense=model.sense,
+        capacity_names=(*model.capacity_names, *(f"share of {name}" for name in ledger.floors)),
+    )

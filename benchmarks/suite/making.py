@@ -178,6 +178,14 @@ def _gangs(seed: int, jobs: int) -> Any:
     return generate_cluster(seed, jobs, {"v100": 16, "a100": 8})
 
 
+def _tenants(seed: int, jobs: int, tenants: int, gpus: int) -> Any:
+    """Make a round of a cluster of three GPU types whose shares are made equal over a tree of tenants."""
+    from apportion.instances.tenants import Fairness
+    from apportion.instances.tenants.generator import generate_tenants
+
+    return generate_tenants(seed, jobs, tenants, gpus, Fairness())
+
+
 def _file(data: Path, path: str, format: str, index: int = 0, sense: str | None = None) -> Any:
     """Read one problem of a published file."""
     import apportion
@@ -233,6 +241,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "unrelated": _unrelated,
         "gavel": _gavel,
         "gangs": _gangs,
+        "tenants": _tenants,
         "file": _file,
         "summit": _summit,
         "gavel_table": _gavel_table,

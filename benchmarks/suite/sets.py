@@ -24,6 +24,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "unrelated_machines": "R||Cmax",
         "gavel": "Gavel's minimum makespan in shares of time",
         "gangs": "gangs on pools, makespan",
+        "tenants": "max-min fair shares of a tree of tenants, then the sum",
     }
 )
 
@@ -40,6 +41,7 @@ WARM_UP: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "unrelated_machines": ("unrelated", {"seed": 99, "jobs": 4, "machines": 2}),
         "gavel": ("gavel", {"seed": 99, "jobs": 4}),
         "gangs": ("gangs", {"seed": 99, "jobs": 4}),
+        "tenants": ("tenants", {"seed": 99, "jobs": 8, "tenants": 6, "gpus": 12}),
     }
 )
 """A tiny instance per family, solved before anything is timed: imports are not the instance's."""
@@ -276,6 +278,20 @@ GENERATED: tuple[GeneratedSet, ...] = (
         maker="gangs",
         grid=tuple({"jobs": j} for j in (30, 100, 300)),
         size="jobs",
+        quick_ours=1,
+    ),
+    GeneratedSet(
+        name="tenants-rounds",
+        family="tenants",
+        maker="tenants",
+        grid=(
+            {"jobs": 50, "tenants": 12, "gpus": 48},
+            {"jobs": 200, "tenants": 40, "gpus": 96},
+            {"jobs": 2000, "tenants": 100, "gpus": 384},
+        ),
+        size="jobs",
+        seeds=(1, 2, 3),
+        gap=2e-3,
         quick_ours=1,
     ),
 )

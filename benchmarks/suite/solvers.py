@@ -53,7 +53,7 @@ def _peer(
 
 
 _TABLE = (
-    SolverSpec(name=OURS, families=(*_ALL, "gangs")),
+    SolverSpec(name=OURS, families=(*_ALL, "gangs", "tenants")),
     _ours("highs", _ALL, "highs", ("highspy",), {"mckp": 100_000, "freezing": 400}),
     _ours("cp-sat", _WHOLE, "cp-sat", ("ortools",), _PLAIN),
     _ours("scip", _ALL, "scip", ("ortools",), _PLAIN),
@@ -74,6 +74,7 @@ _TABLE = (
     ),
     _peer("scipy-milp", _ALL, "scipy_milp:solve", ("scipy",), _PLAIN),
     _peer("scipy-matching", ("linear_assignment",), "scipy_matching:solve", ("scipy",)),
+    _peer("leximin-milps+highs", ("tenants",), "leximin_milps:solve", ("highspy", "scipy")),
     _peer("gavel-bisection", _SHARES, "gavel_bisection:solve"),
     _peer("ortools-cp-sat", _WHOLE, "or_tools_cp_sat:solve", ("ortools",), _PLAIN),
     _peer("ortools-mathopt+scip", _ALL, "or_tools_mathopt:solve", ("ortools",), _SMALL),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
 from apportion.instances.kind import Kind
 from apportion.instances.multiple_choice_knapsack import meaning
@@ -17,16 +18,18 @@ __all__ = ["MULTIPLE_CHOICE_KNAPSACK"]
 
 
 def _in_id_order(instance: MultipleChoiceKnapsackInstance) -> MultipleChoiceKnapsackInstance:
-    """Sort the jobs, their options, and the capacities."""
-    return replace(
-        instance,
-        capacities=dict(sorted(instance.capacities.items())),
-        jobs=tuple(sorted(map(_options_in_order, instance.jobs), key=lambda job: job.id)),
-    )
+    """Sort the jobs, their options, and the capacities; no order breaks a rule."""
+    found = copy(instance)
+    force_setattr(found, "capacities", dict(sorted(instance.capacities.items())))
+    jobs = sorted(map(_options_in_order, instance.jobs), key=lambda job: job.id)
+    force_setattr(found, "jobs", tuple(jobs))
+    return found
 
 
 def _options_in_order(job: KnapsackJob) -> KnapsackJob:
-    return replace(job, options=tuple(sorted(job.options, key=lambda option: option.id)))
+    found = copy(job)
+    force_setattr(found, "options", tuple(sorted(job.options, key=lambda option: option.id)))
+    return found
 
 
 def _menu(job: KnapsackJob) -> Iterator[dict[str, Any]]:

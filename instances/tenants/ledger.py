@@ -6,16 +6,18 @@ A floor under a share is a limit as well: of what its jobs could have at best, s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
-from apportion.errors import InvalidInstance
+from apportion.errors import InvalidInstance, Problem
 from apportion.instances.tenants.offers import Offer, Offering
 from apportion.instances.tenants.rows import Row, rows_of
+from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
 from apportion.instances.tenants.shares import shares_of, unit_of
 from apportion.instances.tenants.tree import Tree, tree_of
@@ -52,7 +54,12 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
     if not isinstance(instance, Tenanted):
         raise InvalidInstance.at("$.floors", "belong to instances with tenants")
     fairness = Fairness() if instance.fairness is UNSET else instance.fairness
-    return replace(instance, fairness=replace(fairness, floors=dict(floors)))
+    found, problems = copy(instance), list[Problem]()
+    force_setattr(found, "fairness", replace(fairness, floors=dict(floors)))
+    check_floors(found, problems)  # nothing else has changed
+    if problems:
+        raise InvalidInstance(problems)
+    return found
 
 
 def _stop_cost(job: Any, offers: list[Offer]) -> float:
@@ -91,7 +98,6 @@ class Ledger:
     """
 
     def __init__(self, instance: Any, offering: Offering, capacities: Mapping[str, int], sign: int) -> None:
-        self._instance = instance
         self._capacities = dict(capacities)
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
@@ -109,7 +115,25 @@ class Ledger:
         for row in self.rows:
             for leaf in row.leaves:
                 self._rows_of_leaf.setdefault(leaf, []).append(row)
-        self.limits = {**self._capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
+        self.limits = self.all_limits()
+
+    def under(self, instance: Any) -> Ledger:
+        """Return the book of the same instance with floors under tenants; offers and rows stay as they are.
+
+        Raises
+        ------
+        InvalidInstance
+            If a floor cannot be reached.
+        """
+        found = copy(self)
+        found.__dict__.pop("floors", None)
+        found.fairness = instance.fairness
+        found.limits = found.all_limits()
+        return found
+
+    def all_limits(self) -> dict[str, int]:
+        """Return every limit by name: capacities, rows, floors."""
+        return {**self._capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
 
     @property
     def unit(self) -> int:
@@ -135,10 +159,17 @@ class Ledger:
             if floor > 0 and name in self.tree.nodes
         }
 
+    @cached_property
+    def _jobs_of_leaf(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, job in self.jobs.items():
+            if isinstance(job.tenant, str):
+                found.setdefault(job.tenant, []).append(name)
+        return found
+
     def members(self, name: str) -> frozenset[str]:
         """Return the ids of the jobs whose shares add up to that of a tenant."""
-        leaves = set(self.tree.below(name))
-        return frozenset(job.id for job in self._instance.jobs if job.tenant in leaves)
+        return frozenset(job for leaf in self.tree.below(name) for job in self._jobs_of_leaf.get(leaf, ()))
 
     def uses(self, job_id: str, position: int) -> dict[str, int]:
         """Return what one offer takes of every limit that it takes anything of."""

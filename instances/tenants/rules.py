@@ -31,7 +31,7 @@ from apportion.instances.tenants.schema import (
 )
 from apportion.instances.tenants.tree import Tree, tree_of
 
-__all__ = ["check_tenants", "settle_tenants"]
+__all__ = ["check_floors", "check_tenants", "settle_tenants"]
 
 _Listed = Sequence[tuple[int, TenantedJob]]
 """Jobs with their places in the instance."""
@@ -233,10 +233,11 @@ def _check_fairness(instance: Any, jobs: _Listed, problems: list[Problem], rates
         for index, job in jobs:
             if job.finish is UNSET:
                 problems.append(Problem(f"$.jobs[{index}].finish", "is missing: finish_time_ratio needs it"))
-    _check_floors(instance, problems)
+    check_floors(instance, problems)
 
 
-def _check_floors(instance: Any, problems: list[Problem]) -> None:
+def check_floors(instance: Any, problems: list[Problem]) -> None:
+    """Note every floor that is no share, or of nobody."""
     floors = instance.fairness.floors
     if not isinstance(floors, dict):
         problems.append(Problem("$.fairness.floors", "must be an object of shares"))

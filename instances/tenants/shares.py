@@ -39,16 +39,17 @@ def shares_of(
     """
     if kind_of_share == "dominant_share":
         unit = unit_of(kind_of_share, capacities)
-        return [_dominant(offer, capacities, unit) for offer in offers]
+        return [
+            min(
+                MOST_SHARE,
+                max([unit * use // (capacities[name] or 1) for name, use in offer.uses.items()], default=0),
+            )
+            for offer in offers
+        ]
     if kind_of_share == "normalised_throughput":
         best = max((offer.rate for offer in offers), default=0.0)
         return [int(offer.rate / best * BILLION) if best > 0 else 0 for offer in offers]
     return [_finish(job, offer) for offer in offers]
-
-
-def _dominant(offer: Offer, capacities: Mapping[str, int], unit: int) -> int:
-    parts = (unit * use // max(1, capacities[name]) for name, use in offer.uses.items() if use)
-    return min(MOST_SHARE, max(parts, default=0))
 
 
 def _finish(job: Any, offer: Offer) -> int:

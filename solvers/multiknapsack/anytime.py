@@ -78,7 +78,7 @@ class Ending:
     proving
         The exact search that proved it.
     by_solver
-        Whether HiGHS proved it, on the core.
+        Whether HiGHS showed it, on the core.
     """
 
     reason: str
@@ -300,7 +300,7 @@ class Search:
         self._counters["mip_nodes"] += answer.nodes
         if answer.choice is not None and best.take(live.rows[answer.choice]):
             self._last_gain = clock.elapsed
-        if answer.proven:
+        if answer.proven and (answer.choice is None or best.fits(live.rows[answer.choice])):
             return Ending("proven", infeasible=best.point is None, by_solver=True)
         closed = 0.0
         if answer.bound is not None and best.value is not None and self._bound > best.value:

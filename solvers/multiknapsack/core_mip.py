@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import BackendUnavailable
-from apportion.models.linear import Block, LinearModel
 from apportion.outcome import Termination
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.points import Start
 
 from .option_table import OptionTable
+from .written import written
 
 __all__ = ["CoreAnswer", "solve_core"]
 
@@ -55,6 +56,8 @@ def solve_core(
     step: float,
     threads: int,
     seed: int,
+    enough: Callable[[float], bool] | None = None,
+    presolve: bool = True,
 ) -> CoreAnswer:
     """Solve the menus as a mixed-integer program.
 
@@ -70,14 +73,20 @@ def solve_core(
         Objectives differ by at least this much (0 if unknown), so a smaller absolute gap is a proof.
     threads, seed
         Given to HiGHS.
+    enough
+        Whether a point of some value ends the search.
+    presolve
+        Whether HiGHS looks for reductions first.
     """
-    model = _written(menus)
+    model = written(menus)
     settings: dict[str, object] = {
         "threads": threads,
         "random_seed": seed,
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.999 * step,
     }
+    if not presolve:
+        settings["presolve"] = "off"
     if seconds is not None:
         settings["time_limit"] = max(0.0, seconds)
     if nodes is not None:
@@ -87,8 +96,12 @@ def solve_core(
         point = np.zeros(menus.num_options)
         point[start] = 1.0
         known = Start(point, model.objective(point))
+
+    def listen(point: NDArray[np.float64] | None, _: float | None) -> bool:
+        return point is not None and enough is not None and enough(model.objective(point))
+
     try:
-        said = call(model, settings, known)
+        said = call(model, settings, known, listen=None if enough is None else listen)
     except BackendUnavailable as error:
         return CoreAnswer(None, None, False, 0, str(error))
     if said.termination is Termination.INFEASIBLE:
@@ -103,25 +116,3 @@ def solve_core(
         value = float(menus.values[choice].sum())
         proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
     return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw)
-
-
-def _written(menus: OptionTable) -> LinearModel:
-    """Return the menus as a linear model: a row per job, then a row per capacity."""
-    num, jobs, caps = menus.num_options, menus.num_jobs, menus.num_capacities
-    rows, columns = np.nonzero(menus.uses)
-    ends = num + np.cumsum(np.bincount(rows, minlength=caps))
-    return LinearModel(
-        sense="maximize",
-        cost=menus.values,
-        offset=0.0,
-        lower=np.zeros(num),
-        upper=np.ones(num),
-        integer=np.ones(num, dtype=np.bool_),
-        row_lower=np.concatenate((np.ones(jobs), np.full(caps, -np.inf))),
-        row_upper=np.concatenate((np.ones(jobs), menus.capacities)),
-        indptr=np.concatenate((menus.offsets, ends)).astype(np.int32),
-        indices=np.concatenate((np.arange(num), columns)).astype(np.int32),
-        data=np.concatenate((np.ones(num), menus.uses[rows, columns])),
-        variables=(Block("x", 0, (num,)),),
-        rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
-    )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.compiled import load
 
+from .linear_dual import has_sparse_rows, relaxed
 from .master import Master
 from .option_table import OptionTable, build
 
@@ -239,12 +240,18 @@ def solve_large(
     gap: float = 1e-9,
     start: NDArray[np.float64] | None = None,
     late: Callable[[], bool] = lambda: False,
+    seconds: float | None = None,
 ) -> tuple[Dual, OptionTable]:
     """Minimise L over many options: on a sample of jobs, then on the options near the top; check over all.
+
+    Many capacities that few jobs touch are priced by their relaxation, within so many seconds.
 
     Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
     is L over the whole menus.
     """
+    if has_sparse_rows(menus) and (found := relaxed(menus, seconds)) is not None:
+        prices, choice = found
+        return Dual(prices, bound_at(menus, prices), 1, (choice,), False), menus
     jobs, options = menus.num_jobs, menus.num_options
     if options < _LARGE or jobs < 64:
         return solve_dual(menus, gap=gap, start=start, late=late), menus

@@ -16,8 +16,10 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.scaling import grid, power_of_two_scale
 
 from .anytime import Ending, Search
-from .dual import model_bound, solve_large
+from .dual import Dual, model_bound, solve_large
+from .growing_core import GrowingCore
 from .incumbent import BestChoice
+from .linear_dual import has_sparse_rows
 from .option_table import OptionTable, build
 from .reduction import noise, without_dominated
 from .repair import cheapest, filled, repaired
@@ -149,17 +151,24 @@ class _Run:
             if best.point is None:
                 best.take(menus.rows[cheapest(menus)])
             return Ending("limit")
-        dual, top = solve_large(menus, gap=min(1e-8, 0.01 * self._options.gap) or 1e-8, late=self._clock.late)
+        dual, top = solve_large(
+            menus,
+            gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
+            late=self._clock.late,
+            seconds=None if self._options.deterministic else self._clock.remaining,
+        )
         if dual.infeasible:
             return Ending("proven", infeasible=True)
         self._set_bound(menus.expand(dual.multipliers, model.num_capacities))
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         self._begin(menus, dual.multipliers, start)
+        best.step = grid(model.values)
+        if has_sparse_rows(menus) and (ended := self._cores(menus, dual)) is not None:
+            return self._concluded(ended, menus, dual.multipliers)
         quick = menus.num_options * menus.num_capacities <= _QUICK
         self._repair(menus, top, dual.multipliers, dual.choices[-1:] if quick else dual.choices)
         self._mark("repair")
-        best.step = grid(model.values)
         if (ended := self._ended()) is not None:
             return ended
         tight = without_dominated(menus)
@@ -170,11 +179,24 @@ class _Run:
                 self._repair(menus, top, dual.multipliers, dual.choices[:-1])
             ending = search.run()
         self._mark("search")
+        return self._concluded(ending, search.live, dual.multipliers)
+
+    def _cores(self, menus: OptionTable, dual: Dual) -> Ending | None:
+        """Solve growing cores of menus with many capacities that few jobs touch."""
+        limits = self._best, self._options, self._clock, self._counters
+        ended = GrowingCore(menus, dual.multipliers, dual.bound, *limits).run()
+        self._mark("cores")
+        return ended
+
+    def _concluded(self, ending: Ending, live: OptionTable, weights: NDArray[np.float64]) -> Ending:
+        """State the bound that an ending shows; `live` are the options that were searched."""
+        best = self._best
         if ending.proving is not None:
-            self._tree = ending.proving.tree(model.num_capacities)
-        if ending.reason == "proven" and not ending.infeasible and not best.proven:
+            self._tree = ending.proving.tree(self._model.num_capacities)
+        shown = ending.reason == "proven" or ending.by_solver
+        if shown and not ending.infeasible and not best.proven:
             # the exact search counts in whole numbers, the beams in sums of float64
-            rounding = 0.0 if ending.proving is not None else noise(search.live, dual.multipliers)
+            rounding = 0.0 if ending.proving is not None else noise(live, weights)
             if ending.by_solver and best.value is not None:
                 rounding += HIGHS_ERROR * abs(best.value)
             self._searched(rounding)

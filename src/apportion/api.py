@@ -23,6 +23,7 @@ from apportion.solving.call import Call
 from apportion.solving.compiling import compiled, structured
 from apportion.solving.conclude import conclude
 from apportion.solving.in_doubt import decided, is_in_doubt
+from apportion.solving.knapsack import KnapsackStructure
 from apportion.solving.structure import Structure
 from apportion.solving.subject import Subject, kind_of_any
 from apportion.solving.warm_start import warm_start as carried_over
@@ -192,7 +193,14 @@ def _shared_out(
     sharing = shared_out(ordered, menus, asked)
     under: Any = under_floors(instance, sharing.floors)
     known = warm_start if sharing.plan is None else sharing.plan
-    solution = _solved(under, compiler, call.remaining(), backend, known, formulation, proof=proof)
+
+    def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> Structure:
+        """Return the menus that are there already, with the floors; a proof's rows keep their order."""
+        if proof or entry.produces != "knapsack" or any(name.startswith("job ") for name in sharing.floors):
+            return compiler(subject, entry)
+        return KnapsackStructure(menus.under(under))
+
+    solution = _solved(under, compiled_before, call.remaining(), backend, known, formulation, proof=proof)
     started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)
     return replace(
         solution,

@@ -190,6 +190,14 @@ PATHS = _table(
         wants="several",
     ),
     Path(
+        "growing-cores",
+        _SUMS,
+        {f"{_SEVERAL}.linear_dual:_MANY": 0, f"{_SEVERAL}.linear_dual:_DENSITY": 1.0},
+        complete=False,
+        witness=f"{_SEVERAL}.growing_core:solve_core",
+        wants="several",
+    ),
+    Path(
         "large-dual",
         _SUMS,
         {f"{_SEVERAL}.dual:_LARGE": 0},

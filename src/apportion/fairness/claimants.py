@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from msgspec import UNSET
@@ -27,8 +27,8 @@ class Claimant:
     """
 
     name: str
-    jobs: tuple[str, ...]
-    weight: Fraction
+    jobs: tuple[str, ...] = field(hash=False)
+    weight: Fraction = field(hash=False)
 
 
 def groups_of(ledger: Ledger) -> list[list[Claimant]]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.fairness.claimants import Claimant
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 __all__ = ["raised_choice"]
 
@@ -17,12 +18,13 @@ Integers = NDArray[np.int64]
 def raised_choice(
     choice: Integers,
     floors: Mapping[Claimant, int],
+    jobs: Mapping[Claimant, Integers],
     rows: Mapping[Claimant, Integers],
     exactly: Callable[[Claimant, int], Mapping[int, int] | None],
     owner: Integers,
-    uses: Integers,
+    least: Integers,
+    model: MultipleChoiceKnapsack,
     share: Integers,
-    capacities: Integers,
 ) -> Integers | None:
     """Return a choice that reaches the floors of disjoint claimants, ``None`` where this walk finds none.
 
@@ -32,23 +34,30 @@ def raised_choice(
         A choice that keeps the capacities, one row per job.
     floors
         What is due.
-    rows
-        The rows of the options of every claimant with a floor.
+    jobs, rows
+        The jobs of every claimant with a floor, and the rows of their options.
     exactly
-        ``exactly(claimant, total)``: a share for each of its jobs that add up to a total.
-    owner, uses, share, capacities
-        Of the menus.
+        ``exactly(claimant, total)``: shares of some of its jobs that add up to a total.
+    owner
+        int64 [options]: the job of every row.
+    least
+        int64 [jobs]: the row of least use.
+    model
+        The menus.
+    share
+        int64 [options].
     """
+    uses, capacities = model.uses, model.capacities
     now = choice.copy()
     used = uses[now].sum(axis=0)
-    have = {one: int(share[now[np.unique(owner[rows[one]])]].sum()) for one in floors}
+    have = {one: int(share[now[jobs[one]]].sum()) for one in floors}
     for one in sorted(floors, key=lambda one: (floors[one] - have[one], one.name)):
         if have[one] == floors[one]:
             continue
         parts = exactly(one, floors[one])
         if parts is None:
             continue
-        moved = _placed(parts, rows[one], now, used, owner, uses, share, capacities)
+        moved = _placed(jobs[one], parts, now, used, least, model, share)
         if moved is not None:
             now, used = moved
             have[one] = floors[one]
@@ -74,28 +83,29 @@ def raised_choice(
 
 
 def _placed(
+    jobs: Integers,
     parts: Mapping[int, int],
-    rows: Integers,
     choice: Integers,
     used: Integers,
-    owner: Integers,
-    uses: Integers,
+    least: Integers,
+    model: MultipleChoiceKnapsack,
     share: Integers,
-    capacities: Integers,
 ) -> tuple[Integers, Integers] | None:
     """Return the choice with a claimant's jobs at given shares, where there is most room, and its uses."""
-    now = choice.copy()
-    jobs = list(parts)
-    left = used - uses[now[jobs]].sum(axis=0)
-    jobs_of_rows = owner[rows]
-    for job in sorted(jobs, key=lambda job: (-parts[job], job)):
-        mine = rows[(jobs_of_rows == job)]
-        mine = mine[share[mine] == parts[job]]
-        full = (left + uses[mine]) / np.maximum(1, capacities)
-        worst = np.where((left + uses[mine] <= capacities).all(axis=1), full.max(axis=1), np.inf)
-        best = int(np.argmin(worst))
-        if not np.isfinite(worst[best]):
+    now, offsets, capacities = choice.copy(), model.offsets, model.capacities
+    scale = 1.0 / np.maximum(1, capacities)
+    now[jobs] = least[jobs]
+    some = [job for job in jobs.tolist() if job in parts or share[least[job]]]
+    left = used - model.uses[choice[jobs]].sum(axis=0) + model.uses[now[jobs]].sum(axis=0)
+    left -= model.uses[now[some]].sum(axis=0)
+    for job in sorted(some, key=lambda job: (-parts.get(job, 0), job)):
+        start, end = offsets[job], offsets[job + 1]
+        mine = start + np.flatnonzero(share[start:end] == parts.get(job, 0))
+        full = left + model.uses[mine]
+        worst = np.where((full <= capacities).all(axis=1), (full * scale).max(axis=1), np.inf)
+        best = int(worst.argmin())
+        if worst[best] == np.inf:
             return None
         now[job] = mine[best]
-        left = left + uses[mine[best]]
+        left = full[best]
     return now, left

@@ -50,30 +50,25 @@ def _alone(
 ) -> MultipleChoiceKnapsack:
     """Return the menus of a tenant's jobs on what it is guaranteed, each worth its share; none need run."""
     ledger, model = menus.ledger, menus.model
-    index = {job: place for place, job in enumerate(menus.job_names())}
-    values: list[int] = []
-    uses: list[list[int]] = []
-    sizes: list[int] = []
-    parts = list(inside)
-    member = [set(one.jobs) for one in parts]
-    for job in claimant.jobs:
-        start, end = int(model.offsets[index[job]]), int(model.offsets[index[job] + 1])
-        best = max((ledger.shares[job][place] for place in menus.offer[start:end].tolist()), default=0)
-        rows = model.uses[start:end].tolist()
-        shares = [ledger.shares[job][place] for place in menus.offer[start:end].tolist()]
-        for row, share in [*zip(rows, shares, strict=True), ([0] * model.num_capacities, 0)]:
-            values.append(share)
-            uses.append(row + [best - share if job in jobs else 0 for jobs in member])
-        sizes.append(end - start + 1)
+    at = {job: place for place, job in enumerate(menus.job_names())}
+    places = np.array([at[job] for job in claimant.jobs], dtype=np.int64)
+    menu = [np.append(np.arange(model.offsets[job], model.offsets[job + 1]), -1) for job in places.tolist()]
+    sizes = np.array([part.size for part in menu], dtype=np.int64)
+    rows = np.concatenate(menu)
+    taken = rows >= 0
+    values = np.where(taken, menus.share[rows], 0)
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    forgone = np.repeat(np.maximum.reduceat(values, offsets[:-1]), sizes) - values
+    columns = [np.where(taken[:, None], model.uses[rows], 0)]
     limits = [
         own.get(name, limit)
         for name, limit in zip(model.capacity_names, model.capacities.tolist(), strict=True)
     ]
     for one, share in inside.items():
+        mine = set(one.jobs)
+        member = np.repeat([job in mine for job in claimant.jobs], sizes)
+        columns.append(np.where(member, forgone, 0)[:, None])
         limits.append(sum(ledger.best[job] for job in one.jobs) - share)
     return MultipleChoiceKnapsack.from_arrays(
-        np.array(values, dtype=np.float64),
-        np.array(uses, dtype=np.int64).reshape(len(values), len(limits)),
-        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-        np.array(limits, dtype=np.int64),
+        values.astype(np.float64), np.hstack(columns), offsets, np.array(limits, dtype=np.int64)
     )

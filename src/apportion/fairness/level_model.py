@@ -10,6 +10,7 @@ import functools
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -69,23 +70,26 @@ class LevelModel:
     """
 
     def __init__(self, menus: TenantedMenus) -> None:
-        ledger = menus.ledger
         self.model = menus.model
         self._scopes = _scopes(menus)
         self._index = {job: index for index, job in enumerate(menus.job_names())}
         self._owner = self.model.job_of_option()
-        names = menus.job_names()
-        self.share = np.array(
-            [
-                ledger.shares[names[job]][place]
-                for job, place in zip(self._owner.tolist(), menus.offer.tolist(), strict=True)
-            ],
-            dtype=np.int64,
-        )
-        self._known: dict[Claimant, Integers] = {}
+        self.share = menus.share
+        self._rows: dict[Claimant, Integers] = {}
+        self._places: dict[Claimant, Integers] = {}
         self._reachable: dict[Claimant, _Sums | None] = {}
-        self._best = np.zeros(len(names), dtype=np.int64)
+        self._best = np.zeros(self.model.num_jobs, dtype=np.int64)
         np.maximum.at(self._best, self._owner, self.share)
+
+    def least(self) -> Integers | None:
+        """Return the choice of least use, each capacity counted in parts of it, if that keeps them all."""
+        return self._least if self.model.check(self._least).feasible else None
+
+    @cached_property
+    def _least(self) -> Integers:
+        part = self.model.uses @ (1.0 / np.maximum(1, self.model.capacities))
+        order: Integers = np.lexsort((part, self._owner))
+        return order[self.model.offsets[:-1]]
 
     def most(self, claimant: Claimant) -> int:
         """Return the largest share of a claimant, whatever the limits are."""
@@ -106,21 +110,24 @@ class LevelModel:
         return (least + (rest & -rest).bit_length() - 1) * sums.grain
 
     def exactly(self, claimant: Claimant, total: int) -> dict[int, int] | None:
-        """Return a share for every job of a claimant, by its index, that add up to a total."""
+        """Return shares of a claimant's jobs, by their index, that add up to a total; others have none."""
         sums = self._sums(claimant)
         if sums is None or total % sums.grain:
             return None
         left, found = total // sums.grain, dict[int, int]()
         for job, menu, reachable in reversed(
-            list(zip(self._jobs(claimant), sums.menus, sums.before, strict=True))
+            list(zip(self._jobs(claimant).tolist(), sums.menus, sums.before, strict=True))
         ):
             step = next(
                 (share for share in reversed(menu) if share <= left and reachable >> (left - share) & 1), None
             )
             if step is None:
                 return None
-            found[job] = step * sums.grain
+            if step:
+                found[job] = step * sums.grain
             left -= step
+            if not left:  # what can be reached of nothing is no share for each of the others
+                break
         return found
 
     def _sums(self, claimant: Claimant) -> _Sums | None:
@@ -129,7 +136,7 @@ class LevelModel:
             offsets = self.model.offsets
             shares = [
                 np.unique(self.share[offsets[job] : offsets[job + 1]]).tolist()
-                for job in self._jobs(claimant)
+                for job in self._jobs(claimant).tolist()
             ]
             grain = math.gcd(*(share for menu in shares for share in menu)) or 1
             found = None
@@ -154,28 +161,26 @@ class LevelModel:
 
     def rows(self, claimant: Claimant) -> Integers:
         """Return the rows of the options of a claimant's jobs."""
-        offsets = self.model.offsets
-        parts = [np.arange(offsets[job], offsets[job + 1]) for job in self._jobs(claimant)]
-        return np.concatenate(parts).astype(np.int64)
+        if claimant not in self._rows:
+            offsets = self.model.offsets
+            parts = [np.arange(offsets[job], offsets[job + 1]) for job in self._jobs(claimant).tolist()]
+            self._rows[claimant] = np.concatenate(parts).astype(np.int64)
+        return self._rows[claimant]
 
     def raised(
         self, choice: Integers, group: Sequence[Claimant], floors: Mapping[Claimant, int]
     ) -> Integers | None:
         """Return a choice that reaches all floors, reached by a short walk for a group; ``None`` if not."""
-        rows = {one: self._rows_of(one) for one in group}
+        rows = {one: self.rows(one) for one in group}
         due = {one: floors.get(one, 0) for one in group}
         model = self.model
+        jobs = {one: self._jobs(one) for one in group}
         found = raised_choice(
-            choice, due, rows, self.exactly, self._owner, model.uses, self.share, model.capacities
+            choice, due, jobs, rows, self.exactly, self._owner, self._least, model, self.share
         )
         if found is None or any(self.of(one, found) < floor for one, floor in floors.items()):
             return None
         return found if model.check(found).feasible else None
-
-    def _rows_of(self, claimant: Claimant) -> Integers:
-        if claimant not in self._known:
-            self._known[claimant] = self.rows(claimant)
-        return self._known[claimant]
 
     def reaching(self, floors: Mapping[Claimant, int]) -> tuple[MultipleChoiceKnapsack, Integers]:
         """Return the menus of the choices that reach every floor, worth 0, and the rows of their options."""
@@ -200,8 +205,10 @@ class LevelModel:
                 values[own & (self.share >= high)] = 1.0
         return self._model(values, kept, columns, limits, gaps), np.flatnonzero(kept)
 
-    def _jobs(self, claimant: Claimant) -> list[int]:
-        return [self._index[job] for job in claimant.jobs]
+    def _jobs(self, claimant: Claimant) -> Integers:
+        if claimant not in self._places:
+            self._places[claimant] = np.array([self._index[job] for job in claimant.jobs], dtype=np.int64)
+        return self._places[claimant]
 
     def _above(self, floors: Mapping[Claimant, int]) -> NDArray[np.bool_]:
         least = np.zeros(self._best.size, dtype=np.int64)

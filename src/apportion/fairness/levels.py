@@ -15,7 +15,7 @@ nobody can gain without somebody who loses and ends where the gainer stood or be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -183,12 +183,13 @@ class Filling:
         """Ask for a choice that reaches all floors."""
         if any(floor > self.model.most(one) for one, floor in floors.items()):
             return _Answer(None, refuted=True)
-        if self.choice is not None and self._group:
-            found = self.model.raised(self.choice, self._group, floors)
-            if found is not None:
-                return _Answer(found)
         if self._prices is not None and self._prices.refuted(floors):
             return _Answer(None, refuted=True)
+        begin = self.model.least() if self.choice is None else self.choice
+        group = self._group or _disjoint(floors)
+        found = None if begin is None else self.model.raised(begin, group, floors)
+        if found is not None:
+            return _Answer(found)
         menus, rows = self.model.reaching(floors)
         solution = self._asked(menus)
         if solution.termination is Termination.INFEASIBLE:
@@ -204,3 +205,13 @@ class Filling:
             return None
         chosen = solution.plan[: self.model.model.num_jobs].astype(np.int64)
         return np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
+
+
+def _disjoint(claimants: Iterable[Claimant]) -> list[Claimant]:
+    """Return claimants that have no job in common, the first of those that have."""
+    taken, found = set[str](), list[Claimant]()
+    for one in claimants:
+        if taken.isdisjoint(one.jobs):
+            taken.update(one.jobs)
+            found.append(one)
+    return found

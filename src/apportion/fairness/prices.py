@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _ROUNDS = 60
+_NOTHING = 1e-200
+"""What prices of all capacities come to where they mean nothing any more."""
 _FINE = 1 << 20
 """Whole units of the largest price."""
 
@@ -52,10 +54,14 @@ class SharePrices:
     ) -> None:
         kept = [part[share[part] > 0] for part in rows]
         self._index = {one: place for place, one in enumerate(claimants)}
-        self._rows = np.concatenate([*kept, np.zeros(0, dtype=np.int64)])
-        self._starts = np.concatenate(([0], np.cumsum([part.size for part in kept]))).astype(np.int64)
-        self._some = np.flatnonzero(np.diff(self._starts) > 0)
-        self._uses, self._share = uses[self._rows], share[self._rows]
+        flat = np.concatenate([*kept, np.zeros(0, dtype=np.int64)])
+        whose = np.repeat(np.arange(len(kept)), [part.size for part in kept])
+        # a claimant's jobs often have options that use and share alike: one of them is enough
+        told = _distinct(np.column_stack([whose, share[flat], uses[flat]]))
+        self._share, self._uses = told[:, 1], np.ascontiguousarray(told[:, 2:])
+        sizes = np.bincount(told[:, 0], minlength=len(kept))
+        self._starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        self._some = np.flatnonzero(sizes > 0)
         self._per_share = self._uses / np.maximum(1, self._share)[:, None]
         self._capacities = capacities
         self._begin: Floats | None = None
@@ -121,12 +127,15 @@ class SharePrices:
             first = at_least[np.unique(owner, return_index=True)[1]]
             need = self._per_share[first].T @ wanted[self._some].astype(np.float64)
             paid = float(prices @ self._capacities)
-            found.append((float(least @ wanted[self._some]) / max(paid, 1e-300), prices))
+            found.append((float(least @ wanted[self._some]) / max(paid, _NOTHING), prices))
             if found[-1][0] > 1.0 and turn > _ROUNDS // 4:
                 break
             direction = need / scale - 1.0
             prices = np.maximum(0.0, prices * np.exp(np.clip(direction, -1, 1) / (2 + turn / 4)))
-            prices /= max(float(prices @ self._capacities), 1e-300)
+            paid = float(prices @ self._capacities)
+            if paid < _NOTHING:  # what is scarce has no capacity at all
+                break
+            prices /= paid
         found.sort(key=lambda one: -one[0])
         return [*self._even, *(prices for _, prices in found[:2])]
 
@@ -153,3 +162,12 @@ class SharePrices:
 
     def _paid(self, whole: Sequence[int]) -> int:
         return sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
+
+
+def _distinct(rows: Integers) -> Integers:
+    """Return the distinct rows, sorted by their first column."""
+    if not rows.size:
+        return rows
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
+    found = rows[np.unique(whole.ravel(), return_index=True)[1]]
+    return found[np.argsort(found[:, 0], kind="stable")]

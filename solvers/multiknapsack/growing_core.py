@@ -1,0 +1,128 @@
+"""Cores that grow until they hold every option that can matter: for many capacities that few jobs touch.
+
+A core keeps the options of least loss at the multipliers; HiGHS solves it as a mixed-integer program. Each
+incumbent says which options can still be in a better choice (`within_reach`); once a core holds them all, its
+optimum is that of the menus. After the kernel search of Angelelli, Mansini and Speranza, *Kernel search: A
+general heuristic for the multi-dimensional knapsack problem*, Computers & Operations Research 37 (2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.options import SolveOptions
+from apportion.solvers.clock import Clock
+
+from .anytime import Ending
+from .core_mip import CoreAnswer, solve_core
+from .incumbent import BestChoice
+from .option_table import OptionTable
+from .reduction import noise
+
+__all__ = ["GrowingCore"]
+
+_FIRST = 3.0
+"""Options per job of the first core,"""
+_GROWTH = 2.0
+"""and by how much the next one is larger."""
+_NODES = 200
+"""Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
+_SHARE = 0.5
+"""Share of the time left that one core has."""
+_OVERRUN = 0.05
+"""Seconds by which HiGHS may be late."""
+_DECIDED = 1_000
+"""Options up to which a claim of HiGHS is decided in whole numbers afterwards. Of more, where values have no
+common step, it shows no more than its tolerances: an end of the search, and no proof."""
+_SECONDS_PER_NODE = 1e-2
+"""What deterministic mode charges for a node, and for a core's own relaxation."""
+
+
+class GrowingCore:
+    """A sequence of cores.
+
+    Parameters
+    ----------
+    menus
+        All options.
+    weights, bound
+        Near-optimal multipliers, and L at them over the menus.
+    best, options, clock, counters
+        Of the solve call; see `apportion.solvers.multiknapsack.anytime.Search`.
+    """
+
+    def __init__(
+        self,
+        menus: OptionTable,
+        weights: NDArray[np.float64],
+        bound: float,
+        best: BestChoice,
+        options: SolveOptions,
+        clock: Clock,
+        counters: dict[str, float],
+    ) -> None:
+        self._menus = menus
+        self._bound = bound
+        self._best = best
+        self._options = options
+        self._clock = clock
+        self._counters = counters
+        self._loss = menus.loss(weights)
+        self._margin = 1e-9 * abs(bound) + noise(menus, weights)
+
+    def run(self) -> Ending | None:
+        """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
+        size, nodes = _FIRST * self._menus.num_jobs, float(_NODES)
+        while True:
+            if self._best.close:
+                return Ending("gap")
+            left = self._clock.remaining
+            if self._clock.stopped() is not None or (left is not None and left <= 2 * _OVERRUN):
+                return None
+            reach = self._reach()
+            cut = self._cut(size)
+            whole = cut >= reach
+            answer = self._solve(self._menus.keep(self._loss <= min(cut, reach)), int(nodes))
+            if answer.proven and (whole or self._reach() <= min(cut, reach)):
+                if self._best.step > 0 or self._menus.num_options <= _DECIDED:
+                    return Ending("proven", by_solver=True)
+                return Ending("exhausted", by_solver=True)
+            if whole:
+                return None
+            size, nodes = _GROWTH * size, _GROWTH * nodes
+
+    def _reach(self) -> float:
+        """Return the largest loss of an option that a better choice can contain."""
+        floor = self._best.floor
+        return np.inf if floor is None else max(0.0, self._bound - floor + self._margin)
+
+    def _cut(self, size: float) -> float:
+        if size >= self._loss.size:
+            return np.inf
+        return float(np.partition(self._loss, int(size))[int(size)])
+
+    def _solve(self, core: OptionTable, nodes: int) -> CoreAnswer:
+        best, clock = self._best, self._clock
+        anchor = None if best.point is None else core.locate(best.point)
+        left = clock.remaining
+        answer = solve_core(
+            core,
+            start=anchor if anchor is not None and bool((anchor >= 0).all()) else None,
+            seconds=None if left is None or clock.counted else max(0.0, _SHARE * left - _OVERRUN),
+            nodes=nodes,
+            step=best.step,
+            threads=self._options.threads,
+            seed=self._options.seed,
+            enough=lambda value: best.closes(best.sign * value),
+            presolve=False,  # reduced costs have left nothing to reduce: looking takes thrice the search
+        )
+        clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_NODE)
+        self._counters["mip_calls"] += 1
+        self._counters["mip_nodes"] += answer.nodes
+        if answer.choice is None:
+            return replace(answer, proven=False)
+        best.take(core.rows[answer.choice])
+        return replace(answer, proven=answer.proven and best.fits(core.rows[answer.choice]))
