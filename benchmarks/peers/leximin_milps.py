@@ -46,7 +46,7 @@ def solve(task: Task, limits: Limits) -> Answer:
     ended = sequence.guarantees() or sequence.levels(leaves)
     if ended is not None:
         return Answer(termination=ended, raw_status="in the sequence", watch=sequence.watch)
-    said = sequence.ask(menus.model.values)
+    said = sequence.ask(menus.model.values, gap=limits.gap)
     return Answer(
         termination=said.termination,
         raw_status=f"{sequence.questions} programmes",
@@ -143,6 +143,7 @@ class _Sequence:
         whole: bool = False,
         inside: Floats | None = None,
         rooms: Sequence[float] | None = None,
+        gap: float = 0.0,
     ) -> _Said:
         """Maximise values and extras under the menus, what is held, and some rows more.
 
