@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 import threading
@@ -16,32 +15,13 @@ from hypothesis import strategies as st
 import apportion
 from apportion.errors import InvalidInstance
 from apportion.gap import relative_gap
-from apportion.session.compiling import RememberingCompiler
-from apportion.session.decision import Decision
 from apportion.session.session import Session
+from tests.session.differential import SORTS, compared, patching, ran
 from tests.session.drawn_deltas import INSTANCES, drawn_delta
 from tests.session.random_instances import random_instance
 
 T = TypeVar("T")
 LIMIT = 60.0
-
-
-def patching(instance: Any) -> Session:
-    """Return a session that patches small models too."""
-    return Session(instance, compiler=RememberingCompiler(least_options=0))
-
-
-def compared(session: Session) -> Decision:
-    """Hold a session's decision against a cold call on the same instance, and return it."""
-    warm, cold = session.decide(time_limit=LIMIT), apportion.solve(session.instance, time_limit=LIMIT)
-    assert warm.status is cold.termination, (warm, cold, warm.solution.notes, cold.notes)
-    if cold.objective is None:
-        assert warm.objective is None
-        return warm
-    assert warm.objective is not None
-    assert relative_gap(warm.objective, cold.objective) <= 1e-9, (warm, cold)
-    assert apportion.check(session.instance, warm.plan).objective == warm.objective
-    return warm
 
 
 @pytest.mark.parametrize("kind", ["gap_filling", "multiple_choice_knapsack", "freezing"])
@@ -76,29 +56,18 @@ def drawn_and_compared(kind: str, data: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gap_filling", "multiple_choice_knapsack", "freezing", "matching"])
-def test_a_long_session_answers_as_cold_calls_do(kind: str) -> None:
-    """``APPORTION_DELTAS`` deltas in all, a quarter of them for this kind; 500,000 take hours."""
-    count = int(os.environ.get("APPORTION_DELTAS", "4000")) // 4
-    rng = random.Random(f"{kind} {os.environ.get('APPORTION_SEED', '0')}")
-    applied = refused = decided = 0
-    while applied + refused < count:
-        session, donor = patching(random_instance(kind, rng)), random_instance(kind, rng)
-        for _ in range(min(200, count - applied - refused)):
-            try:
-                session.apply(drawn_delta(rng.choice, session.instance, donor))
-            except InvalidInstance:
-                refused += 1
-                continue
-            applied += 1
-            if rng.random() < 0.5:
-                plan = compared(session).plan
-                decided += 1
-                if rng.random() < 0.3 and plan is not None and kind != "matching":
-                    session.apply({"op": "adopt", "plan": plan})
-    print(f"{kind}: {applied} deltas applied, {refused} refused, {decided} decisions compared")
-    assert applied > count // 2
-    assert decided > count // 8
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_long_session_answers_as_cold_calls_do(sort: str) -> None:
+    """``python -m tests.session.differential`` does the same half a million times."""
+    told = ran(sort, random.Random(sort), 700)
+    assert told["applied"] > 350 and told["decided"] > 90 and told["applied on both roads"] > 100
+    assert told["refused by both roads"] > 5
+
+
+@pytest.mark.parametrize("sort", [sort for sort in SORTS if sort != "matching"])
+def test_a_session_becomes_what_its_json_would_read_as(sort: str) -> None:
+    told = ran(sort, random.Random(f"short {sort}"), 60)
+    assert told["applied"] > 20 and told["decided"] > 5
 
 
 def test_a_plan_that_is_carried_out_changes_nothing_when_asked_again() -> None:
