@@ -41,6 +41,40 @@ def test_every_page_ends_with_two_examples_that_parse(name: str) -> None:
         found.make_context(name, words[2:], parent=below)
 
 
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_command_of_the_group_has_loudness_and_a_table_of_defaults(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = call(main, "history", name, "--help")
+    assert "-q, --quiet" in page.out and "-v, --verbose" in page.out
+    config = folder / "config.toml"
+    monkeypatch.setenv("APPORTION_CONFIG", str(config))
+    config.write_text(f'[history.{name}]\nrecord = "{folder}"\n')
+    words = {"prune": ["--before", "1d", "--dry-run"], "replay": ["--policy", "greedy"]}.get(name, [])
+    told = call(main, "history", name, "-q", *words)
+    assert told.code == 0, told.err
+    assert told.err == "" and told.out
+    config.write_text(f'[history.{name}]\nrecrod = "{folder}"\n')
+    refused = call(main, "history", name, *words)
+    assert refused.code == 2 and f"recrod in [history.{name}] is no option of history {name}" in refused.err
+    assert "did you mean 'record'?" in refused.err
+
+
+def test_the_line_wins_over_the_variable_and_the_table_of_the_group(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = folder / "config.toml"
+    monkeypatch.setenv("APPORTION_CONFIG", str(config))
+    config.write_text(f'[history.list]\nrecord = "{folder}"\njson = true\nlast = 1\n')
+    assert [row["id"] for row in json.loads(call(main, "history", "list").out)] == [3]
+    monkeypatch.setenv("APPORTION_HISTORY_LIST_LAST", "2")
+    assert [row["id"] for row in json.loads(call(main, "history", "list").out)] == [2, 3]
+    assert [row["id"] for row in json.loads(call(main, "history", "list", "--last", 3).out)] == [1, 2, 3]
+    config.write_text("[history.lits]\n")
+    refused = call(main, "history", "list", "--record", folder)
+    assert refused.code == 2 and "did you mean 'list'?" in refused.err
+
+
 def test_a_mistyped_subcommand_is_recognised() -> None:
     refused = call(main, "history", "explian")
     assert refused.code == 2 and "did you mean 'explain'?" in refused.err

@@ -182,7 +182,7 @@ _COLD: dict[str, _Road] = {
 
 
 def main() -> int:
-    """Run as many deltas as asked for, print what came of every sort, and return 1 at the first difference."""
+    """Run as many deltas as asked for and print what came of them; a difference ends the run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deltas", type=int, default=500_000)
     parser.add_argument("--seconds", type=float, default=None, help="stop after so long, whatever is left")

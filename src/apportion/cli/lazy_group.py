@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import ClassVar
@@ -11,8 +12,22 @@ import click
 from apportion.choices import did_you_mean
 from apportion.cli.commands import Listed
 from apportion.cli.progress import clocked
+from apportion.cli.settings import loudness
 
-__all__ = ["LazyGroup"]
+__all__ = ["LazyGroup", "prepared"]
+
+_NAMES_A_FILE = re.compile(r"FILE|PATH|INSTANCE|SOLUTION|CSV|JSON|LOG|DIR")
+
+
+def prepared(command: click.Command, listed: Listed) -> click.Command:
+    """Return a command with what all commands have: examples, loudness, completion of file names."""
+    command.epilog = listed.epilog
+    if not any("--quiet" in param.opts for param in command.params):
+        command.params.extend(loudness())
+    for param in command.params:  # so that shells complete file names
+        if param.type is click.STRING and _NAMES_A_FILE.search(param.metavar or ""):
+            param.type = click.Path(allow_dash=True)
+    return command
 
 
 class LazyGroup(click.Group):
@@ -32,8 +47,7 @@ class LazyGroup(click.Group):
         module = self.table[cmd_name].module or cmd_name.replace("-", "_")
         found: click.Command = import_module(f"{self.package}.{module}").command
         listed = self.table[cmd_name]
-        found.epilog = listed.epilog
-        return found if listed.doing is None else clocked(found, listed.doing)
+        return prepared(found if listed.doing is None else clocked(found, listed.doing), listed)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

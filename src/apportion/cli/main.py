@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,25 +9,12 @@ from typing import NoReturn
 import click
 
 from apportion import __version__
-from apportion.cli.commands import COMMANDS, GROUPS, epilog_of
+from apportion.cli.commands import COMMANDS, GROUPS
 from apportion.cli.lazy_group import LazyGroup
 from apportion.cli.running import run
-from apportion.cli.settings import configured, loudness
+from apportion.cli.settings import configured
 
-__all__ = ["command", "main", "prepared"]
-
-_NAMES_A_FILE = re.compile(r"FILE|PATH|INSTANCE|SOLUTION|CSV|JSON|LOG|DIR")
-
-
-def prepared(command: click.Command, name: str) -> click.Command:
-    """Return a command with what all commands have: examples, loudness, completion of file names."""
-    command.epilog = epilog_of(name)
-    if not any("--quiet" in param.opts for param in command.params):
-        command.params.extend(loudness())
-    for param in command.params:  # so that shells complete file names
-        if param.type is click.STRING and _NAMES_A_FILE.search(param.metavar or ""):
-            param.type = click.Path(allow_dash=True)
-    return command
+__all__ = ["command", "main"]
 
 
 class _Commands(LazyGroup):
@@ -41,7 +27,6 @@ class _Commands(LazyGroup):
         """Return a command, ``None`` if there is none of that name."""
         found = super().get_command(ctx, cmd_name)
         if found is not None:
-            prepared(found, cmd_name)
             ctx.default_map = {**(ctx.default_map or {}), cmd_name: configured(found, cmd_name)}
         return found
 

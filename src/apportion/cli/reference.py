@@ -39,6 +39,9 @@ backend = "highs"
 
 [simulate]
 json = true
+
+[history.list]
+last = 20
 ```
 
 Every command takes `-q` (nothing on standard error but errors) and `-v` (every incumbent and file as a line

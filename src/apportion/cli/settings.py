@@ -27,7 +27,8 @@ def configured(command: click.Command, name: str) -> dict[str, Any]:
 
     The file is ``$APPORTION_CONFIG``, or ``apportion/config.toml`` in the user's folder of configurations
     (``$XDG_CONFIG_HOME``, by default ``~/.config``) if there is one. It has a table for every command, with
-    options as they are called on the command line, without ``--``.
+    options as they are called on the command line, without ``--``; ``[history.list]`` is that of a command
+    of the group ``history``.
 
     Raises
     ------
@@ -46,6 +47,13 @@ def configured(command: click.Command, name: str) -> dict[str, Any]:
     for section in tables:
         if section not in COMMANDS or not isinstance(tables[section], Mapping):
             raise click.UsageError(f"{path}: [{section}] is no command{did_you_mean(section, COMMANDS)}")
+    return _defaults(path, command, name, tables.get(name, {}))
+
+
+def _defaults(path: Path, command: click.Command, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of a table by parameter, and those of the commands of a group by their names."""
+    context = click.Context(command, info_name=name)
+    below = command.list_commands(context) if isinstance(command, click.Group) else []
     options = {
         word.removeprefix("--"): param.name
         for param in command.params
@@ -54,11 +62,17 @@ def configured(command: click.Command, name: str) -> dict[str, Any]:
         if word.startswith("--")
     }
     found: dict[str, Any] = {}
-    for option, value in tables.get(name, {}).items():
+    for option, value in table.items():
+        if isinstance(command, click.Group) and option in below and isinstance(value, Mapping):
+            inner = command.get_command(context, option)
+            assert inner is not None
+            found[option] = _defaults(path, inner, f"{name}.{option}", value)
+            continue
         param = options.get(option.replace("_", "-"))
         if param is None:
-            meant = did_you_mean(option, options)
-            raise click.UsageError(f"{path}: {option} in [{name}] is no option of {name}{meant}")
+            meant = did_you_mean(option, [*options, *below])
+            said = f"{option} in [{name}] is no option of {name.replace('.', ' ')}{meant}"
+            raise click.UsageError(f"{path}: {said}")
         found[param] = value
     return found
 
@@ -104,7 +118,7 @@ def is_verbose() -> bool:
 
 def _noted(key: str) -> Any:
     def note(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-        ctx.meta[key] = value
+        ctx.meta[key] = value or ctx.meta.get(key, False)  # a command of a group is as loud as the group
         if value and key == _QUIET:
             import logging
 

@@ -131,11 +131,12 @@ def command(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run ``solve-instance`` and leave the process with its exit code."""
-    from apportion.cli.main import prepared
+    from apportion.cli.commands import COMMANDS
+    from apportion.cli.lazy_group import prepared
     from apportion.cli.progress import clocked
     from apportion.cli.settings import configured
 
-    solve = prepared(clocked(command, "reading"), "solve")
+    solve = prepared(clocked(command, "reading"), COMMANDS["solve"])
     settings = {"auto_envvar_prefix": "APPORTION_SOLVE"}
     sys.exit(
         run(
