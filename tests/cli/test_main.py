@@ -15,7 +15,7 @@ from apportion.cli.commands import COMMANDS, GROUPS
 from apportion.cli.main import command, main
 from apportion.cli.reference import page
 from apportion.cli.solve_instance import main as solve
-from tests.cli.calling import call
+from tests.cli.calling import GROUP, SOLVE, call
 
 EXAMPLES = [(name, example) for name, listed in COMMANDS.items() for example in listed.examples]
 
@@ -90,18 +90,26 @@ def test_solve_is_solve_instance(root: Path) -> None:
         ("apportion si", "plain,simulate"),
         ("apportion replay --policy mall", "plain,malletrain"),
         ("apportion solve ex", "file,ex"),
+        ("apportion init mat", "plain,matching"),
+        ("apportion schema gap", "plain,gap_filling"),
+        ("apportion help what", "plain,what-if"),
+        ("apportion solve x.json --backend cp", "plain,cp-sat"),
+        ("apportion solve x.json --formulation by_m", "plain,by_machine"),
+        ("apportion convert x --format mmk", "plain,mmkp"),
+        ("solve-instance x.json --backend hi", "plain,highs"),
     ],
 )
 def test_shells_complete_commands_policies_and_files(root: Path, words: str, expected: str) -> None:
+    program = words.split()[0]
     run = subprocess.run(
-        [sys.executable, "-c", "from apportion.cli.main import main; main()"],
+        [sys.executable, "-c", GROUP if program == "apportion" else SOLVE],
         capture_output=True,
         text=True,
         timeout=120,
         env={
             **os.environ,
             "PYTHONPATH": f"{root}/src",
-            "_APPORTION_COMPLETE": "bash_complete",
+            f"_{program.replace('-', '_').upper()}_COMPLETE": "bash_complete",
             "COMP_WORDS": words,
             "COMP_CWORD": str(len(words.split()) - 1),
         },

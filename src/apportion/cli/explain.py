@@ -6,6 +6,7 @@ import json
 
 import click
 
+from apportion.cli.completing import BACKEND
 from apportion.cli.output import quiet_stdout, say
 from apportion.cli.source import foreign_options, instance_of
 
@@ -19,7 +20,13 @@ _FAILED, _INFEASIBLE, _NOTHING_FOUND = 1, 4, 5
 @foreign_options
 @click.option("--job", metavar="ID", help="Explain this job only, with exact figures.")
 @click.option("--option", metavar="OPTION", help="An option of that job to ask about; - for leaving it out.")
-@click.option("--backend", default="auto", show_default=True, help="For every solve, as in solve-instance.")
+@click.option(
+    "--backend",
+    type=BACKEND,
+    default="auto",
+    show_default=True,
+    help="For every solve, as in solve-instance.",
+)
 @click.option(
     "--time-limit", type=float, default=30.0, show_default=True, metavar="S", help="Seconds for everything."
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from apportion.cli.completing import FORMULATION
 from apportion.cli.output import check_target, emit
 from apportion.cli.source import foreign_options, instance_of, json_of
 
@@ -25,7 +26,7 @@ __all__ = ["command"]
     type=click.Choice(["lp", "mps", "kueue"]),
     help="lp, mps: the compiled model; kueue: decisions on the workloads that convert --from kueue read.",
 )
-@click.option("--formulation", metavar="F", help="The kind's first one by default.")
+@click.option("--formulation", type=FORMULATION, metavar="F", help="The kind's first one by default.")
 @click.option(
     "--solution", metavar="FILE", help="For kueue: a stored result; the instance is solved without."
 )

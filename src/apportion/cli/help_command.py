@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from apportion.choices import did_you_mean
+from apportion.cli.completing import NamedIn
 from apportion.cli.output import say
 
 __all__ = ["command"]
 
 
 @click.command("help")
-@click.argument("name", metavar="[COMMAND]", required=False)
+@click.argument("name", metavar="[COMMAND]", required=False, type=NamedIn("apportion.cli.commands:COMMANDS"))
 @click.pass_context
 def command(ctx: click.Context, name: str | None) -> None:
     """Show the help of COMMAND, or the list of all commands."""

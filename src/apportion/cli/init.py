@@ -7,13 +7,14 @@ from importlib import resources
 import click
 
 from apportion.choices import one_of
+from apportion.cli.completing import KIND
 from apportion.cli.output import check_target, emit
 
 __all__ = ["command"]
 
 
 @click.command("init")
-@click.argument("kind")
+@click.argument("kind", type=KIND)
 @click.option("-o", "--out", metavar="FILE", default="-", show_default=True, help="Where to write it.")
 def command(kind: str, out: str) -> None:
     """Write a small instance of KIND as commented YAML, ready to be solved and to be changed."""

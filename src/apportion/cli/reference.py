@@ -47,12 +47,13 @@ last = 20
 Every command takes `-q` (nothing on standard error but errors) and `-v` (every incumbent and file as a line
 there, and where an internal error happened).
 
-Shells complete commands, options, policies and files:
+Shells complete commands, options, kinds, backends, formulations, formats, policies and files:
 
 ```text
 eval "$(_APPORTION_COMPLETE=bash_source apportion)"         # in ~/.bashrc
 eval "$(_APPORTION_COMPLETE=zsh_source apportion)"          # in ~/.zshrc
 _APPORTION_COMPLETE=fish_source apportion | source          # in ~/.config/fish/config.fish
+eval "$(_SOLVE_INSTANCE_COMPLETE=bash_source solve-instance)"
 ```
 """
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from apportion.cli.completing import KIND
 from apportion.cli.output import say
 
 __all__ = ["command"]
 
 
 @click.command("schema")
-@click.argument("kind")
+@click.argument("kind", type=KIND)
 def command(kind: str) -> None:
     """Print the JSON Schema (draft 2020-12) of instances of KIND, for instance gap_filling."""
     from apportion.reading.schemas import committed_text

@@ -12,6 +12,7 @@ import click
 
 from apportion import __version__
 from apportion.cli.commands import epilog_of
+from apportion.cli.completing import BACKEND, FORMULATION
 from apportion.cli.output import check_target, emit, quiet_stdout, say, write_file
 from apportion.cli.running import run
 from apportion.cli.source import foreign_options, instance_of, json_of
@@ -44,11 +45,12 @@ class _Limit(click.ParamType[Any]):
 @foreign_options
 @click.option(
     "--backend",
+    type=BACKEND,
     default="auto",
     show_default=True,
     help="auto, exact, highs, cp-sat, scip or pyomo:NAME; `apportion backends` lists them.",
 )
-@click.option("--formulation", metavar="NAME", help="The kind's first one by default.")
+@click.option("--formulation", type=FORMULATION, metavar="NAME", help="The kind's first one by default.")
 @click.option(
     "--time-limit", type=_Limit(), default=10.0, show_default=True, metavar="S", help="Seconds, or none."
 )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from apportion.cli.completing import FORMAT
+
 if TYPE_CHECKING:
     from apportion.instances import Instance
 
@@ -31,6 +33,7 @@ def foreign_options(command: _F) -> _F:
         ),
         click.option(
             "--format",
+            type=FORMAT,
             metavar="F",
             help="json, yaml, csv or a foreign format (mmkp, ...); by default judged by name and content.",
         ),

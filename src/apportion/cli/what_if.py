@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from apportion.cli.completing import BACKEND
 from apportion.cli.output import quiet_stdout, say
 from apportion.cli.source import foreign_options, instance_of, json_of
 
@@ -58,7 +59,13 @@ __all__ = ["command"]
     metavar="JSON",
     help="A message that changes a session, as apportion serve takes it, instead of the options above.",
 )
-@click.option("--backend", default="auto", show_default=True, help="For both solves, as in solve-instance.")
+@click.option(
+    "--backend",
+    type=BACKEND,
+    default="auto",
+    show_default=True,
+    help="For both solves, as in solve-instance.",
+)
 @click.option(
     "--time-limit", type=float, default=20.0, show_default=True, metavar="S", help="Seconds for both solves."
 )
