@@ -137,7 +137,7 @@ class TenantedMenus:
 
     def inward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the inner formulation's choice."""
-        return np.where(choice >= 0, self._row[np.maximum(choice, 0)], -1)
+        return _looked_up(self._row, choice, -1)
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
         """Return the choice of a plan as far as it fits; a job that is left out has its row."""
@@ -146,15 +146,14 @@ class TenantedMenus:
 
     def outward(self, inner: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the choice that an inner choice is here."""
-        mapped = np.where(inner >= 0, self._outward[np.maximum(inner, 0)], self._nothing)
-        return np.asarray(mapped, dtype=np.int64)
+        return _looked_up(self._outward, inner, self._nothing)
 
     def preferred(self) -> NDArray[np.int64] | None:
         """Return the row of what every job has now."""
         found = self._inner.preferred()
         if found is None:
             return None
-        return np.where(found >= 0, self._outward[np.maximum(found, 0)], -1)
+        return _looked_up(self._outward, found, -1)
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""
@@ -244,3 +243,11 @@ def _with_floors(
         sense=model.sense,
         capacity_names=(*model.capacity_names, *(f"share of {name}" for name in ledger.floors)),
     )
+
+
+def _looked_up(
+    table: NDArray[np.int64], rows: NDArray[np.int64], absent: NDArray[np.int64] | int
+) -> NDArray[np.int64]:
+    """Return the entries of rows in a table, which may be empty, and what stands for row -1."""
+    found = table[np.maximum(rows, 0)] if table.size else np.full(rows.shape, -1, dtype=np.int64)
+    return np.asarray(np.where(rows >= 0, found, absent), dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.hunt.paths import PATHS, forced
 from tests.hunt.shrink import shrunk
 from tests.hunt.simplex import maximum
 from tests.hunt.truth import truth_of, worth_of
+from tests.hunt.truth_tenants import misshared
 from tests.oracles import enumerate_knapsack
 
 FOUND = sorted((Path(__file__).parent / "hunted").glob("*.json"))
@@ -103,3 +105,25 @@ def test_a_wrong_answer_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -
     )
     small = shrunk(broken, "plan_breaks_a_rule", seconds=60.0)
     assert len(small.document["jobs"]) == 1 and not small.options
+
+
+def test_a_plan_that_shares_out_unfairly_is_noticed() -> None:
+    """The plan that is best for the sum alone, called fair."""
+    caught = fair = 0
+    for number in range(150):
+        case = drawn(f"13:{number}", ["tenants"], ["plain"])
+        assert case is not None
+        told = case.document
+        if told.get("fairness", {}).get("over") not in ("tenants", "jobs") or told["fairness"]["keep"] < 1:
+            continue
+        try:
+            solution = apportion.solve(apportion.read(told))
+            greedy = apportion.solve(apportion.read({**told, "fairness": {**told["fairness"], "keep": 0.0}}))
+        except apportion.InvalidInstance:
+            continue
+        if solution.plan is None or greedy.plan is None:
+            continue
+        assert not list(misshared(told, solution))
+        fair += 1
+        caught += bool(list(misshared(told, replace(greedy, floors=solution.floors))))
+    assert fair > 15 and caught > 1

@@ -141,11 +141,11 @@ def verify(instance: Instance, record: Any, proof: bytes | None = None) -> Verif
     given = instance
     try:
         instance = under_floors(instance, record.get("floors"))
+        report = kind.check(instance, record["plan"]) if record["plan"] is not None else None
     except InvalidInstance as error:
         return Verification((*checks, ("floors", False, str(error))))
     if "floors" in record:
         checks.append(("floors", True, f"{len(record['floors'])} shares are kept, as the plan's check says"))
-    report = kind.check(instance, record["plan"]) if record["plan"] is not None else None
     checks.extend(_plan(instance, kind, record, report))
     checks.extend(_bounds(instance, kind, record))
     checks.append(_termination(record))

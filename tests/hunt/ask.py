@@ -6,12 +6,13 @@ import random
 from typing import Any
 
 import apportion
-from tests.hunt.case import INSTANCE, Case, subject_of
+from tests.hunt.case import INSTANCE, TENANTS, Case, subject_of
 from tests.hunt.compare import Mismatch, differences, mismatches
 from tests.hunt.explained import misexplained
 from tests.hunt.paths import PATHS, forced
 from tests.hunt.permute import permuted
-from tests.hunt.truth import truth_of
+from tests.hunt.truth import truth_of, truth_under
+from tests.hunt.truth_tenants import misshared
 from tests.hunt.what_if import miscompared
 
 __all__ = ["Asked", "asked"]
@@ -60,6 +61,8 @@ def asked(case: Case) -> Asked:
     with forced(path) as taken:
         try:
             solution = apportion.solve(subject, **options)
+            if case.kind == TENANTS and solution.floors is not None:
+                truth = truth_under(case, solution.floors)
             result.wrong += mismatches(
                 case,
                 truth,
@@ -67,6 +70,9 @@ def asked(case: Case) -> Asked:
                 complete=path.complete and not limited and not _hard(case) and not options.get("gap"),
                 tolerance=path.tolerance,
             )
+            if case.kind == TENANTS and solution.termination.value == "optimal" and not limited:
+                told = misshared(case.document, solution)
+                result.wrong += [Mismatch("misshared", wrong) for wrong in told]
             if again:
                 result.wrong += differences(solution, apportion.solve(subject, **options), "not_repeatable")
             if shuffle is not None and case.subject == INSTANCE:

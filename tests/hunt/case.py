@@ -12,6 +12,8 @@ import apportion
 __all__ = ["Case", "subject_of"]
 
 INSTANCE, MENUS, ASSIGNMENT = "instance", "menus", "assignment"
+TENANTS = "tenants"
+"""What instances of any kind are called whose jobs belong to tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class Case:
     @property
     def kind(self) -> str:
         """The kind of the instance, or the sort of bare arrays."""
-        return str(self.document["kind"]) if self.subject == INSTANCE else self.subject
+        if self.subject != INSTANCE:
+            return self.subject
+        return TENANTS if "tenants" in self.document else str(self.document["kind"])
 
     def with_document(self, document: dict[str, Any]) -> Case:
         """Return the same question about something else."""

@@ -7,7 +7,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching
+from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching, draw_tenants
 from tests.hunt.case import ASSIGNMENT, INSTANCE, MENUS, Case
 from tests.hunt.paths import PATHS
 from tests.hunt.what_if import drawn_edits
@@ -25,6 +25,7 @@ KINDS: Mapping[str, tuple[str, Draw]] = MappingProxyType(
         "matching": (INSTANCE, draw_matching.instance),
         "assignment": (ASSIGNMENT, draw_matching.arrays),
         "freezing": (INSTANCE, draw_freezing.instance),
+        "tenants": (INSTANCE, draw_tenants.instance),
     }
 )
 """What is drawn, by kind."""

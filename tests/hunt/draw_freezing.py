@@ -75,10 +75,12 @@ def _job(rng: Random, name: str, types: list[str], scale: float) -> dict[str, An
         job["current"] = {"gpu_type": kind, "gpus": count, "depth": rng.randint(0, layers)}
         job["age_s"] = rng.choice((0.0, 30.0, 1e5))
         job["restarts"] = rng.randint(0, 3)
-        job["restart_s"] = rng.choice((0.0, 20.0, 60.0))
+        job["restart_s"] = rng.choice((0.0, 20.0, 30.0, 60.0))
         job["rebuild_s"] = rng.choice((0.0, 10.0, 70.0))
     if rng.random() < 0.2:
         job["budget_frozen_s"] = rng.choice((0.0, 20.0, 60.0))
+    if rng.random() < 0.15:
+        job["reference_progress"] = scale * rng.choice((0.5, 1.0, 7.0))
     if rng.random() < 0.2:
         job["max_depth"] = rng.randint(0, layers)
     return job

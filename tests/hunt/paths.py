@@ -71,7 +71,7 @@ def _table(*paths: Path) -> Mapping[str, Path]:
 
 
 PATHS = _table(
-    Path("plain", _ALL),
+    Path("plain", (*_ALL, "tenants")),
     # what is said beside the plan
     Path("explained", _NAMED, options={"explain": True}),
     Path("what-if", _NAMED),

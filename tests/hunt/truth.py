@@ -7,10 +7,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack, truth_matching
+from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack, truth_matching, truth_tenants
 from tests.hunt.case import Case
 
-__all__ = ["Truth", "Worth", "truth_of", "worth_of"]
+__all__ = ["Truth", "Worth", "truth_of", "truth_under", "worth_of"]
 
 Worth = Fraction | None
 """The objective of a plan; ``None`` if it breaks a rule."""
@@ -39,6 +39,7 @@ _BEST: Mapping[str, Callable[[Any], tuple[bool, Fraction | None]]] = MappingProx
         "matching": truth_matching.best,
         "assignment": truth_matching.best_of_arrays,
         "freezing": truth_freezing.best,
+        "tenants": truth_tenants.best,
     }
 )
 _WORTH: Mapping[str, Callable[[Any, Any], Worth]] = MappingProxyType(
@@ -49,6 +50,7 @@ _WORTH: Mapping[str, Callable[[Any, Any], Worth]] = MappingProxyType(
         "matching": truth_matching.worth,
         "assignment": truth_matching.worth_of_arrays,
         "freezing": truth_freezing.worth,
+        "tenants": truth_tenants.worth,
     }
 )
 
@@ -56,6 +58,11 @@ _WORTH: Mapping[str, Callable[[Any, Any], Worth]] = MappingProxyType(
 def truth_of(case: Case) -> Truth:
     """Return the optimum of a case."""
     return Truth(*_BEST[case.kind](case.document))
+
+
+def truth_under(case: Case, floors: Mapping[str, int]) -> Truth:
+    """Return the optimum among the plans that keep shares: those that a solution says are due."""
+    return Truth(*truth_tenants.best(case.document, floors))
 
 
 def worth_of(case: Case, plan: Any) -> Worth:

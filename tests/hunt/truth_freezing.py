@@ -170,6 +170,8 @@ def worth(told: Told, plan: Any) -> Fraction | None:
             total += queue
             continue
         key = (got["gpu_type"], got["gpus"], got["depth"])
+        if type(key[1]) is not int or type(key[2]) is not int:
+            return None
         found = next((c for c in _configurations(told, job) if c[:3] == key), None)
         if found is None or not _lies(told, rooms, got):
             return None

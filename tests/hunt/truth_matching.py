@@ -140,6 +140,8 @@ def worth(told: Told, plan: Any) -> Fraction | None:
         return _worth_divided(told, plan)
     chosen, held = dict(plan["assignment"]), dict(plan.get("machine_index", {}))
     starts = dict(plan.get("start_s", {}))
+    if not {*held, *starts} <= {job["id"] for job in told["jobs"]}:
+        return None
     pools = {machine["id"]: machine for machine in told["machines"]}
     timed, field = told["objective"] == "makespan", {"value": "value", "cost": "cost"}
     busy: dict[tuple[str, int], list[tuple[Fraction, Fraction]]] = {}
@@ -157,7 +159,9 @@ def worth(told: Told, plan: Any) -> Fraction | None:
         count, gpus = pool.get("count", 1), entry.get("gpus", 1)
         if not timed:
             total += Fraction(entry[field[told["objective"]]])
-        index = held.get(job["id"], list(range(count)) if count == gpus else None)
+        index = held.get(job["id"])
+        if index is None and count == gpus:
+            index = list(range(count))
         if index is None:
             if timed or pool.get("capacity") is not None:
                 return None
@@ -207,7 +211,9 @@ def _worth_divided(told: Told, plan: Any) -> Fraction | None:
     last = Fraction(0)
     for job in told["jobs"]:
         given = plan["fractions"][job["id"]]
-        if any(type(share) not in (int, float) or not math.isfinite(share) for share in given.values()):
+        if not isinstance(given, dict) or any(
+            type(share) not in (int, float) or not math.isfinite(share) for share in given.values()
+        ):
             return None
         if not set(given) <= set(job["on"]):
             return None

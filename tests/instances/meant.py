@@ -20,9 +20,10 @@ _KEYS = {
 }
 
 
-def wrong_shapes(kind: str) -> list[Any]:
-    """Return what is no plan of a kind at all."""
-    key = _KEYS[kind]
+def wrong_shapes(told: Told) -> list[Any]:
+    """Return what is no plan of an instance at all."""
+    kind = told["kind"]
+    key = "fractions" if told.get("divisible") else _KEYS[kind]
     inner = [{key: {"j0": 7}}, {key: {"j0": [1]}}] if kind in ("gap_filling", "freezing") else []
     whole = {"gpu_type": "g0", "gpus": 1}
     inner += (
@@ -87,61 +88,103 @@ def _any_allocation(rng: Random, told: Told) -> Told:
 
 
 def _any_assignment(rng: Random, told: Told) -> Told:
+    """Return a plan that keeps the rules but perhaps the capacities; mostly one mistake is made then."""
     timed = told["objective"] == "makespan"
-    wild, started = rng.random() < 0.3, rng.random() < 0.5
+    started = rng.random() < 0.5
     pools = {machine["id"]: machine for machine in told["machines"]}
     plan: Told = {"assignment": {}, "machine_index": {}, "start_s": {}}
     ends: dict[tuple[str, int], Fraction] = {}
-    for job in told["jobs"]:
-        names = [*pools, "zz"] if wild and rng.random() < 0.2 else list(job["on"])
-        if (
-            not names
-            or (not job.get("required", True) and rng.random() < 0.3)
-            or (wild and rng.random() < 0.1)
-        ):
+    told_starts = timed and (
+        started or any(e.get("gpus", 1) > 1 for j in told["jobs"] for e in j["on"].values())
+    )
+    for job in rng.sample(told["jobs"], len(told["jobs"])):
+        if not job["on"] or (not job.get("required", True) and rng.random() < 0.3):
             if rng.random() < 0.3:
                 plan["assignment"][job["id"]] = None
             continue
-        name = plan["assignment"][job["id"]] = rng.choice(names)
-        if name not in job["on"]:
-            continue
-        gpus, count = job["on"][name].get("gpus", 1), min(pools[name].get("count", 1), 40)
-        held = rng.sample(range(count), min(gpus, count))
-        if wild and rng.random() < 0.2:
-            held = rng.choice(
-                ([0] * gpus, [count], [-1], [True], [*held, 0], ["0"], [], [pools[name].get("count", 1)])
-            )
-        if count != gpus or rng.random() < 0.5 or wild:
-            plan["machine_index"][job["id"]] = held if gpus > 1 or rng.random() < 0.5 else (held or [0])[0]
-        if timed and (started or gpus > 1) and not (wild and rng.random() < 0.2):
-            whole = [k for k in held if isinstance(k, int)]
-            begin = max((ends.get((name, k), Fraction(0)) for k in whole), default=Fraction(0))
-            lasts = Fraction(job["on"][name]["time_s"])
-            if wild and rng.random() < 0.4:
-                begin = begin * Fraction(rng.choice((0, 1, 3, 4)), 4)
+        name = plan["assignment"][job["id"]] = rng.choice(list(job["on"]))
+        gpus, count = job["on"][name].get("gpus", 1), pools[name].get("count", 1)
+        held = rng.sample(range(min(count, 40)), gpus)
+        placed = timed or pools[name].get("capacity") is not None
+        if count != gpus and (placed or rng.random() < 0.5):
+            plan["machine_index"][job["id"]] = held if gpus > 1 or rng.random() < 0.5 else held[0]
+        if told_starts:
+            begin = max((ends.get((name, k), Fraction(0)) for k in held), default=Fraction(0))
+            begin *= rng.choice((1, 1, 1, 2, 1 - Fraction(1, 2 * 10**9)))
             plan["start_s"][job["id"]] = float(begin)
-            for k in whole:
-                ends[name, k] = Fraction(float(begin)) + lasts
-            if wild and rng.random() < 0.1:
-                plan["start_s"][job["id"]] = rng.choice((-1.0, float("inf"), "0", True, None))
+            for k in held:
+                ends[name, k] = Fraction(float(begin)) + Fraction(job["on"][name]["time_s"])
+    if rng.random() < 0.6:
+        _mistake(rng, told, plan)
     return {key: part for key, part in plan.items() if part or key == "assignment"}
 
 
+def _mistake(rng: Random, told: Told, plan: Told) -> None:
+    """Make one mistake in a plan, where there is anything to get wrong; some are none."""
+    parts = [part for part in plan if plan[part]]
+    if not parts:
+        return
+    part = rng.choice(parts)
+    job = rng.choice(list(plan[part]))
+    value = plan[part][job]
+    if part == "assignment":
+        plan[part][job] = rng.choice(("zz", None, 7, *(machine["id"] for machine in told["machines"])))
+    elif part == "machine_index":
+        held = value if isinstance(value, list) else [value]
+        others = (
+            held[:-1],
+            [*held, 0],
+            [*held, held[0]],
+            [held[0]] * len(held),
+            [-1],
+            [10**9],
+            [True],
+            "0",
+            None,
+        )
+        plan[part][job] = rng.choice(others)
+        if rng.random() < 0.3:
+            del plan[part][job]
+    elif rng.random() < 0.25:
+        plan[part][job] = rng.choice((-1.0, float("inf"), float("nan"), "0", True, None))
+    elif rng.random() < 0.3:
+        del plan[part][job]
+    else:
+        plan[part][job] = value * rng.choice((0.0, 0.5, 0.999, 1 - 3e-9, 1 - 3e-10, 1.5))
+    if rng.random() < 0.1:
+        plan[part]["nobody"] = value
+
+
 def _any_fractions(rng: Random, told: Told) -> Told:
-    wild = rng.random() < 0.3
-    jobs = max(len(told["jobs"]), 1)
+    """Return shares of time that fill jobs and machines to the brim, below it, or a little beyond."""
+    jobs = told["jobs"]
     fractions: Told = {}
-    for job in told["jobs"]:
-        names = list(job["on"])
-        least = max((entry.get("gpus", 1) for entry in job["on"].values()), default=1)
-        share = 1.0 / (jobs * least * max(len(names), 1))
-        shares: Told = {
-            name: share * (rng.choice((0, 1, 3, 20)) if wild else rng.choice((1, 0.5))) for name in names
-        }
-        if wild and rng.random() < 0.2:
-            shares[rng.choice((*names, "zz"))] = rng.choice((-0.5, float("nan"), "1", True, 0.0))
-        if not (wild and rng.random() < 0.1):
-            fractions[job["id"]] = shares
+    load = {machine["id"]: 0.0 for machine in told["machines"]}
+    for job in jobs:
+        weights = {name: rng.choice((0.0, 1.0, rng.random())) for name in job["on"]}
+        total = sum(weights.values()) or 1.0
+        fractions[job["id"]] = {name: weight / total for name, weight in weights.items()}
+        for name, share in fractions[job["id"]].items():
+            load[name] += share * job["on"][name].get("gpus", 1)
+    count = {machine["id"]: machine.get("count", 1) for machine in told["machines"]}
+    fullest = max((load[name] / count[name] for name in load), default=1.0)
+    scale = 1.0 / max(fullest, 1.0) * rng.choice((1.0, 1.0, 0.5, 1 + 5e-10, 1 - 5e-10, 1 + 4e-9, 1.5))
+    for shares in fractions.values():
+        for name in shares:
+            shares[name] *= scale
+    if fractions and rng.random() < 0.4:
+        job_id = rng.choice(list(fractions))
+        shares = fractions[job_id]
+        wrong = (-0.5, float("nan"), float("inf"), "1", True, 0.0, -1e-12)
+        law = rng.randrange(5)
+        if law == 0:
+            del fractions[job_id]
+        elif law == 1:
+            shares["zz"] = 0.0
+        elif law == 2:
+            fractions[job_id] = rng.choice(([], 1, None, dict.fromkeys(shares, 0.0)))
+        elif shares:
+            shares[rng.choice(list(shares))] = rng.choice(wrong)
     return {"fractions": fractions}
 
 
@@ -152,7 +195,9 @@ def _any_configuration(rng: Random, told: Told) -> Told:
         menu = [(c.gpu_type, c.gpus, c.depth) for c in _configurations(told, job)]
         if wild:
             rows = [(row["gpu_type"], row["gpus"], depth) for row in job["menu"] for depth in row["depths"]]
-            menu = [*rows, ("zz", 1, 0), ("g0", True, 0)] if rng.random() < 0.2 else rows
+            wrong = [("zz", 1, 0), ("g0", True, 0), ("g0", 1, False), ("g0", 1.0, 0), ("g0", 1, 1.0)]
+            swapped = [(kind, gpus, depth) for _, gpus, depth in rows for kind in told["gpus"]]
+            menu = rng.choice((rows, rows, [*rows, *wrong], swapped))
         if not menu or (not job.get("required") and rng.random() < 0.3) or (wild and rng.random() < 0.1):
             continue
         kind, gpus, depth = rng.choice(menu)

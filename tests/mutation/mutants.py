@@ -81,6 +81,8 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
                 child, ast.AST
             ):
                 continue
+            if isinstance(child, ast.keyword) and child.arg == "strict":
+                continue  # of `zip`: it says that two lists are as long as each other, and computes nothing
             yield from _code(child)
 
 

@@ -19,14 +19,18 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "apportion.models.assignment_bounds": ("tests/models/test_assignment_bounds.py",),
         "apportion.stored": ("tests/test_verified.py",),
         "apportion.instances.multiple_choice_knapsack.meaning": (*_MEANINGS, "multiple_choice_knapsack"),
-        "apportion.instances.gap_filling.meaning": (*_MEANINGS, "gap_filling"),
-        "apportion.instances.matching.meaning": (*_MEANINGS, "matching"),
+        "apportion.instances.gap_filling.meaning": (
+            "tests/instances/test_gap_filling_meaning.py",
+            *_MEANINGS,
+            "gap_filling",
+        ),
+        "apportion.instances.matching.meaning": (*_MEANINGS, "matching or named or machines"),
         "apportion.instances.matching.bounds": (
             "tests/models/test_assignment_bounds.py",
             *_MEANINGS,
             "matching or bounds",
         ),
-        "apportion.instances.freezing.meaning": (*_MEANINGS, "freezing"),
+        "apportion.instances.freezing.meaning": (*_MEANINGS, "freezing or named"),
     }
 )
 """Arguments of pytest by module, quick tests: a mutant that survives has cost all of them."""

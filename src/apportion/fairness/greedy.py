@@ -102,7 +102,7 @@ def _placed(
         start, end = offsets[job], offsets[job + 1]
         mine = start + np.flatnonzero(share[start:end] == parts.get(job, 0))
         full = left + model.uses[mine]
-        worst = np.where((full <= capacities).all(axis=1), (full * scale).max(axis=1), np.inf)
+        worst = np.where((full <= capacities).all(axis=1), (full * scale).max(axis=1, initial=0.0), np.inf)
         best = int(worst.argmin())
         if worst[best] == np.inf:
             return None

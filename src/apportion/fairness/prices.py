@@ -140,7 +140,7 @@ class SharePrices:
         return [*self._even, *(prices for _, prices in found[:2])]
 
     def _whole(self, prices: Floats) -> list[int]:
-        top = float(prices.max()) or 1.0
+        top = float(prices.max(initial=0.0)) or 1.0
         return [round(price / top * _FINE) for price in prices.tolist()]
 
     def _least(self, whole: Sequence[int]) -> list[Fraction]:

@@ -1,0 +1,130 @@
+"""Hostile tenants of knapsacks and gap filling: deep trees, weights and quotas of nothing and beyond all."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.hunt import draw_gap_filling, draw_knapsack, numbers
+
+__all__ = ["instance"]
+
+_MOST_CHOICES = 400
+
+
+def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
+    """Draw an instance; guarantees beyond the capacity are among them, and are refused when read."""
+    told = draw_gap_filling.instance(rng, wants) if rng.random() < 0.3 else _knapsack(rng)
+    told["jobs"] = _few(told)
+    capacities = (
+        {"idle_nodes": len(told["nodes"])} if told["kind"] == "gap_filling" else dict(told["capacities"])
+    )
+    told["tenants"] = _tree(rng, capacities)
+    leaves = [
+        one["id"] for one in told["tenants"] if all(t.get("parent") != one["id"] for t in told["tenants"])
+    ]
+    for job in told["jobs"]:
+        job["tenant"] = rng.choice(leaves)
+        if rng.random() < 0.2:
+            job["preemptible"] = rng.random() < 0.5
+        if rng.random() < 0.3:
+            job["stop_cost"] = rng.choice((0.0, 0.5, 1e-30, 1e18, numbers.amounts(rng)()))
+        if rng.random() < 0.1:
+            job["priority"] = rng.choice((-(10**9), 0, 1, 10**9))
+        if rng.random() < 0.3:
+            job["submitted_s"] = rng.choice((0.0, -1e9, 5.0, 1e12))
+    if rng.random() < 0.75:
+        rates = told["kind"] != "gap_filling" and told["sense"] == "maximize"
+        told["fairness"] = {
+            "over": rng.choice(("tenants", "tenants", "tree", "jobs")),
+            "inside": rng.choice(("sum", "sum", "fair", "first_come")),
+            "keep": rng.choice((1.0, 1.0, 1.0, 0.0, 0.5, 1e-30, 0.999999999)),
+            "share": "normalised_throughput" if rates and rng.random() < 0.2 else "dominant_share",
+        }
+    return told
+
+
+def _knapsack(rng: Random) -> dict[str, Any]:
+    """Return a knapsack, mostly of plain uses: shares of nothing else differ."""
+    told = draw_knapsack.instance(rng)
+    if rng.random() < 0.6:
+        most = rng.randint(2, 9)
+        for name in told["capacities"]:
+            told["capacities"][name] = rng.randint(1, 2 * most)
+        for job in told["jobs"]:
+            for option in job["options"]:
+                option["uses"] = {name: rng.randint(0, most) for name in told["capacities"]}
+    return told
+
+
+def _few(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return as many jobs as can be enumerated."""
+    total, kept = 1, []
+    for job in told["jobs"]:
+        width = len(told["nodes"]) + 1 if told["kind"] == "gap_filling" else len(job["options"]) + 1
+        total *= width
+        if total > _MOST_CHOICES:
+            break
+        kept.append(job)
+    return kept
+
+
+def _tree(rng: Random, capacities: dict[str, int]) -> list[dict[str, Any]]:
+    deep = rng.random() < 0.3
+    tenants: list[dict[str, Any]] = []
+    left = dict(capacities)
+    greedy = rng.random() < 0.05
+    for k in range(rng.randint(1, 6)):
+        tenant: dict[str, Any] = {"id": f"t{k}"}
+        if tenants and rng.random() < (0.9 if deep else 0.5):
+            tenant["parent"] = tenants[-1]["id"] if deep else rng.choice(tenants)["id"]
+        if rng.random() < 0.5:
+            tenant["weight"] = rng.choice((0.0, 1.0, 2.0, 3.0, 0.5, 0.1, 1 / 3, 7.25, 1e-30, 1e18, 1e-9))
+        if rng.random() < 0.2:
+            tenant["priority"] = rng.choice((-1, 0, 1, 10**9))
+        tenants.append(tenant)
+    inner = {tenant.get("parent") for tenant in tenants}
+    for tenant in tenants:
+        quotas = {}
+        for name in capacities:
+            if rng.random() < 0.4:
+                continue
+            quota: dict[str, Any] = {}
+            if tenant["id"] not in inner:
+                most = left[name] if not greedy else 10**18
+                quota["guarantee"] = rng.choice((0, most, rng.randint(0, most), min(most, 1)))
+                left[name] -= min(left[name], quota["guarantee"])
+            if rng.random() < 0.4:
+                quota["borrowing_limit"] = rng.choice((0, 0, 1, 3, 10**18))
+            if rng.random() < 0.4:
+                quota["lending_limit"] = rng.choice((0, 0, 1, 3, 10**18))
+            if tenant["id"] in inner and "guarantee" not in quota:
+                continue  # a quota here would guarantee 0, less than what its children have
+            quotas[name] = quota
+        if quotas:
+            tenant["quotas"] = quotas
+    for tenant in reversed(tenants):
+        if tenant["id"] in inner and rng.random() < 0.5:
+            tenant["quotas"] = _above(rng, tenant, tenants, capacities)
+    return tenants
+
+
+def _above(
+    rng: Random, tenant: dict[str, Any], tenants: list[dict[str, Any]], capacities: dict[str, int]
+) -> dict[str, Any]:
+    """Return quotas of a tenant with children: what these have, and limits of the whole."""
+    quotas: dict[str, Any] = {}
+    for name in capacities:
+        theirs = sum(_guaranteed(one, tenants, name) for one in tenants if one.get("parent") == tenant["id"])
+        quotas[name] = {"guarantee": theirs}
+        if rng.random() < 0.5:
+            quotas[name]["borrowing_limit"] = rng.choice((0, 1, 3))
+        if rng.random() < 0.5:
+            quotas[name]["lending_limit"] = rng.choice((0, 1, 3))
+    return quotas
+
+
+def _guaranteed(tenant: dict[str, Any], tenants: list[dict[str, Any]], name: str) -> int:
+    own = tenant.get("quotas", {}).get(name, {}).get("guarantee", 0)
+    theirs = sum(_guaranteed(one, tenants, name) for one in tenants if one.get("parent") == tenant["id"])
+    return max(int(own), theirs)

@@ -1,0 +1,286 @@
+"""Tenants: every choice within all quotas, its shares, its objective; what is due to whom, by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from tests.hunt import truth_gap_filling, truth_knapsack
+
+__all__ = ["best", "misshared", "worth"]
+
+Told = dict[str, Any]
+_BILLION = 10**9
+
+
+class _Offer(NamedTuple):
+    name: str | None
+    uses: Mapping[str, int]
+    value: Fraction
+    holds: bool
+    nothing: bool
+
+
+_Choice = tuple[_Offer, ...]
+
+
+def _capacities(told: Told) -> dict[str, int]:
+    return {"idle_nodes": len(told["nodes"])} if told["kind"] == "gap_filling" else dict(told["capacities"])
+
+
+def _maximize(told: Told) -> bool:
+    return told["kind"] == "gap_filling" or told["sense"] == "maximize"
+
+
+def _offers(told: Told, job: Told) -> list[_Offer]:
+    """Return what a job may get: what it runs with alone, if it may not be stopped or moved."""
+    offers = []
+    if told["kind"] == "gap_filling":
+        for count in range(len(told["nodes"]) + 1):
+            if truth_gap_filling._allowed(job, count):
+                earned, lost = truth_gap_filling._terms(told, job, count)
+                holds = count > 0 and count == len(job["current_nodes"])
+                offers.append(_Offer(str(count), {"idle_nodes": count}, earned - lost, holds, count == 0))
+    else:
+        options, must = truth_knapsack._allowed(job)
+        for option in options:
+            value = Fraction(option["value"])
+            offers.append(
+                _Offer(option["id"], option["uses"], value, option["id"] == job.get("current"), False)
+            )
+        if not must:
+            offers.append(_Offer(None, {}, Fraction(0), False, True))
+    held = [offer for offer in offers if offer.holds]
+    if job.get("preemptible") is False and held:
+        return held
+    stopped = Fraction(job.get("stop_cost", 0)) * (-1 if _maximize(told) else 1) if held else Fraction(0)
+    return [o._replace(value=o.value + stopped) if o.nothing else o for o in offers]
+
+
+def _children(told: Told) -> dict[str | None, list[Told]]:
+    children: dict[str | None, list[Told]] = {}
+    for tenant in told["tenants"]:
+        children.setdefault(tenant.get("parent"), []).append(tenant)
+    return children
+
+
+def _within(told: Told, choice: _Choice) -> bool:
+    """Return whether a choice keeps every capacity and every limit of the tree."""
+    children = _children(told)
+    for capacity, total in _capacities(told).items():
+        used: dict[str, int] = {}
+        for job, offer in zip(told["jobs"], choice, strict=True):
+            used[job["tenant"]] = used.get(job["tenant"], 0) + offer.uses.get(capacity, 0)
+        claims = [_claim(one, capacity, children, used) for one in children.get(None, [])]
+        if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > total:
+            return False
+    return True
+
+
+def _claim(
+    tenant: Told, capacity: str, children: dict[str | None, list[Told]], used: dict[str, int]
+) -> tuple[int, int | None]:
+    """Return what a subtree is guaranteed and what it claims, ``None`` where a limit is broken."""
+    quota = tenant.get("quotas", {}).get(capacity, {})
+    below = [_claim(child, capacity, children, used) for child in children.get(tenant["id"], [])]
+    guaranteed = max(quota.get("guarantee", 0), sum(amount for amount, _ in below))
+    if any(claim is None for _, claim in below):
+        return guaranteed, None
+    inside = used.get(tenant["id"], 0) + sum(claim or 0 for _, claim in below)
+    borrows, lends = quota.get("borrowing_limit"), quota.get("lending_limit")
+    if borrows is not None and inside > guaranteed + borrows:
+        return guaranteed, None
+    return guaranteed, inside if lends is None else max(inside, guaranteed - lends)
+
+
+def _unit(told: Told) -> int:
+    if told.get("fairness", {}).get("share", "dominant_share") != "dominant_share":
+        return _BILLION
+    unit = math.lcm(*(amount for amount in _capacities(told).values() if amount))
+    return unit if unit <= 10**12 else _BILLION
+
+
+def _share(told: Told, job: Told, offer: _Offer) -> int:
+    """Return the share of an offer in whole units, rounded down."""
+    if told.get("fairness", {}).get("share") == "normalised_throughput":
+        best = max((max(0.0, float(o.value)) for o in _offers(told, job) if not o.nothing), default=0.0)
+        rate = 0.0 if offer.nothing else max(0.0, float(offer.value))
+        return int(rate / best * _BILLION) if best > 0 else 0
+    room = _capacities(told)
+    return min(10**12, max((_unit(told) * u // max(1, room[n]) for n, u in offer.uses.items()), default=0))
+
+
+class _Plan(NamedTuple):
+    choice: _Choice
+    shares: dict[str, int]
+    total: Fraction
+
+
+def _plans(told: Told) -> Iterator[_Plan]:
+    shares = {
+        (j, k): _share(told, job, offer)
+        for j, job in enumerate(told["jobs"])
+        for k, offer in enumerate(_offers(told, job))
+    }
+    menus = [list(enumerate(_offers(told, job))) for job in told["jobs"]]
+    for numbered in itertools.product(*menus):
+        choice = tuple(offer for _, offer in numbered)
+        if _within(told, choice):
+            own = {job["id"]: shares[j, numbered[j][0]] for j, job in enumerate(told["jobs"])}
+            yield _Plan(choice, own, sum((offer.value for offer in choice), Fraction(0)))
+
+
+def _below(told: Told, name: str) -> set[str]:
+    inside = {name}
+    for _ in told["tenants"]:
+        inside |= {one["id"] for one in told["tenants"] if one.get("parent") in inside}
+    return inside
+
+
+def _members(told: Told, name: str) -> list[str]:
+    """Return the jobs whose shares are one: a tenant's, or the one that is named itself."""
+    if name.startswith("job "):
+        return [name.removeprefix("job ")]
+    inside = _below(told, name)
+    return [job["id"] for job in told["jobs"] if job["tenant"] in inside]
+
+
+def _of(told: Told, plan: _Plan, name: str) -> int:
+    return sum(plan.shares[job] for job in _members(told, name))
+
+
+def best(told: Told, floors: Mapping[str, int] | None = None) -> tuple[bool, Fraction | None]:
+    """Return the sense and the optimum of the plans that keep some shares, as a solution tells them."""
+    kept = floors or {}
+    totals = [
+        plan.total for plan in _plans(told) if all(_of(told, plan, name) >= due for name, due in kept.items())
+    ]
+    if not totals:
+        return _maximize(told), None
+    return _maximize(told), max(totals) if _maximize(told) else min(totals)
+
+
+def _chosen(told: Told, plan: Any) -> _Choice | None:
+    choice = []
+    for job in told["jobs"]:
+        if told["kind"] == "gap_filling":
+            name: str | None = str(len(plan["allocation"].get(job["id"], ())))
+        else:
+            name = plan["choice"].get(job["id"])
+        found = next((offer for offer in _offers(told, job) if offer.name == name), None)
+        if found is None:
+            return None
+        choice.append(found)
+    return tuple(choice)
+
+
+def worth(told: Told, plan: Any) -> Fraction | None:
+    """Return what a plan is worth, stopped jobs counted; ``None`` if it breaks a rule or a quota."""
+    kind = truth_gap_filling if told["kind"] == "gap_filling" else truth_knapsack
+    if kind.worth(told, plan) is None:
+        return None
+    choice = _chosen(told, plan)
+    if choice is None or not _within(told, choice):
+        return None
+    return sum((offer.value for offer in choice), Fraction(0))
+
+
+def misshared(told: Told, solution: Any) -> Iterator[str]:
+    """Yield what is wrong with the shares of an optimal solution: guarantees, levels, who could gain."""
+    choice = _chosen(told, solution.plan)
+    if choice is None:
+        return
+    own = {job["id"]: _share(told, job, offer) for job, offer in zip(told["jobs"], choice, strict=True)}
+    mine = _Plan(choice, own, Fraction(0))
+    for name, floor in (solution.floors or {}).items():
+        if _of(told, mine, name) < floor:
+            yield f"{name} has {_of(told, mine, name)}, {floor} is due"
+    for level in solution.levels:
+        if level.evidence is not None and level.bound != level.share:
+            yield f"{level} is called proved"
+    if any("guarantees cannot be kept" in note or "not proved" in note for note in solution.notes):
+        return
+    due = {tenant["id"]: _alone(told, tenant) for tenant in told["tenants"] if _is_leaf(told, tenant)}
+    for name, share in due.items():
+        if _of(told, mine, name) < share:
+            yield f"{name} has {_of(told, mine, name)}, alone it would have {share}"
+    fairness = told.get("fairness")
+    if fairness is None or fairness.get("keep", 1.0) < 1.0 or fairness.get("floors") or not told["jobs"]:
+        return
+    inner = (one for one in told["tenants"] if not _is_leaf(told, one))
+    if fairness.get("over", "tenants") == "tree" or any(
+        quota.get("guarantee") for one in inner for quota in one.get("quotas", {}).values()
+    ):
+        return
+    yield from _gains(told, fairness.get("over", "tenants"), due, mine)
+
+
+def _gains(told: Told, over: str, due: Mapping[str, int], mine: _Plan) -> Iterator[str]:
+    """Yield who of the class served first could have more without anybody below paying for it."""
+    weights, classes = {}, {}
+    for tenant in told["tenants"]:
+        weights[tenant["id"]] = Fraction(tenant.get("weight", 1.0))
+        classes[tenant["id"]] = _class(told, tenant)
+    if over == "jobs":
+        group = {
+            f"job {j['id']}": (weights[j["tenant"]], j.get("priority", classes[j["tenant"]]))
+            for j in told["jobs"]
+        }
+    else:
+        with_jobs = {job["tenant"] for job in told["jobs"]}
+        group = {name: (weights[name], classes[name]) for name in with_jobs}
+    group = {name: pair for name, pair in group.items() if pair[0] > 0}
+    if not group:
+        return
+    first = max(rank for _, rank in group.values())
+    names = {name: weight for name, (weight, rank) in group.items() if rank == first}
+    steps = min(10**6, math.lcm(*(weight.numerator for weight in names.values())))
+
+    def levels(plan: _Plan) -> dict[str, int]:
+        return {name: math.floor(steps * _of(told, plan, name) / weight) for name, weight in names.items()}
+
+    have = levels(mine)
+    for plan in _plans(told):
+        if any(_of(told, plan, name) < share for name, share in due.items()):
+            continue
+        other = levels(plan)
+        for name, level in have.items():
+            if other[name] > level and not any(
+                other[who] < have[who] and other[who] <= level for who in have
+            ):
+                yield f"{name} could have level {other[name]} instead of {level}, {other} and not {have}"
+                return
+
+
+def _class(told: Told, tenant: Told) -> int:
+    if tenant.get("priority") is not None:
+        return int(tenant["priority"])
+    above = next((one for one in told["tenants"] if one["id"] == tenant.get("parent")), None)
+    return 0 if above is None else _class(told, above)
+
+
+def _is_leaf(told: Told, tenant: Told) -> bool:
+    return all(one.get("parent") != tenant["id"] for one in told["tenants"])
+
+
+def _alone(told: Told, tenant: Told) -> int:
+    """Return the best share of a tenant without children on what it is guaranteed and nothing else."""
+    guaranteed = {name: quota.get("guarantee", 0) for name, quota in tenant.get("quotas", {}).items()}
+    states: dict[tuple[int, ...], int] = {(0,) * len(_capacities(told)): 0}
+    for job in told["jobs"]:
+        if job["tenant"] != tenant["id"]:
+            continue
+        after = dict(states)
+        for used, share in states.items():
+            for offer in _offers(told, job):
+                total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, _capacities(told), strict=True))
+                if any(u > guaranteed.get(n, 0) for u, n in zip(total, _capacities(told), strict=True)):
+                    continue
+                more = share + _share(told, job, offer)
+                if after.get(total, -1) < more:
+                    after[total] = more
+        states = after
+    return max(states.values())
