@@ -89,7 +89,10 @@ class LevelModel:
     def _least(self) -> Integers:
         part = self.model.uses @ (1.0 / np.maximum(1, self.model.capacities))
         order: Integers = np.lexsort((part, self._owner))
-        return order[self.model.offsets[:-1]]
+        found = np.full(self.model.num_jobs, -1, dtype=np.int64)  # a job without any option gets none
+        filled = np.flatnonzero(np.diff(self.model.offsets))
+        found[filled] = order[self.model.offsets[:-1][filled]]
+        return found
 
     def most(self, claimant: Claimant) -> int:
         """Return the largest share of a claimant, whatever the limits are."""
