@@ -76,7 +76,7 @@ def cohort(config: Mapping[str, Any], queues: int | None = None) -> Cohort:
     for queue_set in config["cohorts"][0]["queuesSets"]:
         for number in range(queue_set["count"] if queues is None else queues):
             queue = f"{queue_set['className']}-{number}"
-            quota = Quota(_milli(queue_set["nominalQuota"]), _milli(queue_set["borrowingLimit"]))
+            quota = Quota(milli(queue_set["nominalQuota"]), milli(queue_set["borrowingLimit"]))
             nodes.append(TreeNode(queue, "cohort", True, 1.0, {CPU: quota}))
             groups = (ResourceGroup(("default",), frozenset({"cpu"})),)
             rules[queue] = QueueRules(
@@ -87,7 +87,7 @@ def cohort(config: Mapping[str, Any], queues: int | None = None) -> Cohort:
                     for one in workload_set["workloads"]:
                         name = f"{queue}-{one['className']}-{place}"
                         kind[name], runtime[name] = one["className"], one["runtimeMs"]
-                        pods = PodSet("main", one.get("podCount", 1), {"cpu": _milli(one["request"])})
+                        pods = PodSet("main", one.get("podCount", 1), {"cpu": milli(one["request"])})
                         created = (place + 1) * workload_set["creationIntervalMs"]
                         workloads.append(Workload(name, queue, (pods,), one["priority"], float(created)))
     return Cohort(QuotaTree.of(nodes), rules, workloads, kind, runtime)
@@ -248,7 +248,7 @@ def _count(state: CycleState, pending: Mapping[str, Sequence[Workload]], course:
         course.unfair += (max(asking) - min(asking)) / 1000
 
 
-def _milli(value: Any) -> int:
+def milli(value: Any) -> int:
     text = str(value)
     return int(text[:-1]) if text.endswith("m") else int(Fraction(text) * 1000)
 

@@ -203,7 +203,7 @@ class _Sequence:
             "output_flag": False,
             "threads": self.limits.threads,
             "random_seed": self.limits.seed,
-            "mip_rel_gap": self.limits.gap,
+            "mip_rel_gap": gap,
             "time_limit": self.watch.left(self.limits.seconds),
         }.items():
             highs.setOptionValue(name, value)

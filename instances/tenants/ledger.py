@@ -126,7 +126,8 @@ class Ledger:
             If a floor cannot be reached.
         """
         found = copy(self)
-        found.__dict__.pop("floors", None)
+        for name in ("floors", "_floors_of_job"):
+            found.__dict__.pop(name, None)
         found.fairness = instance.fairness
         found.limits = found.all_limits()
         return found
@@ -160,6 +161,14 @@ class Ledger:
         }
 
     @cached_property
+    def _floors_of_job(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, (_, members) in self.floors.items():
+            for job in members:
+                found.setdefault(job, []).append(name)
+        return found
+
+    @cached_property
     def _jobs_of_leaf(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for name, job in self.jobs.items():
@@ -179,11 +188,10 @@ class Ledger:
         for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
             if offer.uses.get(row.capacity):
                 found[row.name] = offer.uses[row.capacity]
-        for name, (_, members) in self.floors.items():
-            if job_id in members:
-                forgone = self.best[job_id] - self.shares[job_id][position]
-                if forgone:
-                    found[f"share of {name}"] = forgone
+        for name in self._floors_of_job.get(job_id, ()):
+            forgone = self.best[job_id] - self.shares[job_id][position]
+            if forgone:
+                found[f"share of {name}"] = forgone
         return found
 
     def bound(self, multipliers: Mapping[str, float], sign: int) -> Fraction | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -175,9 +175,13 @@ def _shared_out(
     proof: bool,
 ) -> Solution:
     """Find fair shares first, in two thirds of the time, then the best plan that keeps them."""
+    from apportion.fairness.apart import joined, parts_of
     from apportion.fairness.sharing import shared_out
 
     call = Call(instance, kind_of_any(instance), options)
+    plain = not proof and warm_start is None and options.on_incumbent is None and options.work_limit is None
+    if plain and (parts := parts_of(instance)):
+        return joined(call, list(_one_by_one(call, parts, compiler, backend, formulation)))
     ordered = call.kind.in_id_order(instance)
     menus = compiled(ordered, registry.formulation(call.kind.name, formulation))
     if not isinstance(menus, TenantedMenus):
@@ -210,6 +214,24 @@ def _shared_out(
         notes=(*sharing.notes, *solution.notes),
         times={**solution.times, "start": started, "total": call.log.elapsed},
     )
+
+
+def _one_by_one(
+    call: Call,
+    parts: Sequence[Subject],
+    compiler: Compiler,
+    backend: str | registry.Backend,
+    formulation: str | None,
+) -> Iterator[Solution]:
+    """Yield the answer to every part, in its part of the time that is left, up to an interruption."""
+    for index, part in enumerate(parts):
+        options = call.remaining()
+        if options.time_limit is not None:
+            options = replace(options, time_limit=options.time_limit / (len(parts) - index))
+        solution = _shared_out(part, compiler, options, backend, None, formulation, proof=False)
+        yield solution
+        if solution.termination is Termination.INTERRUPTED:
+            return
 
 
 def _solved(

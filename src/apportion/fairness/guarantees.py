@@ -6,7 +6,7 @@ run hold more than their tenant's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,6 +26,7 @@ def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
     ledger, tree = menus.ledger, menus.ledger.tree
     capacities = menus.capacities
     amounts = {name: tree.guarantees(name) for name in capacities}
+    index = {job: place for place, job in enumerate(menus.job_names())}
     found: dict[Claimant, int] = {}
     for name, node in reversed(list(tree.nodes.items())):
         own = {capacity: amounts[capacity][name] for capacity in capacities}
@@ -37,7 +38,7 @@ def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
             continue
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
-        alone = _alone(menus, claimant, own, inside)
+        alone = _alone(menus, claimant, [index[job] for job in claimant.jobs], own, inside)
         solution = ask(alone)
         share = 0 if solution.objective is None else int(solution.objective)
         if share > 0:
@@ -46,23 +47,26 @@ def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
 
 
 def _alone(
-    menus: TenantedMenus, claimant: Claimant, own: Mapping[str, int], inside: Mapping[Claimant, int]
+    menus: TenantedMenus,
+    claimant: Claimant,
+    places: Sequence[int],
+    own: Mapping[str, int],
+    inside: Mapping[Claimant, int],
 ) -> MultipleChoiceKnapsack:
     """Return the menus of a tenant's jobs on what it is guaranteed, each worth its share; none need run."""
     ledger, model = menus.ledger, menus.model
-    at = {job: place for place, job in enumerate(menus.job_names())}
-    places = np.array([at[job] for job in claimant.jobs], dtype=np.int64)
-    menu = [np.append(np.arange(model.offsets[job], model.offsets[job + 1]), -1) for job in places.tolist()]
+    menu = [np.append(np.arange(model.offsets[job], model.offsets[job + 1]), -1) for job in places]
     sizes = np.array([part.size for part in menu], dtype=np.int64)
     rows = np.concatenate(menu)
     taken = rows >= 0
     values = np.where(taken, menus.share[rows], 0)
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     forgone = np.repeat(np.maximum.reduceat(values, offsets[:-1]), sizes) - values
-    columns = [np.where(taken[:, None], model.uses[rows], 0)]
+    uses = np.where(taken[:, None], model.uses[rows], 0)
+    touched = np.flatnonzero(uses.any(axis=0))
+    columns = [uses[:, touched]]
     limits = [
-        own.get(name, limit)
-        for name, limit in zip(model.capacity_names, model.capacities.tolist(), strict=True)
+        own.get(model.capacity_names[column], int(model.capacities[column])) for column in touched.tolist()
     ]
     for one, share in inside.items():
         mine = set(one.jobs)
