@@ -24,6 +24,7 @@ SCRIPTS: dict[str, list[str]] = {
     "benchmarks/multiknapsack_orlib.py": ["--data", "{missing}"],
     "benchmarks/replay_speed.py": ["--data", "{missing}"],
     "benchmarks/sia_rounds.py": ["--data", "{missing}"],
+    "benchmarks/tenant_rounds.py": ["--data", "{missing}"],
     "benchmarks/warm_start_events.py": ["--data", "{missing}"],
     "paper_repro/freetrain/__main__.py": ["--data", "{missing}"],
     "paper_repro/freetrain/parts.py": ["--data", "{missing}"],

@@ -41,7 +41,8 @@ def command(folder: str | None, everything: bool, as_json: bool) -> int:
         say(line)
     over = len(jobs) - len(shown)
     hidden = f"; {over} ended (--all shows them)" if over else ""
-    say(f"{len(shown)} jobs{hidden}; a controller {'runs' if running else 'does not run'}")
+    count = "1 job" if len(shown) == 1 else f"{len(shown)} jobs"
+    say(f"{count}{hidden}; a controller {'runs' if running else 'does not run'}")
     return 0
 
 

@@ -166,7 +166,7 @@ def _next_node(job: JobWorth, price: float, words: Words) -> Iterator[str]:
         return
     more = int(step.option) - own
     gain = step.value - job.chosen.value
-    which = f"a {_ordinal(own + 1)}" if more == 1 else f"{more} more nodes, the next count it may have,"
+    which = _ordinal(own + 1) if more == 1 else f"{more} more nodes, the next count it may have,"
     worth = f"{amount(price)}{words.value} at the margin"
     costs = f"a node is worth {worth}" if more == 1 else f"{more} nodes are worth {amount(more * price)}"
     if gain <= 0:
@@ -204,7 +204,8 @@ def _rival(title: str, rival: Rival, chosen: OptionWorth, words: Words) -> Itera
 def _ordinal(number: int) -> str:
     ends = {1: "st", 2: "nd", 3: "rd"}
     suffix = "th" if number % 100 in (11, 12, 13) else ends.get(number % 10, "th")
-    return f"{number}{suffix}"
+    article = "an" if number in (11, 18) or str(number).startswith("8") else "a"
+    return f"{article} {number}{suffix}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -166,8 +166,9 @@ def _archive(path: Path) -> dict[str, NDArray[Any]]:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
                 return {key: archive[key] for key in _ARRAYS if key in archive.files}
-    except FileNotFoundError:
-        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason}")) from error
     except Exception as error:  # zipfile, zlib and numpy raise a dozen unrelated kinds on damaged files
         reason = str(error) or type(error).__name__
         raise InvalidInstance(Problem(str(path), f"cannot be read as an .npz archive: {reason}")) from error

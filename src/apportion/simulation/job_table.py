@@ -101,7 +101,7 @@ def read_job_table(path: str | Path) -> tuple[SubmittedJob, ...]:
     if missing or header[0] in _COLUMNS:
         names = ", ".join(missing) or "the unnamed first column with the job's id"
         raise InvalidInstance(
-            Problem("line 1", f"the header lacks {names}; it reads {','.join(header)[:200]}")
+            Problem(f"{path}, line 1", f"the header lacks {names}; it reads {','.join(header)[:200]}")
         )
     place = {column: header.index(column) for column in _COLUMNS}
     problems: list[Problem] = []
@@ -109,22 +109,26 @@ def read_job_table(path: str | Path) -> tuple[SubmittedJob, ...]:
     seen: dict[str, int] = {}
     for line, row in rows[1:]:
         if len(row) != len(header):
-            problems.append(Problem(f"line {line}", f"has {len(row)} fields, the header has {len(header)}"))
+            problems.append(
+                Problem(f"{path}, line {line}", f"has {len(row)} fields, the header has {len(header)}")
+            )
             continue
         before = len(problems)
         if not row[0]:
-            problems.append(Problem(f"line {line}, column 1", "expected the job's id, found nothing"))
+            problems.append(Problem(f"{path}, line {line}, column 1", "expected the job's id, found nothing"))
         elif row[0] in seen:
             message = f"job {row[0]!r} stands in line {seen[row[0]]} already"
-            problems.append(Problem(f"line {line}, column 1", message))
+            problems.append(Problem(f"{path}, line {line}, column 1", message))
         seen.setdefault(row[0], line)
         fields = {
-            name: _field(row[place[column]], convert, f"line {line}, column {column}", expected, problems)
+            name: _field(
+                row[place[column]], convert, f"{path}, line {line}, column {column}", expected, problems
+            )
             for column, (name, convert, expected) in _COLUMNS.items()
         }
         if len(problems) == before and fields["min_nodes"] > fields["max_nodes"]:
             message = f"{fields['max_nodes']} is less than Jmin {fields['min_nodes']}"
-            problems.append(Problem(f"line {line}, column Jmax", message))
+            problems.append(Problem(f"{path}, line {line}, column Jmax", message))
         if len(problems) == before:
             jobs.append(SubmittedJob(id=row[0], **fields))
     if problems:

@@ -45,7 +45,7 @@ def read_sacct(path: str | Path) -> JobLog:
     missing = [name for name in ("Start", "End") if name not in header] + ([] if nodes else ["NNodes"])
     if missing or nodes is None:
         message = f"the header lacks {', '.join(missing)}; expected the output of sacct -P"
-        raise InvalidInstance(Problem("line 1", message))
+        raise InvalidInstance(Problem(f"{path}, line 1", message))
     at = {name: header.index(name) for name in ("Start", "End", nodes)}
     step = header.index("JobID") if "JobID" in header else None
     problems: list[Problem] = []
@@ -53,7 +53,9 @@ def read_sacct(path: str | Path) -> JobLog:
     found: list[tuple[float, float, int]] = []
     for line, row in rows[1:]:
         if len(row) != len(header):
-            problems.append(Problem(f"line {line}", f"has {len(row)} fields, the header has {len(header)}"))
+            problems.append(
+                Problem(f"{path}, line {line}", f"has {len(row)} fields, the header has {len(header)}")
+            )
             continue
         reason = _unusable(row, step, at["Start"], at["End"])
         if reason is not None:
@@ -64,7 +66,7 @@ def read_sacct(path: str | Path) -> JobLog:
             if count > LARGEST_COUNT:
                 raise ValueError(f"{nodes} must be at most {LARGEST_COUNT:,}")
         except ValueError as error:
-            problems.append(Problem(f"line {line}", str(error)))
+            problems.append(Problem(f"{path}, line {line}", str(error)))
             continue
         if count < 1:
             skipped["of no node"] += 1

@@ -79,7 +79,7 @@ def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
             row = []
         if len(row) != _FIELDS or not all(abs(field) <= _LARGEST for field in row):
             wrong = f"expected 18 numbers of magnitude up to {_LARGEST:g}, found {line.strip()[:60]!r}"
-            raise InvalidInstance(Problem(f"line {number}", wrong))
+            raise InvalidInstance(Problem(f"{path}, line {number}", wrong))
         rows.append(row)
     table = np.array(rows, dtype=np.float64).reshape(len(rows), _FIELDS)
     processors = np.where(table[:, _ALLOCATED] > 0, table[:, _ALLOCATED], table[:, _REQUESTED])
