@@ -34,16 +34,9 @@ def solve(
 ) -> Outcome:
     """Solve a pure integer, bounded model with CP-SAT.
 
-    Parameters
-    ----------
-    model
-        The model; a float objective is scaled by a power of two, and the bound widened by the rounding.
-    options
-        Limits; `work_limit` counts CP-SAT's deterministic seconds.
-    start
-        float64 [columns]; NaN where there is no hint.
-    observe
-        Called with every incumbent's point.
+    See `LinearCall.begun` for the parameters. A float objective is scaled by a power of two, and the bound
+    widened by the rounding; `work_limit` counts CP-SAT's deterministic seconds; `observe` is called with
+    every incumbent.
 
     Returns
     -------

@@ -48,7 +48,19 @@ class LinearCall:
         start: NDArray[np.float64] | None,
         observe: Observe | None,
     ) -> LinearCall:
-        """Begin a call: its clock runs from now."""
+        """Begin a call of a backend: its clock runs from now.
+
+        Parameters
+        ----------
+        model
+            The model.
+        options
+            The limits; each backend says what its `work_limit` counts.
+        start
+            float64 [columns]; NaN where there is no hint.
+        observe
+            Called with points and bounds on the way.
+        """
         clock = Clock(options)
         observer = Observer(model.sense == "maximize", options, observe, clock)
         return cls(model, options, clock, judged_start(model, start), observer)

@@ -39,18 +39,10 @@ def solve(
 ) -> Outcome:
     """Solve a linear model with a solver named as Pyomo names it, for instance ``appsi_highs``.
 
-    Parameters
-    ----------
-    model
-        The model.
-    options
-        Of the limits only `time_limit` is passed on, and of the rest `gap` where the interface has one.
-    start
-        float64 [columns]; kept as the incumbent, and as initial values for solvers that read them.
-    solver_name
-        Name for ``pyomo.environ.SolverFactory``.
-    observe
-        Called with the final point: Pyomo reports none on the way.
+    See `LinearCall.begun` for the parameters. Of the limits only `time_limit` is passed on, and of the rest
+    `gap` where the interface has one; `start` is kept as the incumbent, and as initial values for solvers
+    that read them; `observe` is called with the final point alone. `solver_name` is for
+    ``pyomo.environ.SolverFactory``.
 
     Raises
     ------

@@ -43,16 +43,8 @@ def solve(
 ) -> Outcome:
     """Solve a mixed-integer linear model with SCIP.
 
-    Parameters
-    ----------
-    model
-        The model.
-    options
-        Limits; `work_limit` counts branch-and-bound nodes.
-    start
-        float64 [columns]; NaN where there is no hint.
-    observe
-        Called with every incumbent's point.
+    See `LinearCall.begun` for the parameters. `work_limit` counts branch-and-bound nodes; `observe` is called
+    with every incumbent's point.
 
     Returns
     -------

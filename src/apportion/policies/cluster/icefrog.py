@@ -27,7 +27,7 @@ from apportion.policies.cluster.configurations import (
 from apportion.policies.cluster.depth_gains import depth_gains, frozen_penalties
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.menu_choice import choose
-from apportion.policies.cluster.sia import reachable, restart_factor
+from apportion.policies.cluster.sia import moving_factor, reachable
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["IceFrog"]
@@ -85,9 +85,7 @@ class IceFrog:
         penalty = frozen_penalties(view, limit)
         progress = (rates / least)[:, :, None] * depth_gains(view, menu, rates, penalty)
         if self.weigh_restarts:
-            moved = np.arange(menu.gpus.size) != current[:, None]
-            running = np.array([bool(held) for held in view.held])
-            factor = np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)
+            factor = moving_factor(view, menu, current)
             np.multiply(progress, factor[:, :, None], out=progress, where=progress > 0)
             self._weigh_rebuilds(view, current, progress)
         progress[~(progress >= 0)] = np.nan

@@ -24,7 +24,7 @@ from apportion.policies.cluster.depth_gains import depth_gains, frozen_penalties
 from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.joint_counts import CountRule, elastic
 from apportion.policies.cluster.menu_choice import choose
-from apportion.policies.cluster.sia import restart_factor
+from apportion.policies.cluster.sia import moving_factor
 from apportion.policies.cluster.whole_nodes import place_whole
 
 __all__ = ["Joint"]
@@ -77,9 +77,7 @@ class Joint:
     ) -> NDArray[np.float64]:
         """Return float64 [jobs, configurations]: worth over waiting, NaN where forbidden."""
         reference = np.nanmin(np.where(np.isnan(progress), np.inf, progress), axis=1, keepdims=True)
-        moved = np.arange(menu.gpus.size) != current[:, None]
-        running = np.array([bool(held) for held in view.held])
-        factor = np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)
+        factor = moving_factor(view, menu, current)
         with np.errstate(divide="ignore", invalid="ignore"):
             worth = self.queue_penalty - (factor * progress / reference) ** self.power
         return np.where(np.isfinite(worth), worth, np.nan)

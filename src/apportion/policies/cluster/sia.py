@@ -51,9 +51,7 @@ class Sia:
         rates[~reachable(view, menu)] = np.nan
         least = np.nanmin(np.where(np.isnan(rates), np.inf, rates), axis=1, keepdims=True)
         goodput = rates / least
-        changed = np.arange(menu.gpus.size) != current[:, None]
-        running = np.array([bool(held) for held in view.held])
-        goodput *= np.where(changed & running[:, None], restart_factor(view)[:, None], 1.0)
+        goodput *= moving_factor(view, menu, current)
         with np.errstate(divide="ignore"):
             worth = goodput**self.power
         worth[~np.isfinite(worth)] = np.nan
@@ -69,6 +67,16 @@ def restart_factor(view: ClusterView) -> NDArray[np.float64]:
     age = view.time_s - view.submitted_s
     lost = view.restarts * view.restart_s
     return np.asarray(np.maximum(age - lost, 0.0) / np.maximum(age + view.restart_s, 1e-9))
+
+
+def moving_factor(view: ClusterView, menu: Configurations, current: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return float64 [jobs, configurations]: the restart factor where a running job would move, else 1.
+
+    `current` is int64 [jobs]: the configuration that each job has, -1 for none on the menu.
+    """
+    moved = np.arange(menu.gpus.size) != current[:, None]
+    running = np.array([bool(held) for held in view.held])
+    return np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)
 
 
 def reachable(view: ClusterView, menu: Configurations) -> NDArray[np.bool_]:
