@@ -16,6 +16,7 @@ from apportion.cli.running import in_one_line
 from apportion.estimation.training import HOMOGENEOUS, read_applications
 from apportion.policies.cluster.names import CLUSTER_POLICIES
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import read_workload
@@ -42,11 +43,13 @@ def main(data: Path, workload: int, genetic: bool) -> None:
         run = run_cluster(
             named.make(0),
             scenario.nodes,
-            scenario.nature(named.adaptive, freezing_of() if named.freezes else {}),
-            scenario.submitted_s,
-            scenario.requested_gpus,
-            scenario.beliefs(named.adaptive, freezing_of() if named.freezes else {}),
-            round_s=named.round_s,
+            SimulatedJobs(
+                scenario.nature(named.adaptive, freezing_of() if named.freezes else {}),
+                scenario.submitted_s,
+                scenario.requested_gpus,
+                scenario.beliefs(named.adaptive, freezing_of() if named.freezes else {}),
+            ),
+            RoundRules(round_s=named.round_s),
         )
         row = summarise_cluster(run, name, time.perf_counter() - begun)
         total += row.seconds if name not in SLOW else 0.0

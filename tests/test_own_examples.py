@@ -16,6 +16,7 @@ from apportion.instances import GapFillingInstance
 from apportion.options import SolveOptions
 from apportion.policies import GapFillingView, check_plan
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
+from apportion.simulation.cluster.conditions import SimulatedJobs
 from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous
@@ -111,10 +112,7 @@ def test_least_attained_service_keeps_the_rules_and_leaves_no_gpu_idle_that_some
     run = run_cluster(
         policy,
         nodes,
-        FixedDurations(log),
-        log.submitted_s,
-        log.gpus,
-        durations_known(log, nodes.types),
+        SimulatedJobs(FixedDurations(log), log.submitted_s, log.gpus, durations_known(log, nodes.types)),
         observe=observe,
     )
     assert np.isfinite(run.completed_s).all()

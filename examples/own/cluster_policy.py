@@ -36,6 +36,7 @@ def main() -> None:
     """Compare three policies on a drawn log of 300 jobs whose durations are heavy-tailed."""
     from apportion.policies.cluster.fifo import fifo, srtf
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
+    from apportion.simulation.cluster.conditions import SimulatedJobs
     from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
     from apportion.simulation.cluster.rounds import run_cluster
     from apportion.simulation.cluster.scenario import homogeneous
@@ -49,7 +50,9 @@ def main() -> None:
     nodes = homogeneous(8, 4, "gpu")
     for name, policy in {"fifo": fifo, "srtf": srtf, "least attained": least_attained_service}.items():
         run = run_cluster(
-            policy, nodes, FixedDurations(log), log.submitted_s, log.gpus, durations_known(log, nodes.types)
+            policy,
+            nodes,
+            SimulatedJobs(FixedDurations(log), log.submitted_s, log.gpus, durations_known(log, nodes.types)),
         )
         told = summarise_cluster(run, name, 0.0)
         waits = f"mean {told.avg_jct_s:6.0f} s  median {told.p50_jct_s:5.0f} s"

@@ -19,6 +19,7 @@ from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.names import cluster_policy
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import TrainingJob, read_workload
@@ -192,13 +193,17 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
     run = run_cluster(
         _policy(case),
         made.nodes,
-        nature,
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(adaptive, _believed(case) if freezes else {}, believed, case.noise),
-        round_s=cluster_policy(name).round_s if case.round_s is None else case.round_s,
-        rebuild_s=case.rebuild_s,
-        limit_s=_LONGEST_S,
+        SimulatedJobs(
+            nature,
+            made.submitted_s,
+            made.requested_gpus,
+            made.beliefs(adaptive, _believed(case) if freezes else {}, believed, case.noise),
+        ),
+        RoundRules(
+            round_s=cluster_policy(name).round_s if case.round_s is None else case.round_s,
+            rebuild_s=case.rebuild_s,
+            limit_s=_LONGEST_S,
+        ),
         observe=_both(account, watch) if freezes else watch,
     )
     seconds = time.process_time() - begun

@@ -19,6 +19,7 @@ from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.joint_counts import as_requested
 from apportion.policies.cluster.type_agnostic import TypeAgnostic
 from apportion.simulation.cluster.cluster_summary import ClusterSummary, summarise_cluster
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.cluster.workload import read_workload
@@ -136,13 +137,15 @@ def ablation_run(
     run = run_cluster(
         make(nodes.types, frozenset(job.application for job in jobs)),
         nodes,
-        scenario.nature(True, freezing, theta),
-        scenario.submitted_s,
-        scenario.requested_gpus,
-        scenario.beliefs(True, freezing, theta),
-        restart_s=np.array([RESTART_S[job.application] for job in jobs]),
-        rebuild_s=5.0,
-        present=present,
+        SimulatedJobs(
+            scenario.nature(True, freezing, theta),
+            scenario.submitted_s,
+            scenario.requested_gpus,
+            scenario.beliefs(True, freezing, theta),
+        ),
+        RoundRules(
+            restart_s=np.array([RESTART_S[job.application] for job in jobs]), rebuild_s=5.0, present=present
+        ),
     )
     return partial(summarise_cluster, run)
 

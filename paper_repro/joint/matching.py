@@ -13,6 +13,7 @@ from apportion.policies.cluster.gavel import Gavel
 from apportion.policies.cluster.matching import Matching, longest_first
 from apportion.policies.cluster.observed_speeds import ObservedSpeeds
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.policies.in_turn import in_turn
@@ -82,11 +83,12 @@ def run_matching(data: Path, task: Task) -> Result:
     run = run_cluster(
         case.make(),
         machines(predicted(data, source)[0], slots=1),
-        jobs.table,
-        jobs.table.submitted_s,
-        jobs.table.requested_slots,
-        jobs.table.believed(jobs.believed[case.believes]),
-        round_s=ROUND_S,
-        restart_s=RESTART_S,
+        SimulatedJobs(
+            jobs.table,
+            jobs.table.submitted_s,
+            jobs.table.requested_slots,
+            jobs.table.believed(jobs.believed[case.believes]),
+        ),
+        RoundRules(round_s=ROUND_S, restart_s=RESTART_S),
     )
     return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))

@@ -20,6 +20,7 @@ from apportion.policies.cluster.matching import Matching, longest_first
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
 from apportion.simulation.cluster.co_location import SharedGpus
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.matching import LONGEST_GAP, RESTART_S, ROUND_S
@@ -72,13 +73,8 @@ def run_packing(data: Path, task: Task) -> Result:
     run = run_cluster(
         PACKING[task.case](true, told),
         nodes,
-        table,
-        table.submitted_s,
-        table.requested_slots,
-        table.believed(table.speeds),
-        round_s=ROUND_S,
-        restart_s=RESTART_S,
-        interference=SharedGpus(nodes, true),
+        SimulatedJobs(table, table.submitted_s, table.requested_slots, table.believed(table.speeds)),
+        RoundRules(round_s=ROUND_S, restart_s=RESTART_S, interference=SharedGpus(nodes, true)),
     )
     return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))
 

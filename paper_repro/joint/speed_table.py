@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from apportion.errors import InvalidInstance, Problem
 from apportion.policies.cluster.belief import SpeedBelief
+from apportion.simulation.cluster.conditions import Beliefs
 from apportion.simulation.cluster.job_states import JobStates
-from apportion.simulation.cluster.rounds import Beliefs
 
 __all__ = ["SpeedTable"]
 

@@ -16,6 +16,7 @@ from apportion.policies.cluster.beliefs import believing
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
 from apportion.policies.cluster.matching import Matching
 from apportion.policies.cluster.similar_speeds import similar_speeds
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import parse_nodes
 from tests.clusters import application, scenario
@@ -40,10 +41,7 @@ def run(belief: str, similar: Mapping[str, Mapping[str, float]], policy: Cluster
     run_cluster(
         believing(belief, policy, lambda: similar),
         made.nodes,
-        made.nature(False),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(False),
+        SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
     )
 
 
@@ -108,11 +106,8 @@ def test_jobs_of_an_application_teach_each_other() -> None:
     run_cluster(
         believing("fitted", first_runs_on_both, dict),
         made.nodes,
-        made.nature(False),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(False),
-        limit_s=300.0,
+        SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
+        RoundRules(limit_s=300.0),
     )
     assert told[2] == pytest.approx(tuple(speeds("net-a", *TYPES)), rel=0.05), "job 2 has never run"
 

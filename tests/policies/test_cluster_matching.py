@@ -35,6 +35,7 @@ from apportion.policies.cluster.observed_speeds import ObservedSpeeds
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.policies.cluster.sia import Sia
 from apportion.policies.cluster.type_agnostic import TypeAgnostic
+from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.generated import generated_trace
@@ -135,7 +136,12 @@ def test_observed_speeds_replace_and_scale_what_was_believed() -> None:
         return ClusterPlan([(0,)] * view.num_jobs)
 
     believed = made.believed(np.array([[1.0, 3.0]]))
-    run_cluster(ObservedSpeeds(stay), nodes, made, made.submitted_s, made.gpus, believed, limit_s=400.0)
+    run_cluster(
+        ObservedSpeeds(stay),
+        nodes,
+        SimulatedJobs(made, made.submitted_s, made.gpus, believed),
+        RoundRules(limit_s=400.0),
+    )
     assert seen[0] == (1.0, 3.0)
     # seen twice as quick on the one, so believed twice as quick on the other
     assert seen[2] == pytest.approx((2.0, 6.0))
@@ -195,15 +201,17 @@ def mixed() -> Scenario:
     return scenario(jobs, parse_nodes("slow:2x4,fast:1x8"), profiles)
 
 
-def simulated(made: Scenario, policy: ClusterPolicy, **more: object) -> ClusterRun:
+def simulated(
+    made: Scenario, policy: ClusterPolicy, observe: Observe | None = None, **more: object
+) -> ClusterRun:
     return run_cluster(
         policy,
         made.nodes,
-        made.nature(True, FREEZING),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(True, FREEZING),
-        **more,  # type: ignore[arg-type]
+        SimulatedJobs(
+            made.nature(True, FREEZING), made.submitted_s, made.requested_gpus, made.beliefs(True, FREEZING)
+        ),
+        RoundRules(**more),  # type: ignore[arg-type]
+        observe=observe,
     )
 
 

@@ -16,6 +16,7 @@ from apportion.policies.cluster.titan import Titan
 from apportion.policies.cluster.whole_nodes import place_whole
 from apportion.policies.time_shares.shares_problem import SharesProblem
 from apportion.policies.time_shares.shares_programme import programme
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous, parse_nodes
 from tests.clusters import scenario
@@ -35,11 +36,8 @@ def first_view(jobs: int, nodes: int = 2) -> ClusterView:
     run_cluster(
         policy,
         made.nodes,
-        made.nature(True),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(True),
-        limit_s=60.0,
+        SimulatedJobs(made.nature(True), made.submitted_s, made.requested_gpus, made.beliefs(True)),
+        RoundRules(limit_s=60.0),
     )
     return seen[0]
 

@@ -25,6 +25,7 @@ from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.sia import Sia
 from apportion.policies.cluster.tiresias import Tiresias
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
 from tests.clusters import FREEZING, application, scenario
@@ -63,11 +64,13 @@ def run(
     return run_cluster(
         policy,
         made.nodes,
-        made.nature(True, FREEZING if freezing else {}, theta),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(True, FREEZING if freezing else {}, theta if believed is None else believed, noise),
-        rebuild_s=5.0,
+        SimulatedJobs(
+            made.nature(True, FREEZING if freezing else {}, theta),
+            made.submitted_s,
+            made.requested_gpus,
+            made.beliefs(True, FREEZING if freezing else {}, theta if believed is None else believed, noise),
+        ),
+        RoundRules(rebuild_s=5.0),
         observe=observe,
     )
 

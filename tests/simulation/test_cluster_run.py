@@ -14,6 +14,7 @@ from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, In
 from apportion.policies.cluster.names import CLUSTER_POLICIES
 from apportion.policies.cluster.placing import run_lengths
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, Stalled, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
 from tests.clusters import FREEZING, application, scenario
@@ -30,16 +31,19 @@ JOBS = st.lists(
 )
 
 
-def simulated(made: Scenario, name: str, **more: object) -> ClusterRun:
+def simulated(made: Scenario, name: str, observe: Observe | None = None, **more: object) -> ClusterRun:
     named = CLUSTER_POLICIES[name]
     return run_cluster(
         named.make(0),
         made.nodes,
-        made.nature(named.adaptive, FREEZING if named.freezes else {}),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(named.adaptive, FREEZING if named.freezes else {}),
-        **more,  # type: ignore[arg-type]
+        SimulatedJobs(
+            made.nature(named.adaptive, FREEZING if named.freezes else {}),
+            made.submitted_s,
+            made.requested_gpus,
+            made.beliefs(named.adaptive, FREEZING if named.freezes else {}),
+        ),
+        RoundRules(**more),  # type: ignore[arg-type]
+        observe=observe,
     )
 
 
@@ -129,10 +133,7 @@ def test_plans_are_checked() -> None:
         run_cluster(
             lambda view: ClusterPlan([nodes]),
             made.nodes,
-            made.nature(False),
-            made.submitted_s,
-            made.requested_gpus,
-            made.beliefs(False),
+            SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
         )
 
     with pytest.raises(InvalidClusterPlan, match="from 0 to 0"):

@@ -14,6 +14,7 @@ from apportion.errors import InvalidInstance
 from apportion.instances.tenants import Quota, Tenant
 from apportion.policies.cluster.claims import Claims
 from apportion.policies.cluster.names import CLUSTER_POLICIES
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
 from apportion.simulation.cluster.fairness_account import FairnessAccount, TenantCourse
 from apportion.simulation.cluster.fairness_summary import summarise_fairness
@@ -43,12 +44,8 @@ def shared(
     run = run_cluster(
         made,
         machines,
-        FixedDurations(log),
-        log.submitted_s,
-        log.gpus,
-        known,
-        restart_s=0.0,
-        claims=asked,
+        SimulatedJobs(FixedDurations(log), log.submitted_s, log.gpus, known, claims=asked),
+        RoundRules(restart_s=0.0),
         account=account,
     )
     return run, account

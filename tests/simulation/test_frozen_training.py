@@ -17,6 +17,7 @@ from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, 
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.sia import Sia
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
+from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import read_workload
@@ -40,15 +41,20 @@ def made_of(jobs: list[tuple[float, str, int, int]], nodes: int = 3) -> Scenario
     return scenario(jobs, homogeneous(nodes, 4, "gpu"), profiles)
 
 
-def run(made: Scenario, policy: ClusterPolicy, theta: float = 0.5, **more: object) -> ClusterRun:
+def run(
+    made: Scenario, policy: ClusterPolicy, theta: float = 0.5, observe: Observe | None = None, **more: object
+) -> ClusterRun:
     return run_cluster(
         policy,
         made.nodes,
-        made.nature(True, FREEZING, theta),
-        made.submitted_s,
-        made.requested_gpus,
-        made.beliefs(True, FREEZING, theta),
-        **more,  # type: ignore[arg-type]
+        SimulatedJobs(
+            made.nature(True, FREEZING, theta),
+            made.submitted_s,
+            made.requested_gpus,
+            made.beliefs(True, FREEZING, theta),
+        ),
+        RoundRules(**more),  # type: ignore[arg-type]
+        observe=observe,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from apportion.estimation.training import HOMOGENEOUS, read_applications
 from apportion.policies.cluster.names import cluster_policy
 from apportion.simulation.cluster.cluster_summary import ClusterSummary, summarise_cluster
+from apportion.simulation.cluster.conditions import SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import read_workload
@@ -29,10 +30,12 @@ def run(data: Path) -> Run:
         made = run_cluster(
             named.make(0),
             nodes,
-            scenario.nature(named.adaptive),
-            scenario.submitted_s,
-            scenario.requested_gpus,
-            scenario.beliefs(named.adaptive),
+            SimulatedJobs(
+                scenario.nature(named.adaptive),
+                scenario.submitted_s,
+                scenario.requested_gpus,
+                scenario.beliefs(named.adaptive),
+            ),
         )
         return summarise_cluster(made, name, 0.0)
 

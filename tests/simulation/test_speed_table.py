@@ -16,6 +16,7 @@ from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, No
 from apportion.policies.cluster.matching import Matching
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.simulation.cluster.co_location import SharedGpus
+from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.generated import generated_trace
 from tests.clusters import application
@@ -49,11 +50,8 @@ def shared(made: SpeedTable, nodes: Nodes, plan: list[tuple[int, ...]], relative
     return run_cluster(
         policy,
         nodes,
-        made,
-        made.submitted_s,
-        made.requested_slots,
-        made.believed(made.speeds),
-        interference=SharedGpus(nodes, pairs),
+        SimulatedJobs(made, made.submitted_s, made.requested_slots, made.believed(made.speeds)),
+        RoundRules(interference=SharedGpus(nodes, pairs)),
     )
 
 
@@ -63,7 +61,10 @@ def test_a_job_alone_ends_after_its_steps_over_its_speed(speed: float, steps: fl
     made = table([[speed, np.nan]], steps)
     nodes = Nodes(np.array([1, 1]), np.array([0, 1]), TYPES)
     run = run_cluster(
-        Matching(), nodes, made, made.submitted_s, made.gpus, made.believed(made.speeds), round_s=360.0
+        Matching(),
+        nodes,
+        SimulatedJobs(made, made.submitted_s, made.gpus, made.believed(made.speeds)),
+        RoundRules(round_s=360.0),
     )
     # submitted at 0, seen at the first round, 30 s of restart
     assert abs(run.completed_s[0] - (360.0 + 30.0 + steps / speed)) <= 1.0
@@ -133,12 +134,8 @@ def test_packed_jobs_of_any_kind_all_complete(seed: int) -> None:
     run = run_cluster(
         Packing(pairs),
         nodes,
-        made,
-        made.submitted_s,
-        made.requested_slots,
-        made.believed(made.speeds),
-        round_s=300.0,
-        interference=SharedGpus(nodes, pairs),
+        SimulatedJobs(made, made.submitted_s, made.requested_slots, made.believed(made.speeds)),
+        RoundRules(round_s=300.0, interference=SharedGpus(nodes, pairs)),
     )
     assert not np.isnan(run.completed_s).any()
 

@@ -163,6 +163,7 @@ def _simulated(
     from apportion.policies.cluster.beliefs import believing
     from apportion.simulation.cluster.cluster_page import Simulated
     from apportion.simulation.cluster.cluster_summary import summarise_cluster
+    from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
     from apportion.simulation.cluster.fairness_account import FairnessAccount
     from apportion.simulation.cluster.fairness_summary import summarise_fairness
     from apportion.simulation.cluster.rounds import run_cluster
@@ -176,16 +177,14 @@ def _simulated(
         run = run_cluster(
             believing(given["belief"], named.make(given["seed"]), lambda: inputs.similar),
             inputs.nodes,
-            under.nature,
-            inputs.submitted_s,
-            inputs.gpus,
-            under.beliefs,
-            round_s=named.round_s if given["round_s"] is None else given["round_s"],
-            restart_s=given["restart_s"],
-            rebuild_s=given["rebuild_s"],
-            interference=given["interference"],
+            SimulatedJobs(under.nature, inputs.submitted_s, inputs.gpus, under.beliefs, claims=inputs.claims),
+            RoundRules(
+                round_s=named.round_s if given["round_s"] is None else given["round_s"],
+                restart_s=given["restart_s"],
+                rebuild_s=given["rebuild_s"],
+                interference=given["interference"],
+            ),
             observe=lambda view, plan: progress.say(f"{policy}, {_progress(view, inputs.submitted_s)}"),
-            claims=inputs.claims,
             account=account,
         )
     summary = summarise_cluster(run, policy, time.perf_counter() - begun)

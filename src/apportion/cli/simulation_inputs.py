@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from apportion.estimation.training.freezing_file import FreezingProfiles
     from apportion.policies.cluster.claims import Claims
     from apportion.policies.cluster.cluster_view import Nodes
+    from apportion.simulation.cluster.conditions import Beliefs
     from apportion.simulation.cluster.nature import Nature
-    from apportion.simulation.cluster.rounds import Beliefs
 
 __all__ = ["UnderPolicy", "inputs_of"]
 

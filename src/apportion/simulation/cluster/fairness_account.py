@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from apportion.policies.cluster.claims import Claims
 from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.placing import filled
+from apportion.simulation.cluster.conditions import Beliefs
 from apportion.simulation.cluster.job_states import JobStates
-from apportion.simulation.cluster.rounds import Beliefs
 
 __all__ = ["FairnessAccount", "TenantCourse"]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import ApportionError, InvalidOption
+from apportion.errors import ApportionError
 from apportion.interruption import raise_if_interrupted
 from apportion.policies.cluster.belief import Belief
-from apportion.policies.cluster.claims import Claims
 from apportion.policies.cluster.cluster_view import (
     ClusterPlan,
     ClusterPolicy,
@@ -20,19 +19,12 @@ from apportion.policies.cluster.cluster_view import (
     Nodes,
     check_cluster_plan,
 )
-from apportion.simulation.cluster.co_location import CoLocation, DistributedNeighbours
+from apportion.simulation.cluster.conditions import Beliefs, Observe, RoundRules, SimulatedJobs
 from apportion.simulation.cluster.job_states import JobStates
-from apportion.simulation.cluster.nature import Nature
 
-__all__ = ["Account", "Beliefs", "ClusterRun", "Present", "Stalled", "run_cluster"]
+__all__ = ["Account", "ClusterRun", "Stalled", "run_cluster"]
 
 _PATIENCE_ROUNDS = 10_000
-
-Present = Callable[[float], NDArray[np.bool_]]
-"""bool [nodes]: which machines are there at a time; the others' GPUs are gone and their jobs pre-empted."""
-
-Beliefs = Callable[[int, JobStates], Belief]
-"""What the scheduler believes of a job now, given its number and what can be observed of it."""
 
 
 class Account(Protocol):
@@ -84,25 +76,15 @@ class ClusterRun:
 def run_cluster(
     policy: ClusterPolicy,
     nodes: Nodes,
-    nature: Nature,
-    submitted_s: NDArray[np.float64],
-    requested_gpus: NDArray[np.int64],
-    beliefs: Beliefs,
+    jobs: SimulatedJobs,
+    rules: RoundRules | None = None,
     *,
-    round_s: float = 60.0,
-    restart_s: float | NDArray[np.float64] = 30.0,
-    rebuild_s: float = 0.0,
-    interference: float | CoLocation = 0.0,
-    limit_s: float | None = None,
-    present: Present | None = None,
-    observe: Callable[[ClusterView, ClusterPlan], None] | None = None,
-    claims: Claims | None = None,
+    observe: Observe | None = None,
     account: Account | None = None,
 ) -> ClusterRun:
     """Simulate until every job is complete.
 
-    Every round all jobs advance by `round_s`; then the policy sees those submitted and not complete. Jobs are
-    numbered in the workload's order.
+    Every round all jobs advance by its length; then the policy sees those submitted and not complete.
 
     Parameters
     ----------
@@ -110,29 +92,12 @@ def run_cluster(
         The policy; it sees views only.
     nodes
         The machines.
-    nature
-        What the jobs really do.
-    submitted_s, requested_gpus
-        float64 and int64 [jobs].
-    beliefs
-        What the scheduler believes.
-    round_s
-        Seconds of a round.
-    restart_s
-        Standstill after a (re)start, for all or float64 [jobs].
-    rebuild_s
-        Standstill after a change of depth alone.
-    interference
-        Share of its rate that a distributed job loses beside another one, 0 to 1; or what jobs lose by whom
-        they run beside.
-    limit_s
-        Stop at this time; what is not complete by then stays so.
-    present
-        Which machines are there, asked once a round; ``None``: all of them, always.
+    jobs
+        The jobs.
+    rules
+        How long rounds are, what changes cost, and when it ends; ``None`` for the defaults.
     observe
         Called after every decision.
-    claims
-        Whose the jobs are and what they claim; policies see it.
     account
         Watches every round.
 
@@ -140,24 +105,19 @@ def run_cluster(
     ------
     InvalidClusterPlan, NoProgress, Stalled
         If the policy's plan breaks a rule, puts a job where nothing was measured, or starves everyone.
-    InvalidOption
-        If a number is out of its range.
     KeyboardInterrupt
         After Ctrl-C, whatever a solver inside made of it.
     """
-    if not 0 < round_s < 1e9:
-        raise InvalidOption(f"round_s must be positive seconds, not {round_s}")
-    delays = np.broadcast_to(np.asarray(restart_s, dtype=np.float64), submitted_s.shape).copy()
-    states = JobStates(nature, nodes, submitted_s, delays, rebuild_s, _co_location(interference))
-    course = _Course(nodes, states, submitted_s, requested_gpus, beliefs, round_s, claims, account)
+    rules = RoundRules() if rules is None else rules
+    course = _Course(nodes, jobs, rules, account)
     while course.goes_on:
         course.skip_to_the_next_submission()
-        if limit_s is not None and course.now >= limit_s:
+        if rules.limit_s is not None and course.now >= rules.limit_s:
             break
         finished = course.advance()
         if not course.active.size:
             continue
-        machines, evicted = course.machines(present)
+        machines, evicted = course.machines()
         view = course.view(machines)
         plan = policy(view)
         raise_if_interrupted()
@@ -168,32 +128,15 @@ def run_cluster(
     return course.so_far()
 
 
-def _co_location(interference: float | CoLocation) -> CoLocation | None:
-    """Return what jobs lose by whom they run beside, ``None`` if nothing."""
-    if callable(interference):
-        return interference
-    if not 0 <= interference < 1:
-        raise InvalidOption(f"interference must be from 0 to below 1, not {interference}")
-    return DistributedNeighbours(interference) if interference else None
-
-
 class _Course:
     """A simulation under way: the time, who waits or runs, and what has been counted."""
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        states: JobStates,
-        submitted_s: NDArray[np.float64],
-        requested_gpus: NDArray[np.int64],
-        beliefs: Beliefs,
-        round_s: float,
-        claims: Claims | None,
-        account: Account | None,
-    ) -> None:
-        self._nodes, self._states, self._beliefs = nodes, states, beliefs
-        self._claims, self._account = claims, account
-        self._submitted_s, self._requested_gpus, self._round_s = submitted_s, requested_gpus, round_s
+    def __init__(self, nodes: Nodes, jobs: SimulatedJobs, rules: RoundRules, account: Account | None) -> None:
+        submitted_s = jobs.submitted_s
+        delays = np.broadcast_to(np.asarray(rules.restart_s, dtype=np.float64), submitted_s.shape).copy()
+        self._states = JobStates(jobs.nature, nodes, submitted_s, delays, rules.rebuild_s, rules.co_location)
+        self._nodes, self._jobs, self._rules, self._account = nodes, jobs, rules, account
+        self._submitted_s, self._round_s = submitted_s, rules.round_s
         self._arrivals = np.argsort(submitted_s, kind="stable")
         self._arrived = self._rounds = self._events = self._idle_rounds = 0
         self.now = 0.0
@@ -227,11 +170,11 @@ class _Course:
         self._arrived = upto
         return bool(finished.any())
 
-    def machines(self, present: Present | None) -> tuple[Nodes, bool]:
+    def machines(self) -> tuple[Nodes, bool]:
         """Return the machines that are there, and whether a job was pre-empted because one is not."""
-        if present is None:
+        if self._rules.present is None:
             return self._nodes, False
-        there = present(self.now)
+        there = self._rules.present(self.now)
         evicted = self._states.evict(self.active, there)
         self._events += evicted
         gpus = np.where(there, self._nodes.gpus, 0)
@@ -246,7 +189,7 @@ class _Course:
             nodes=machines,
             jobs=active,
             submitted_s=self._submitted_s[active],
-            requested_gpus=self._requested_gpus[active],
+            requested_gpus=self._jobs.requested_gpus[active],
             held=[states.held[job] for job in active.tolist()],
             depth=states.depth[active],
             attained_s=states.attained_s[active],
@@ -254,8 +197,8 @@ class _Course:
             restarts=states.restarts[active],
             frozen_s=states.frozen_s[active],
             restart_s=states.restart_s[active],
-            beliefs=_Lazily(active, states, self._beliefs),
-            claims=None if self._claims is None else self._claims.of_jobs(active),
+            beliefs=_Lazily(active, states, self._jobs.beliefs),
+            claims=None if self._jobs.claims is None else self._jobs.claims.of_jobs(active),
         )
 
     def apply(self, view: ClusterView, plan: ClusterPlan, disturbed: bool) -> None:

@@ -19,9 +19,9 @@ from apportion.estimation.training.goodput import GoodputTable
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief
 from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.remembered_belief import RememberedBelief
+from apportion.simulation.cluster.conditions import Beliefs
 from apportion.simulation.cluster.job_states import JobStates
 from apportion.simulation.cluster.nature import MeasuredTraining, fixed_batches, most_goodput
-from apportion.simulation.cluster.rounds import Beliefs
 from apportion.simulation.cluster.workload import TrainingJob
 
 __all__ = ["Scenario", "homogeneous", "parse_nodes"]
