@@ -29,7 +29,7 @@ def menu_table(instance: Any, most: int | None = None) -> dict[str, list[Any]]:
     for job in instance.jobs:
         if most is not None and len(rows) >= most:
             break
-        own = _told(job, besides=("id", kind.menu_field))
+        own = _cells(job, besides=("id", kind.menu_field))
         menu = [{}] if kind.menu is None else list(kind.menu(job)) or [{}]
         rows.extend({"job": job.id, **line, **own} for line in menu)
     rows = rows[:most]
@@ -37,11 +37,11 @@ def menu_table(instance: Any, most: int | None = None) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _told(job: Any, besides: tuple[str | None, ...]) -> dict[str, Any]:
+def _cells(job: Any, besides: tuple[str | None, ...]) -> dict[str, Any]:
     """Return the fields of a job that are not as they are by default, as plain JSON."""
-    told = {}
+    cells = {}
     for field in msgspec.structs.fields(job):
         value = getattr(job, field.name)
         if field.name not in besides and value is not msgspec.UNSET and value != field.default:
-            told[field.name] = msgspec.to_builtins(value)
-    return told
+            cells[field.name] = msgspec.to_builtins(value)
+    return cells

@@ -38,7 +38,7 @@ class Mean:
         half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
         return cls(float(np.mean(values)), half, len(values))
 
-    def told(self, scale: float = 1.0, digits: int = 0) -> str:
+    def words(self, scale: float = 1.0, digits: int = 0) -> str:
         """Return it in words."""
         if self.half is None:
             return f"{self.value * scale:.{digits}f}"

@@ -56,8 +56,8 @@ def write_table(path: Path, table: Table) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = ",\n".join(msgspec.json.encode(_rounded(row)).decode() for row in table.rows)
-    told = f'{{"made": {msgspec.json.encode(made).decode()},\n"rows": [\n{rows}\n]}}\n'
-    write_whole(str(path), told.encode())
+    text = f'{{"made": {msgspec.json.encode(made).decode()},\n"rows": [\n{rows}\n]}}\n'
+    write_whole(str(path), text.encode())
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -31,7 +31,7 @@ class Attempt:
     """One call as it went. `trace` holds seconds, objective and bound, each of the two possibly ``None``."""
 
     termination: str
-    told: str
+    reason: str
     plan: Any = None
     claimed: float | None = None
     bound: float | None = None
@@ -76,7 +76,7 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
     stage("check")
     row: dict[str, Any] = {
         "termination": first.termination,
-        "told": first.told,
+        "told": first.reason,
         "seconds": min(samples) if samples else None,
         "samples": samples,
         "phases": {"read": read_s, **best.phases},
@@ -169,7 +169,7 @@ def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: fl
     watch.trace.append((seconds, solution.objective, solution.bound))
     return Attempt(
         termination=solution.termination.value,
-        told="; ".join(solution.notes),
+        reason="; ".join(solution.notes),
         plan=solution.plan,
         claimed=solution.objective,
         bound=solution.bound,
@@ -210,7 +210,7 @@ def _peer(solver: SolverSpec, instance: Any, cell: Cell, limit: float) -> Attemp
     trace = [(compiled + at, objective, bound) for at, objective, bound in watch.trace]
     return Attempt(
         termination=answer.termination.value,
-        told=status,
+        reason=status,
         plan=plan,
         claimed=answer.objective,
         bound=answer.bound,

@@ -75,10 +75,10 @@ def from_arrays(
     depth = _broadcast("depths", depths, np.int64, of_job)
     lost = None if penalty is None else _broadcast("penalty", penalty, np.float64, of_job)
     count = _broadcast("layers", layers, np.int64, of_job[:1]).tolist()
-    told_states = dict(states or {})
+    given_states = dict(states or {})
     if current is not None:
-        told_states["current"] = current
-    for name, values in told_states.items():
+        given_states["current"] = current
+    for name, values in given_states.items():
         if len(values) != len(ids):
             raise InvalidInstance(Problem(f"$.{name}", f"has {len(values)} values for {len(ids)} jobs"))
     if lost is not None and not ((lost >= 0) & (lost <= 1)).all():
@@ -94,7 +94,7 @@ def from_arrays(
                 id=job_id,
                 layers=count[index],
                 menu=make(places, depth[index], rate[index], costs),
-                **{name: values[index] for name, values in told_states.items()},
+                **{name: values[index] for name, values in given_states.items()},
             )
         )
     return FreezingInstance(schema_version="1", gpus=dict(gpus), round_s=round_s, jobs=tuple(jobs), **fields)

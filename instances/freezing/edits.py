@@ -138,15 +138,15 @@ def _fitting(row: FreezingRow, wanted: str) -> FreezingRow | None:
 
 def _adopt(instance: FreezingInstance, plan: Mapping[str, Any]) -> Iterator[FreezingJob]:
     for job in instance.jobs:
-        told = plan["configuration"].get(job.id)
-        now = None if not told else _configuration(told)
+        placed = plan["configuration"].get(job.id)
+        now = None if not placed else _configuration(placed)
         if now != job.current:
             yield replace(job, current=now)
 
 
-def _configuration(told: Mapping[str, Any]) -> FreezingConfiguration:
-    nodes = tuple(told["nodes"]) if "nodes" in told else UNSET
-    return FreezingConfiguration(told["gpu_type"], told["gpus"], told.get("depth", 0), nodes)
+def _configuration(placed: Mapping[str, Any]) -> FreezingConfiguration:
+    nodes = tuple(placed["nodes"]) if "nodes" in placed else UNSET
+    return FreezingConfiguration(placed["gpu_type"], placed["gpus"], placed.get("depth", 0), nodes)
 
 
 def _check_job(path: str, job: FreezingJob, instance: FreezingInstance, problems: list[Problem]) -> None:

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from apportion.errors import InvalidInstance, Problem
-from apportion.instances.freezing.nodes import NodeWeights, fits_told
+from apportion.instances.freezing.nodes import NodeWeights, node_violations
 from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
 from apportion.instances.tenants.offers import Offer
 from apportion.report import Report, Violation
@@ -49,7 +49,7 @@ class _Entry(NamedTuple):
 def check(instance: FreezingInstance, plan: Any) -> Report:
     """Check ``{"configuration": {job: {"gpu_type", "gpus", "depth", "nodes"}}}``; absent jobs get nothing.
 
-    ``nodes`` may be left out; see `apportion.instances.freezing.nodes.fits_told`.
+    ``nodes`` may be left out; see `apportion.instances.freezing.nodes.node_violations`.
     """
     chosen = plan.get("configuration") if isinstance(plan, Mapping) else None
     if not isinstance(chosen, Mapping) or set(plan) != {"configuration"}:
@@ -93,7 +93,7 @@ def check(instance: FreezingInstance, plan: Any) -> Report:
                 for job, configuration in placed.items()
                 if configuration["gpu_type"] != name
             }
-    violations.extend(fits_told(instance, placed))
+    violations.extend(node_violations(instance, placed))
     return Report(math.fsum(terms), tuple(violations))
 
 

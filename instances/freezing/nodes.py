@@ -1,7 +1,7 @@
 """Which nodes there are, and whether the jobs of a plan lie on them as they must.
 
 A job with at most a node's GPUs lies on one node, a larger one fills whole nodes (the rule of Sia, SOSP
-2023, section 3.3). `fits_told` is the meaning; it shares nothing with what finds a placement.
+2023, section 3.3). `node_violations` is the meaning; it shares nothing with what finds a placement.
 
 *Node weights* bound what can be placed, whatever the jobs are: give a job of g GPUs on one node the weight
 w(g) >= 0. No set of jobs that fits onto a node of n GPUs weighs more than
@@ -25,7 +25,7 @@ from msgspec import UNSET
 from apportion.instances.freezing.round import FreezingRound
 from apportion.report import Violation
 
-__all__ = ["NodeWeights", "TypeNodes", "fits_told", "node_counts", "nodes_of"]
+__all__ = ["NodeWeights", "TypeNodes", "node_counts", "node_violations", "nodes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def nodes_of(instance: FreezingRound, gpu_type: str) -> TypeNodes | None:
     return TypeNodes(names, size, whole, rest)
 
 
-def fits_told(instance: FreezingRound, chosen: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
+def node_violations(instance: FreezingRound, chosen: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
     """Yield what is wrong with the nodes of admissible configurations.
 
     A configuration may leave its nodes out; then they are placed largest first where they fit first. Where

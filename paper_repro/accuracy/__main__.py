@@ -92,14 +92,15 @@ def _network(
         base = train(name, data, unfrozen, seed, budget_s, given.steps, clock, _LONGER)
         own: dict[str, Course] = {"nothing frozen": base}
         own |= {
-            told: train(name, data, rule, seed, budget_s, given.steps, clock) for told, rule in rules.items()
+            label: train(name, data, rule, seed, budget_s, given.steps, clock)
+            for label, rule in rules.items()
         }
-        for told, course in own.items():
-            found.setdefault(told, []).append(_figures(course, base))
-            courses[f"{name}, {told}, seed {seed}"] = course
+        for label, course in own.items():
+            found.setdefault(label, []).append(_figures(course, base))
+            courses[f"{name}, {label}, seed {seed}"] = course
     rows = []
-    for told, seen in found.items():
-        row: dict[str, Any] = {"network": name, "rule": told, "seeds": given.seeds, "budget_s": budget_s}
+    for label, seen in found.items():
+        row: dict[str, Any] = {"network": name, "rule": label, "seeds": given.seeds, "budget_s": budget_s}
         for field in _FIELDS:
             mean = Mean.of([one[field] for one in seen])
             row |= {field: mean.value, f"{field}_half": mean.half}

@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text += _whole_machine(given.data, jobs)
     versions = ", ".join(f"{name} {version}" for name, version in grid["freetrain", 10].versions.items())
     text += [f"Seed {seed}. {versions}." if seed is not None else f"{versions}."]
-    told = "\n".join(text)
-    print(told)
-    (given.out / "results.md").write_text(told + "\n")
+    report = "\n".join(text)
+    print(report)
+    (given.out / "results.md").write_text(report + "\n")
     (given.out / "sweeps.html").write_text(_charts(title, grid, sweep))
     (given.out / "replay.html").write_text(report_page([grid[name, 10] for name in POLICIES]))
     print(f"\nwritten: {given.out}/results.md, sweeps.html, replay.html")
@@ -84,9 +84,14 @@ def _policies(
     rows = [["trainers", *heads(), "bound h", *(["independent replays h"] if known else [])]]
     for (name, count), record in grid.items():
         bound = bounds[count]
-        told = "-" if bound is None else f"{bound / 3600:.2f}"
+        hours = "-" if bound is None else f"{bound / 3600:.2f}"
         rows.append(
-            [str(count), *cells(record.summary), told, *([KNOWN_H.get((name, count), "")] if known else [])]
+            [
+                str(count),
+                *cells(record.summary),
+                hours,
+                *([KNOWN_H.get((name, count), "")] if known else []),
+            ]
         )
     note = "The bound is a makespan that no policy can beat, not even a clairvoyant one that loses nothing."
     return ["## Policies (T_fwd = 120 s)", "", *_markdown(rows), "", note]
@@ -95,8 +100,8 @@ def _policies(
 def _horizons(sweep: dict[float, RunRecord], known: bool) -> list[str]:
     rows = [["T_fwd s", *heads()[1:], *(["independent replay h"] if known else [])]]
     for horizon_s, record in sweep.items():
-        told = [KNOWN_HORIZON_H[horizon_s]] if known else []
-        rows.append([f"{horizon_s:g}", *cells(record.summary)[1:], *told])
+        hours = [KNOWN_HORIZON_H[horizon_s]] if known else []
+        rows.append([f"{horizon_s:g}", *cells(record.summary)[1:], *hours])
     return ["## Forward-looking time, FreeTrain, 10 trainers", "", *_markdown(rows)]
 
 
@@ -104,13 +109,13 @@ def _whole_machine(data: Path, jobs: Workload) -> list[str]:
     trace = read_idle_trace(data / "summit_idle_intervals.npz")
     changes = node_changes(trace, None, float(jobs.submitted_s[0]))
     bound = makespan_bound(changes, jobs, 35)
-    told = "-" if bound is None else f"{bound / 3600:.2f}"
+    hours = "-" if bound is None else f"{bound / 3600:.2f}"
     rows = [["policy", *heads()[1:], "bound h", "independent replay h"]]
     for name in ("freetrain", "adaptive"):
         replay = Replay(changes, jobs, policy(name, 120.0), 35)
         replay.run()
         summary = record_of(replay, name, 120.0).summary
-        rows.append([name, *cells(summary)[1:], told, "56.1" if name == "freetrain" else ""])
+        rows.append([name, *cells(summary)[1:], hours, "56.1" if name == "freetrain" else ""])
     return ["## All 4,734 nodes, 35 trainers", "", *_markdown(rows), ""]
 
 

@@ -21,7 +21,7 @@ from apportion.cli.running import in_one_line
 from paper_repro.icefrog.band_chart import band_chart
 from paper_repro.icefrog.completion_chart import completion_chart
 from paper_repro.icefrog.course_chart import course_chart
-from paper_repro.icefrog.experiments import FREEZING, PARTS, Plan, cases, plan, truths_told
+from paper_repro.icefrog.experiments import FREEZING, PARTS, Plan, cases, plan, reported_thetas
 from paper_repro.icefrog.figures import Study
 from paper_repro.icefrog.heat_chart import heat_chart
 from paper_repro.icefrog.store import Runs
@@ -48,29 +48,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--commit", help="of the code that ran, where it is no checkout")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
-    runs, told = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
+    runs, planned = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
     until = None if given.minutes is None else time.monotonic() + 60 * given.minutes
-    left = runs.run((case for part in PARTS for case in cases(part, told[part], given.quick)), until)
+    left = runs.run((case for part in PARTS for case in cases(part, planned[part], given.quick)), until)
     if left:
         print(f"{left} runs are left; what is whole is told, call again for the rest")
     finished = [
-        part for part in PARTS if all(case in runs.known for case in cases(part, told[part], given.quick))
+        part for part in PARTS if all(case in runs.known for case in cases(part, planned[part], given.quick))
     ]
-    text = list(_head(runs, told, finished, given.quick))
-    seeds = f"workloads {', '.join(told['main'])}; error seed 0"
-    for name, (title, rows) in _tables(runs, told, finished, given.quick).items():
+    text = list(_head(runs, planned, finished, given.quick))
+    seeds = f"workloads {', '.join(planned['main'])}; error seed 0"
+    for name, (title, rows) in _tables(runs, planned, finished, given.quick).items():
         text += [f"## {title}", "", *markdown(rows), ""]
         made = Table("paper_repro.icefrog", rows, seeds, commit=given.commit)
         write_table(given.out / "results" / f"{name}.json", made)
     print("\n".join(text))
     (given.out / "results.md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    for name, draw in _drawings(runs, told, given.data, finished).items():
+    for name, draw in _drawings(runs, planned, given.data, finished).items():
         (given.out / name).write_text(draw(), encoding="utf-8")
         print(f"written: {given.out / name}")
 
 
-def _head(runs: Runs, told: Plan, finished: Sequence[str], quick: bool) -> Iterator[str]:
-    asked = dict.fromkeys(case for part in finished for case in cases(part, told[part], quick))
+def _head(runs: Runs, planned: Plan, finished: Sequence[str], quick: bool) -> Iterator[str]:
+    asked = dict.fromkeys(case for part in finished for case in cases(part, planned[part], quick))
     cpu_s = sum(runs[case].seconds for case in asked)
     packages = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy"))
     yield (
@@ -87,10 +87,10 @@ def _head(runs: Runs, told: Plan, finished: Sequence[str], quick: bool) -> Itera
 
 
 def _tables(
-    runs: Runs, told: Plan, finished: Sequence[str], quick: bool
+    runs: Runs, planned: Plan, finished: Sequence[str], quick: bool
 ) -> dict[str, tuple[str, list[dict[str, Any]]]]:
     """Return title and rows of every table whose runs are all there."""
-    study = {part: Study(runs, told[part]) for part in finished}
+    study = {part: Study(runs, planned[part]) for part in finished}
     found: dict[str, tuple[str, list[dict[str, Any]]]] = {}
     for part, gpus in (("main", 48), ("wide", 64)):
         if part in study:
@@ -110,24 +110,24 @@ def _tables(
     if "depths" in study and "beliefs" in study:
         found["grid"] = ("Theta, depth and belief, 48 GPUs", grid(study["depths"], study["beliefs"]))
     if "wrong" in study:
-        found["wrong"] = ("Other errors, 48 GPUs", wrong_beliefs(study["wrong"], truths_told(quick)))
+        found["wrong"] = ("Other errors, 48 GPUs", wrong_beliefs(study["wrong"], reported_thetas(quick)))
     if "ablation" in study:
-        found["ablation"] = ("Ablation, 48 GPUs", ablation(study["ablation"], truths_told(quick)))
+        found["ablation"] = ("Ablation, 48 GPUs", ablation(study["ablation"], reported_thetas(quick)))
     return found
 
 
-def _drawings(runs: Runs, told: Plan, data: Path, finished: Sequence[str]) -> dict[str, Callable[[], str]]:
+def _drawings(runs: Runs, planned: Plan, data: Path, finished: Sequence[str]) -> dict[str, Callable[[], str]]:
     if "main" not in finished:
         return {}
-    main_study = Study(runs, told["main"])
-    shown = replace(FREEZING["IceFrog, theta 0.5"], workload=told["main"][0], gpus=48)
+    main_study = Study(runs, planned["main"])
+    shown = replace(FREEZING["IceFrog, theta 0.5"], workload=planned["main"][0], gpus=48)
     drawn: dict[str, Callable[[], str]] = {
         "completion.svg": lambda: completion_chart(main_study, 48),
         "band.svg": lambda: band_chart(main_study, 48),
         "course.svg": lambda: course_chart(data, shown),
     }
     if "depths" in finished and "beliefs" in finished:
-        depths, beliefs = Study(runs, told["depths"]), Study(runs, told["beliefs"])
+        depths, beliefs = Study(runs, planned["depths"]), Study(runs, planned["beliefs"])
         drawn["sensitivity.svg"] = lambda: heat_chart(depths, beliefs)
     return drawn
 

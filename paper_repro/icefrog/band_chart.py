@@ -46,9 +46,9 @@ def band_chart(study: Study, gpus: int) -> str:
             middle, half = y + 10 + 10 * number, less.half or 0.0
             low, high = max(less.value - half, 0.0), min(less.value + half, 1.0)
             svg.rect(at(low), middle - 0.75, at(high) - at(low), 1.5, fill)
-            svg.open_group(f"{name}: {less.told(100.0)} %")
+            svg.open_group(f"{name}: {less.words(100.0)} %")
             svg.rect(at(max(less.value, 0.0)) - 4, middle - 4, 8, 8, fill)
             svg.close_group()
         svg.rect(24, y + _ROW, _LEFT + _WIDTH - 24, 1, IDLE)
-    told = "means over workloads with 95 % intervals, by what freezing costs"
-    return svg.finish(bottom + 20, title, told)
+    caption = "means over workloads with 95 % intervals, by what freezing costs"
+    return svg.finish(bottom + 20, title, caption)

@@ -207,7 +207,7 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
         observe=_both(account, watch) if freezes else watch,
     )
     seconds = time.process_time() - begun
-    told = summarise_cluster(run, case.policy, seconds)
+    summary = summarise_cluster(run, case.policy, seconds)
     totals = np.array([application.progress[-1] for application in made.applications])
     share = run.frozen_s / np.maximum(run.attained_s, 1e-9)
     done = ~np.isnan(run.completed_s)
@@ -216,12 +216,12 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
         avg_jct_s=float(jct.mean()),
         p99_jct_s=float(np.percentile(jct, 99)),
         makespan_s=float((jct + run.submitted_s).max() - run.submitted_s.min()),
-        restarts=told.restarts,
-        mean_frozen_fraction=told.mean_frozen_fraction,
+        restarts=summary.restarts,
+        mean_frozen_fraction=summary.mean_frozen_fraction,
         lost_progress=account.lost(totals) if freezes else 0.0,
         worst_frozen=float(share.max()),
         deep_jobs=float((share > 0.65).mean()),
-        jobs_done=told.jobs_done,
+        jobs_done=summary.jobs_done,
         seconds=seconds,
         jct_s=tuple(int(value) for value in jct),
     )

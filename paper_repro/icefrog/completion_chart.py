@@ -33,8 +33,8 @@ def completion_chart(study: Study, gpus: int) -> str:
     svg = Svg(_LEFT + _WIDTH + _RIGHT)
     svg.text(24, 30, f"Completion times on {gpus} GPUs", size=17, bold=True)
     count = len(study.workloads)
-    told = f"share of {160 * count} jobs of {count} workloads complete within; averages on the right"
-    svg.text(24, 50, told, size=12, fill=FAINT)
+    caption = f"share of {160 * count} jobs of {count} workloads complete within; averages on the right"
+    svg.text(24, 50, caption, size=12, fill=FAINT)
     bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
 
     def x(seconds: float) -> float:
@@ -60,7 +60,7 @@ def completion_chart(study: Study, gpus: int) -> str:
         svg.rect(right + 16, line - 6, 16, 4, fill)
         svg.text(right + 38, line, name, size=12)
         svg.text(right + 38, line + 12, f"{average:.0f} s", size=10, fill=FAINT)
-    return svg.finish(bottom + 34, f"Completion times on {gpus} GPUs", told)
+    return svg.finish(bottom + 34, f"Completion times on {gpus} GPUs", caption)
 
 
 def _on(case: Case, gpus: int) -> Case:

@@ -29,10 +29,10 @@ class _Course:
     def __call__(self, view: ClusterView, plan: ClusterPlan) -> None:
         for position, job in enumerate(view.jobs.tolist()):
             depth = 0 if plan.depth is None else int(plan.depth[position])
-            told = (view.time_s, len(plan.nodes[position]), depth)
+            caption = (view.time_s, len(plan.nodes[position]), depth)
             known = self.steps.setdefault(job, [])
-            if not known or known[-1][1:] != told[1:]:
-                known.append(told)
+            if not known or known[-1][1:] != caption[1:]:
+                known.append(caption)
 
 
 def course_chart(data: Path, case: Case) -> str:
@@ -48,8 +48,8 @@ def course_chart(data: Path, case: Case) -> str:
     svg = Svg(_LEFT + _WIDTH + _RIGHT)
     title = "GPUs and frozen depth over a job's life"
     svg.text(24, 30, title, size=17, bold=True)
-    told = f"{case.workload}, {case.gpus} GPUs, theta {case.theta:g}: the longest job of every application"
-    svg.text(24, 50, told, size=12, fill=FAINT)
+    caption = f"{case.workload}, {case.gpus} GPUs, theta {case.theta:g}: the longest job of every application"
+    svg.text(24, 50, caption, size=12, fill=FAINT)
     for x, fill, name in ((580.0, color(5), "GPUs (left)"), (700.0, color(6), "frozen share (right)")):
         svg.rect(x, 42, 14, 8, fill)
         svg.text(x + 20, 50, name, size=12, fill=FAINT)
@@ -57,7 +57,7 @@ def course_chart(data: Path, case: Case) -> str:
     for job in chosen:
         _panel(svg, y, jobs[job].name, course.steps[job], float(result.jct_s[job]), jobs[job].submitted_s)
         y += _PANEL + _GAP
-    return svg.finish(y - 12, title, told)
+    return svg.finish(y - 12, title, caption)
 
 
 def _panel(

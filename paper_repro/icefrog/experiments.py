@@ -28,7 +28,7 @@ __all__ = [
     "believing",
     "cases",
     "plan",
-    "truths_told",
+    "reported_thetas",
 ]
 
 BASELINES = (
@@ -161,17 +161,17 @@ def _part(part: str, quick: bool) -> Iterator[Case]:
                 for name in ("icefrog", "icefrog-learning"):
                     yield believing(theta, believed, name)
     elif part == "wrong":
-        for theta in truths_told(quick):
+        for theta in reported_thetas(quick):
             for asked in list(BELIEFS.values())[: 2 if quick else None]:
                 for name in ("icefrog", "icefrog-learning"):
                     yield replace(asked, policy=name, gpus=48, theta=theta)
     else:
-        for theta in truths_told(quick):
+        for theta in reported_thetas(quick):
             for asked in list(ABLATION.values())[: 6 if quick else None]:
                 yield ablated(asked, theta)
 
 
-def truths_told(quick: bool) -> tuple[float, ...]:
+def reported_thetas(quick: bool) -> tuple[float, ...]:
     """Return the thetas of the parts that have few."""
     return (0.5,) if quick else (0.5, 1.0)
 

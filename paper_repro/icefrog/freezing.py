@@ -70,7 +70,7 @@ def _psi(data: Path, network: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def _made(data: Path) -> Mapping[str, FreezingFile]:
-    told = "psi of {} on CIFAR-10, batch 128, mean over 11 epochs around each phase"
+    said = "psi of {} on CIFAR-10, batch 128, mean over 11 epochs around each phase"
     found = {}
     for name in ("bert", "cifar10", "imagenet", "yolov3"):
         network = _NETWORKS.get(name)
@@ -78,7 +78,7 @@ def _made(data: Path) -> Mapping[str, FreezingFile]:
             penalty = (np.array([0.5]), 1.0 - 0.15 * np.linspace(0.0, 1.0, 11)[None, :])
             why = "psi = 1 - 0.15 f is assumed: no gradient statistics of BERT were published"
         else:
-            penalty, why = _psi(data, network), told.format(network)
+            penalty, why = _psi(data, network), said.format(network)
         if name not in _STEPS:
             found[name] = FreezingFile(
                 schema_version="1",

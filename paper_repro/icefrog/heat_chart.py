@@ -44,8 +44,8 @@ def heat_chart(depths: Study, beliefs: Study) -> str:
     svg = Svg(_LEFT + 3 * (4 * _CELL + _GAP) - 30)
     title = "How much less than Sia's the average completion time is, %"
     svg.text(24, 30, title, size=17, bold=True)
-    told = "48 GPUs; framed: the paper's 36-48 %; red: worse"
-    svg.text(24, 52, told, size=12, fill=FAINT)
+    caption = "48 GPUs; framed: the paper's 36-48 %; red: worse"
+    svg.text(24, 52, caption, size=12, fill=FAINT)
     bottom = 0.0
     for number, (name, axis, rows, columns, case) in enumerate(panels):
         left = _LEFT + number * (4 * _CELL + _GAP)
@@ -63,7 +63,7 @@ def heat_chart(depths: Study, beliefs: Study) -> str:
                 _cell(svg, left + at * _CELL, y, less(study, case(row, column)))
         svg.text(left - 8, _TOP - 8, "theta", size=11, anchor="end", fill=FAINT)
         bottom = max(bottom, _TOP + len(known) * _ROW)
-    return svg.finish(bottom + 20, title, told)
+    return svg.finish(bottom + 20, title, caption)
 
 
 def _cell(svg: Svg, x: float, y: float, value: float | None) -> None:
@@ -84,5 +84,5 @@ def _cell(svg: Svg, x: float, y: float, value: float | None) -> None:
             (x + 1, y + _ROW - 4),
         ]
         svg.line([*corners, corners[0]], INK, 2.0, 1.0)
-    told = "< −100" if value < -1.0 else f"{100 * value:.0f}".replace("-", "−")
-    svg.text(x + (_CELL - 3) / 2, y + 21, told, size=13, anchor="middle", fill=ink_on(fill), bold=inside)
+    caption = "< −100" if value < -1.0 else f"{100 * value:.0f}".replace("-", "−")
+    svg.text(x + (_CELL - 3) / 2, y + 21, caption, size=13, anchor="middle", fill=ink_on(fill), bold=inside)

@@ -81,10 +81,10 @@ def policies(study: Study, gpus: int, adaptive: bool | None) -> list[Row]:
 def reductions(study: Study, gpus: int, adaptive: bool | None) -> list[Row]:
     """Return by how many per cent IceFrog's average completion time is shorter than every baseline's."""
     rows = []
-    for told, ours in _variants(study, gpus, adaptive).items():
+    for label, ours in _variants(study, gpus, adaptive).items():
         for name, theirs in _baselines(study, gpus, adaptive).items():
             less = study.shorter(ours, theirs)
-            row = {"gpus": gpus, "policy": told, "less than": name, "workloads": less.count}
+            row = {"gpus": gpus, "policy": label, "less than": name, "workloads": less.count}
             rows.append(row | _pair("less, %", less, 100.0))
     return rows
 
@@ -92,13 +92,13 @@ def reductions(study: Study, gpus: int, adaptive: bool | None) -> list[Row]:
 def together(study: Study) -> list[Row]:
     """Return what deciding GPUs and depth together brings over freezing afterwards what Sia has placed."""
     rows = []
-    for told, case in FREEZING.items():
+    for label, case in FREEZING.items():
         for name, after in _run(
             study, {one: replace(two, gpus=48) for one, two in AFTERWARDS.items()}
         ).items():
             if after.theta == case.theta:
                 less = study.shorter(replace(case, gpus=48), after)
-                row = {"policy": told, "less than": name, "workloads": less.count}
+                row = {"policy": label, "less than": name, "workloads": less.count}
                 rows.append(row | _pair("less, %", less, 100.0))
     return rows
 
@@ -145,12 +145,12 @@ def wrong_beliefs(study: Study, thetas: Sequence[float]) -> list[Row]:
     rows = []
     for theta in thetas:
         truth = Case("", "icefrog", 48, theta=theta)
-        for told, asked in BELIEFS.items():
+        for label, asked in BELIEFS.items():
             for policy in ("icefrog", "icefrog-learning"):
                 case = replace(asked, policy=policy, gpus=48, theta=theta)
                 if study.results(case):
                     less = study.shorter(case, truth)
-                    row = {"theta": theta, "believed": told, "policy": policy, "workloads": less.count}
+                    row = {"theta": theta, "believed": label, "policy": policy, "workloads": less.count}
                     rows.append(
                         row | _pair("longer, %", less, -100.0) | {"± longer, %": _positive(less.half)}
                     )
@@ -166,13 +166,13 @@ def ablation(study: Study, thetas: Sequence[float]) -> list[Row]:
     sia = Case("", "sia", 48)
     rows = []
     for theta in thetas:
-        for told, asked in ABLATION.items():
+        for label, asked in ABLATION.items():
             case = ablated(asked, theta)
             if not study.results(case):
                 continue
             average = study.mean(case, lambda one: one.avg_jct_s)
             rows.append(
-                {"theta": theta, "variant": told, "workloads": average.count}
+                {"theta": theta, "variant": label, "workloads": average.count}
                 | _pair("average, s", average)
                 | _less(study, case, sia)
                 | {"restarts a job": study.mean(case, lambda one: one.restarts / 160).value}

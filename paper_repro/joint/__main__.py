@@ -50,8 +50,8 @@ def matching_drawing(results: Sequence[Result]) -> str:
     series: dict[str, dict[str, Estimate]] = {}
     for setting in dict.fromkeys(one.task.setting for one in results):
         base = figures(results, setting, _FIRST, _AVERAGE)
-        told = {case: figures(results, setting, case, _AVERAGE) for case in MATCHING}
-        series[setting] = {case: estimate(own / base) for case, own in told.items() if own.size}
+        estimates = {case: figures(results, setting, case, _AVERAGE) for case in MATCHING}
+        series[setting] = {case: estimate(own / base) for case, own in estimates.items() if own.size}
     rows = [case for case in MATCHING if case != _FIRST]
     return dots(
         "Matching jobs to GPU types round by round",
@@ -66,13 +66,13 @@ def joint_drawing(results: Sequence[Result]) -> str:
     series: dict[str, dict[str, Estimate]] = {}
     for setting in sorted({one.task.setting for one in results}):
         base = figures(results, setting, FULL, _AVERAGE)
-        told = {}
+        estimates = {}
         for name, case in ABLATION.items():
             own = figures(results, setting if case.freezes else "theta 1", name, _AVERAGE)
             if own.size:
-                told[name] = estimate(own / base)
-        series[f"frozen penalty x {setting.split(' ')[1]}"] = told
-    rows = [name for name in ABLATION if any(name in told for told in series.values())]
+                estimates[name] = estimate(own / base)
+        series[f"frozen penalty x {setting.split(' ')[1]}"] = estimates
+    rows = [name for name in ABLATION if any(name in estimates for estimates in series.values())]
     return dots(
         "What each ingredient of the joint policy adds",
         "average completion time over that of all of it together",
@@ -108,13 +108,13 @@ def main() -> None:
     for part in parts:
         own = [one for one in results if one.task.part == part]
         lines += [f"## {part.capitalize()}", ""]
-        told: list[dict[str, Any]] = []
+        estimates: list[dict[str, Any]] = []
         for one in tables(part, own):
             lines += [*table(one), ""]
-            told += [row.told() for row in one]
+            estimates += [row.as_row() for row in one]
         seeds = f"seeds or workloads {', '.join(map(str, sorted({one.task.seed for one in own})))}"
         packages = ("apportion", "numpy", "scipy", "highspy")
-        write_table(asked.out / f"{part}.json", Table("paper_repro.joint", told, seeds, packages))
+        write_table(asked.out / f"{part}.json", Table("paper_repro.joint", estimates, seeds, packages))
         if part in drawings:
             (asked.out / f"{part}.svg").write_text(drawings[part](own), encoding="utf-8")
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")

@@ -37,7 +37,7 @@ def dots(
     top = 104.0 + 22.0 * ((len(series) - 1) // 3)
     height = 14.0 + _MARK * max(len(series), 2)
     bottom = top + height * len(cases)
-    ends = [one.mean + (one.half or 0.0) for told in series.values() for one in told.values()]
+    ends = [one.mean + (one.half or 0.0) for estimates in series.values() for one in estimates.values()]
     step = _step(max(ends))
     reach = step * (int(max(ends) / step) + 1)
     scale = (_WIDTH - left - _RIGHT) / reach
@@ -57,10 +57,10 @@ def dots(
     for row, case in enumerate(cases):
         middle = top + height * (row + 0.5)
         svg.text(left - 12, middle + 4, case, size=_SIZE, anchor="end")
-        for number, (name, told) in enumerate(series.items()):
-            if case not in told:
+        for number, (name, estimates) in enumerate(series.items()):
+            if case not in estimates:
                 continue
-            one, y = told[case], middle + (number - (len(series) - 1) / 2) * _MARK
+            one, y = estimates[case], middle + (number - (len(series) - 1) / 2) * _MARK
             half = one.half or 0.0
             low = max(one.mean - half, 0.0)
             svg.open_group(f"{case}, {name}: {one}")

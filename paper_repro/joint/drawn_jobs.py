@@ -51,8 +51,8 @@ class Drawn:
 def predicted(data: Path, source: str) -> tuple[Measured, dict[str, NDArray[np.float64]]]:
     """Return a measured table and the speeds predicted without the model itself."""
     measured = SOURCES[source](data)
-    told = beliefs(measured)
-    return measured, {"similarity": 1.0 / told.unknown, "one profile": 1.0 / told.profiled}
+    predicted = beliefs(measured)
+    return measured, {"similarity": 1.0 / predicted.unknown, "one profile": 1.0 / predicted.profiled}
 
 
 def machines(measured: Measured, slots: int) -> Nodes:
@@ -102,7 +102,7 @@ def drawn(data: Path, source: str, seed: int, load: float | None, widest: int, s
         typical_s = np.exp(np.log(steps[:, None] / speeds).mean(axis=1))
         apart_s = float((gpus * typical_s).mean()) / (PER_TYPE * speeds.shape[1]) / load
         submitted_s = np.cumsum(rng.exponential(apart_s, JOBS))
-    believed = {name: told[kind] for name, told in predictions.items()}
+    believed = {name: by_kind[kind] for name, by_kind in predictions.items()}
     believed["oracle"] = speeds
     believed["agnostic"] = np.repeat(np.exp(np.log(speeds).mean(axis=1, keepdims=True)), speeds.shape[1], 1)
     return Drawn(SpeedTable(measured.architectures, speeds, steps, gpus, submitted_s, slots), kind, believed)

@@ -31,17 +31,17 @@ __all__ = ["PACKING", "measured_pairs", "packing_tasks", "predicted_pairs", "run
 
 PACKING: Mapping[str, Callable[[PairSpeeds, PairSpeeds], ClusterPolicy]] = MappingProxyType(
     {
-        "shortest first, alone": lambda true, told: Matching(),
-        "shortest first, packed by measured pairs": lambda true, told: Packing(true),
-        "shortest first, packed by predicted pairs": lambda true, told: Packing(told),
-        "longest first, alone": lambda true, told: Matching(longest_first, gap=LONGEST_GAP),
-        "longest first, packed by measured pairs": lambda true, told: Packing(
+        "shortest first, alone": lambda true, believed: Matching(),
+        "shortest first, packed by measured pairs": lambda true, believed: Packing(true),
+        "shortest first, packed by predicted pairs": lambda true, believed: Packing(believed),
+        "longest first, alone": lambda true, believed: Matching(longest_first, gap=LONGEST_GAP),
+        "longest first, packed by measured pairs": lambda true, believed: Packing(
             true, longest_first, gap=LONGEST_GAP
         ),
-        "longest first, packed by predicted pairs": lambda true, told: Packing(
-            told, longest_first, gap=LONGEST_GAP
+        "longest first, packed by predicted pairs": lambda true, believed: Packing(
+            believed, longest_first, gap=LONGEST_GAP
         ),
-        "Gavel max-min, alone": lambda true, told: Gavel(),
+        "Gavel max-min, alone": lambda true, believed: Gavel(),
     }
 )
 _MIXES: Mapping[str, int] = MappingProxyType({"1 GPU a job": 1, "1 to 8 GPUs a job": 8})
@@ -68,10 +68,10 @@ def run_packing(data: Path, task: Task) -> Result:
     jobs = drawn(data, "Gavel", task.seed, _LOADS[arrivals], _MIXES[mix], slots=2)
     table, nodes = jobs.table, machines(predicted(data, "Gavel")[0], slots=2)
     kind = np.where(table.gpus == 1, jobs.kind, -1)
-    true, told = (PairSpeeds(kind, of(data)) for of in (measured_pairs, predicted_pairs))
+    true, believed = (PairSpeeds(kind, of(data)) for of in (measured_pairs, predicted_pairs))
     begun = time.process_time()
     run = run_cluster(
-        PACKING[task.case](true, told),
+        PACKING[task.case](true, believed),
         nodes,
         SimulatedJobs(table, table.submitted_s, table.requested_slots, table.believed(table.speeds)),
         RoundRules(round_s=ROUND_S, restart_s=RESTART_S, interference=SharedGpus(nodes, true)),
@@ -87,13 +87,13 @@ def measured_pairs(data: Path) -> NDArray[np.float64]:
     row = {signature.name: at for at, signature in enumerate(measured.signatures)}
     relative = np.full((len(measured.architectures), len(row), len(row)), np.nan)
     for on, name in enumerate(measured.architectures):
-        for key, told in tree[name].items():
+        for key, speeds in tree[name].items():
             this = row.get(_named(key))
-            for other_key, pair in told.items():
+            for other_key, pair in speeds.items():
                 other = None if other_key == "null" else row.get(_named(other_key))
                 # 0 for both stands for a pair that did not fit into the memory
                 if this is not None and other is not None and min(pair) > 0:
-                    relative[on, this, other] = pair[0] / told["null"]
+                    relative[on, this, other] = pair[0] / speeds["null"]
     return relative
 
 
@@ -116,15 +116,15 @@ def predicted_pairs(data: Path) -> NDArray[np.float64]:
             measured.speeds[others] / measured.speeds[others][:, [0]],
         )
         near[at] = [row[name] for name in fitted.predict([measured.signatures[at]])[0].neighbours]
-    told = np.full(true.shape, np.nan)
+    filled = np.full(true.shape, np.nan)
     middle = np.nanmedian(true, axis=(1, 2))
     for on in range(true.shape[0]):
         for one in single:
             for two in single:
                 like = true[on][np.ix_(near[one], near[two])]
                 known = like[~np.isnan(like)]
-                told[on, one, two] = known.mean() if known.size else middle[on]
-    return np.where(np.isnan(true), np.nan, told)
+                filled[on, one, two] = known.mean() if known.size else middle[on]
+    return np.where(np.isnan(true), np.nan, filled)
 
 
 def _named(key: str) -> str:

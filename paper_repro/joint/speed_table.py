@@ -89,13 +89,13 @@ class SpeedTable:
 
     def believed(self, speeds: NDArray[np.float64]) -> Beliefs:
         """Return beliefs that know the steps, and these speeds, float64 [jobs, types], NaN for unknown."""
-        told = [
+        by_job = [
             {name: speed for name, speed in zip(self.types, row, strict=True) if speed > 0}
             for row in speeds.tolist()
         ]
         slots = self.requested_slots.tolist()
 
         def belief(job: int, states: JobStates) -> SpeedBelief:
-            return SpeedBelief(told[job], slots[job], float(self.steps[job] - states.progress[job]))
+            return SpeedBelief(by_job[job], slots[job], float(self.steps[job] - states.progress[job]))
 
         return belief

@@ -17,9 +17,9 @@ __all__ = ["COLUMNS", "Estimate", "Row", "estimate", "figures", "rows", "table"]
 Figure = Callable[[ClusterSummary], float | None]
 _HOUR = 3600.0
 COLUMNS: tuple[tuple[str, Figure], ...] = (
-    ("average, h", lambda told: told.avg_jct_s and told.avg_jct_s / _HOUR),
-    ("99th percentile, h", lambda told: told.p99_jct_s and told.p99_jct_s / _HOUR),
-    ("makespan, h", lambda told: told.makespan_s and told.makespan_s / _HOUR),
+    ("average, h", lambda summary: summary.avg_jct_s and summary.avg_jct_s / _HOUR),
+    ("99th percentile, h", lambda summary: summary.p99_jct_s and summary.p99_jct_s / _HOUR),
+    ("makespan, h", lambda summary: summary.makespan_s and summary.makespan_s / _HOUR),
 )
 _OVER = ("average over base", "makespan over base")
 
@@ -33,8 +33,8 @@ class Estimate:
 
     def __str__(self) -> str:
         digits = 2 if abs(self.mean) < 100 else 0
-        told = f"{self.mean:.{digits}f}"
-        return told if self.half is None else f"{told} ± {self.half:.{digits}f}"
+        cells = f"{self.mean:.{digits}f}"
+        return cells if self.half is None else f"{cells} ± {self.half:.{digits}f}"
 
 
 def estimate(values: NDArray[np.float64]) -> Estimate:
@@ -50,8 +50,8 @@ def estimate(values: NDArray[np.float64]) -> Estimate:
 def figures(results: Sequence[Result], setting: str, case: str, figure: Figure) -> NDArray[np.float64]:
     """Return one figure of a case by rising seed."""
     own = [one for one in results if (one.task.setting, one.task.case) == (setting, case)]
-    told = [figure(one.summary) for one in sorted(own, key=lambda one: one.task.seed)]
-    return np.array([np.nan if value is None else value for value in told], dtype=np.float64)
+    cells = [figure(one.summary) for one in sorted(own, key=lambda one: one.task.seed)]
+    return np.array([np.nan if value is None else value for value in cells], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class Row:
     figures: tuple[Estimate, ...]
     restarts: float
 
-    def told(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, Any]:
         """Return it as a row of a table of results."""
         names = [*(name for name, _ in COLUMNS), *_OVER]
-        told: dict[str, Any] = {"setting": self.setting, "case": self.case, "runs": self.runs}
+        cells: dict[str, Any] = {"setting": self.setting, "case": self.case, "runs": self.runs}
         for name, figure in zip(names, self.figures, strict=True):
-            told |= {name: figure.mean, f"± {name}": figure.half}
-        return told | {"restarts a job": self.restarts}
+            cells |= {name: figure.mean, f"± {name}": figure.half}
+        return cells | {"restarts a job": self.restarts}
 
 
 def rows(
@@ -106,12 +106,12 @@ def rows(
     compared = [figures(results, settings.get(base, setting), base, figure) for _, figure in COLUMNS]
     for case in cases:
         where = settings.get(case, setting)
-        told = [figures(results, where, case, figure) for _, figure in COLUMNS]
-        if told[0].size:
-            over = (told[0] / compared[0], told[2] / compared[2])
+        cells = [figures(results, where, case, figure) for _, figure in COLUMNS]
+        if cells[0].size:
+            over = (cells[0] / compared[0], cells[2] / compared[2])
             restarts = figures(results, where, case, lambda one: one.restarts / one.jobs).mean()
-            estimates = tuple(estimate(values) for values in (*told, *over))
-            yield Row(setting, case, told[0].size, estimates, float(restarts))
+            estimates = tuple(estimate(values) for values in (*cells, *over))
+            yield Row(setting, case, cells[0].size, estimates, float(restarts))
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

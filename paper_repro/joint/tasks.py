@@ -52,10 +52,10 @@ def run_all(
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for result in pool.map(partial(one, data), tasks):
             results.append(result)
-            task, told = result.task, result.summary
+            task, made = result.task, result.summary
             print(
-                f"{task.part} | {task.setting} | {task.case} | {task.seed}: {told.avg_jct_s:.0f} s average, "
-                f"{told.makespan_s:.0f} s in all, {told.seconds:.1f} s of processor time",
+                f"{task.part} | {task.setting} | {task.case} | {task.seed}: {made.avg_jct_s:.0f} s average, "
+                f"{made.makespan_s:.0f} s in all, {made.seconds:.1f} s of processor time",
                 flush=True,
             )
     return results

@@ -75,11 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _gains(rows: list[dict[str, Any]], noise: float) -> list[dict[str, Any]]:
     """Return by how many per cent one way to know curves beats another, paired cell by cell."""
-    told = f", noise {noise:g}"
+    suffix = f", noise {noise:g}"
     pairs = [
-        (f"MalleTrain{told}", "guess: linear"),
-        (f"MalleTrain{told}", "guess: average"),
-        (f"MalleTrain{told}", f"ordinary running{told}"),
+        (f"MalleTrain{suffix}", "guess: linear"),
+        (f"MalleTrain{suffix}", "guess: average"),
+        (f"MalleTrain{suffix}", f"ordinary running{suffix}"),
         ("MalleTrain", "guess: average"),
         ("MalleTrain", "ordinary running"),
         ("MalleTrain", "MalleTrain, told the costs"),

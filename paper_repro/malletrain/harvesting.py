@@ -89,8 +89,8 @@ class Harvest:
         SlurmFailed
             If it does not come up in 120 s, or cannot be drained.
         """
-        told = "the controller is up"
-        self.slurm.wait_until(lambda: len(self.events("began")) > self._begun_before, told, 120.0)
+        listed = "the controller is up"
+        self.slurm.wait_until(lambda: len(self.events("began")) > self._begun_before, listed, 120.0)
         self.command("drain")
 
     def command(self, name: str, *arguments: str) -> str:
@@ -120,8 +120,8 @@ class Harvest:
 
     def jobs(self) -> dict[str, dict[str, Any]]:
         """Return every job's record by its id."""
-        told = json.loads(self.command("queue", "--json"))
-        return {job["id"]: job for job in told["jobs"]}
+        listed = json.loads(self.command("queue", "--json"))
+        return {job["id"]: job for job in listed["jobs"]}
 
     def journal(self) -> list[dict[str, Any]]:
         """Return the events so far."""

@@ -169,13 +169,13 @@ def report(results: Sequence[Result], jobs: Sequence[MainJob], given: argparse.N
     ]
     for one in results:
         waits = np.array(one.waits_s)
-        told = " / ".join(f"{one.samples[name] / 1e3:.1f}" for name in CURVES) if one.samples else "-"
+        samples = " / ".join(f"{one.samples[name] / 1e3:.1f}" for name in CURVES) if one.samples else "-"
         added = "-"
         if base is not None and one is not base:
             more = waits - np.array(base.waits_s)
             added = f"{np.median(more):+.2f}, {np.quantile(more, 0.95):+.2f}"
         lines.append(
-            f"| {one.policy} | {sum(one.samples.values()) / 1e3:.1f} | {told} "
+            f"| {one.policy} | {sum(one.samples.values()) / 1e3:.1f} | {samples} "
             f"| {one.held_node_s / room:.1%} | {one.main_node_s / room:.1%} "
             f"| {one.starts} | {one.taken_back} "
             f"| {waits.mean():.2f}, {np.median(waits):.2f}, {np.quantile(waits, 0.95):.2f} | {added} |"

@@ -43,12 +43,12 @@ def compared(
         f"guess: {guess}": output(jobs.believing(guessed_rates(jobs, guess, seed)), FreeTrain()) / oracle
         for guess in GUESSES
     }
-    for told, error in (("", 0.0), (f", noise {noise:g}", noise)):
-        shares[f"MalleTrain{told}"] = (
+    for suffix, error in (("", 0.0), (f", noise {noise:g}", noise)):
+        shares[f"MalleTrain{suffix}"] = (
             output(jobs, Instrument(MalleTrain(relative=True), error, seed)) / oracle
         )
         ordinary = Instrument(MalleTrain(at_once=0, relative=True), error, seed)
-        shares[f"ordinary running{told}"] = output(jobs, ordinary) / oracle
+        shares[f"ordinary running{suffix}"] = output(jobs, ordinary) / oracle
     shares["MalleTrain, told the costs"] = output(jobs, MalleTrain(relative=True)) / oracle
     return shares
 

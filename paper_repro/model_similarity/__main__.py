@@ -72,12 +72,12 @@ def main() -> None:
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    results, told = [], []
+    results, error_lines = [], []
     for source in (gavel, benchmark, timm):
         measured = source(asked.data)
         believed = beliefs(measured)
-        told.append(f"- {errors(measured, believed)}")
-        print(told[-1], flush=True)
+        error_lines.append(f"- {errors(measured, believed)}")
+        print(error_lines[-1], flush=True)
         for scenario in scenarios(measured):
             results.append(run(scenario, measured, believed, asked.seeds, asked.seconds))
             print(*list(table(results[-1:]))[2:], flush=True)
@@ -95,7 +95,7 @@ def main() -> None:
         f"Seeds 0 to {asked.seeds - 1}, {asked.seconds:g} s a plan, {PER_TYPE} GPUs of each architecture; "
         f"{versions}; {took:.0f} s in all."
     )
-    lines = [head, "", *told, "", *table(results), ""]
+    lines = [head, "", *error_lines, "", *table(results), ""]
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
     drawing = chart(results, [name for name, _, _ in POLICIES])
     (asked.out / "makespan.svg").write_text(drawing, encoding="utf-8")

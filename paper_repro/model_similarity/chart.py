@@ -76,5 +76,5 @@ def chart(results: Sequence[Result], policies: Sequence[str]) -> str:
             svg.rect(_LEFT + mean[k] * scale - 3.5, at - 2.5, 7, 5, _fill(number))
             svg.close_group()
         y += _ROW
-    told = f"{len(results)} scenarios, {len(policies)} policies; means over seeds with 95 % intervals"
-    return svg.finish(bottom + 16, title, told)
+    caption = f"{len(results)} scenarios, {len(policies)} policies; means over seeds with 95 % intervals"
+    return svg.finish(bottom + 16, title, caption)

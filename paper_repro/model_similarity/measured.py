@@ -85,14 +85,14 @@ def gavel(folder: Path) -> Measured:
 
 def benchmark_types(folder: Path) -> dict[tuple[str, int, str, str], dict[str, float]]:
     """Return images per second by (GPU, GPUs, precision, mode) and model of pytorch-gpu-benchmark."""
-    told: dict[tuple[str, int, str, str], dict[str, float]] = defaultdict(dict)
+    found: dict[tuple[str, int, str, str], dict[str, float]] = defaultdict(dict)
     path = folder / "pytorch_gpu_benchmark" / "tidy_ms_per_batch.csv"
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if row["mode"] in ("train", "infer"):
                 key = (row["gpu"], int(row["n_gpus"]), row["precision"], row["mode"])
-                told[key].setdefault(row["model"], 12_000.0 / float(row["mean_ms"]))
-    return told
+                found[key].setdefault(row["model"], 12_000.0 / float(row["mean_ms"]))
+    return found
 
 
 def benchmark_signature(model: str, gpus: int, sizes: dict[str, tuple[float, ...]]) -> ModelSignature:
@@ -138,13 +138,13 @@ def sizes(folder: Path) -> dict[str, tuple[float, ...]]:
 def _timm_rows(folder: Path, gpu: str) -> dict[tuple[str, str], tuple[float, ...]]:
     path = folder / "timm" / f"benchmark-infer-amp-nchw-pt240-cu124-{gpu}.csv"
     columns = ("infer_samples_per_sec", "infer_gmacs", "infer_macts", "param_count")
-    told: dict[tuple[str, str], tuple[float, ...]] = {}
+    found: dict[tuple[str, str], tuple[float, ...]] = {}
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if all(row[column] for column in columns):
                 numbers = tuple(float(row[column]) for column in columns)
-                told.setdefault((row["model"], row["infer_img_size"]), numbers)
-    return told
+                found.setdefault((row["model"], row["infer_img_size"]), numbers)
+    return found
 
 
 def _measured(

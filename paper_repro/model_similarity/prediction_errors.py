@@ -71,12 +71,12 @@ def main() -> None:
         for by_family in (False, True):
             if by_family and len({signature.family for signature in table.signatures}) < 2:
                 continue
-            told = held_out(table, by_family)
-            found[(source, by_family)].append((told.mape, told.mape_median_guess))
-            if told.mape > told.mape_median_guess and not by_family:
+            held = held_out(table, by_family)
+            found[(source, by_family)].append((held.mape, held.mape_median_guess))
+            if held.mape > held.mape_median_guess and not by_family:
                 worse.append(
-                    f"- {source}: {pair}, {told.models} models: {told.mape:.2f} % > "
-                    f"{told.mape_median_guess:.2f} %"
+                    f"- {source}: {pair}, {held.models} models: {held.mape:.2f} % > "
+                    f"{held.mape_median_guess:.2f} %"
                 )
         if pair == "A100-SXM4-40GB over TITAN Xp, 1 GPUs, single, train":
             _reference(table)
@@ -100,14 +100,14 @@ def _reference(table: ReferenceTable) -> None:
     rows = [k for k, signature in enumerate(table.signatures) if signature.name.split(" ")[0] not in left]
     for which in (rows, list(range(len(table.signatures)))):
         part = ReferenceTable(tuple(table.signatures[k] for k in which), table.ratio[which], (), 0)
-        told = held_out(part)
-        off = 100 * np.abs(told.predicted / part.ratio - 1.0)
+        held = held_out(part)
+        off = 100 * np.abs(held.predicted / part.ratio - 1.0)
         drawn = np.random.default_rng(0).choice(off, size=(10_000, off.size)).mean(axis=1)
         low, high = np.percentile(drawn, [2.5, 97.5])
         print(
-            f"A100 over TITAN Xp, training, {told.models} models: {told.mape:.1f} % "
+            f"A100 over TITAN Xp, training, {held.models} models: {held.mape:.1f} % "
             f"(95 % of resampled models: {low:.1f} to {high:.1f} %), "
-            f"median guess {told.mape_median_guess:.1f} %"
+            f"median guess {held.mape_median_guess:.1f} %"
         )
 
 

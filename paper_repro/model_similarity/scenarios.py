@@ -49,7 +49,7 @@ class Scenario:
 
 def beliefs(measured: Measured) -> Beliefs:
     """Return what the policy believes of every type, its model left out of what is known."""
-    told = [np.empty_like(measured.speeds) for _ in range(3)]
+    tables = [np.empty_like(measured.speeds) for _ in range(3)]
     levels: tuple[tuple[Information, float], ...] = (
         ("similarity", 0.0),
         ("profiled", 0.0),
@@ -64,9 +64,9 @@ def beliefs(measured: Measured) -> Beliefs:
             TrainingJob(f"type{k}", measured.signatures[k], 1.0, {base: 1.0 / float(measured.speeds[k, 0])})
             for k in own.tolist()
         ]
-        for table, (level, caution) in zip(told, levels, strict=True):
+        for table, (level, caution) in zip(tables, levels, strict=True):
             table[own] = believed_times(jobs, measured.architectures, reference, level, caution)
-    return Beliefs(*told)
+    return Beliefs(*tables)
 
 
 def scenarios(measured: Measured) -> list[Scenario]:

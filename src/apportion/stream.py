@@ -113,14 +113,14 @@ class _Stream:
         options = {name: value for name, value in self._options.items() if name in _SESSION_OPTIONS}
         options |= ask.options()
         decision = session.decide(ask.policy, proof=self._proofs is not None, **options)
-        told = {
+        answer = {
             "line": number,
             "request": ask.request,
             "policy": ask.policy,
             "changes": decision.changes,
             "result": self._document(decision.solution, number, 0.0),
         }
-        return msgspec.json.encode(told), decision.solution
+        return msgspec.json.encode(answer), decision.solution
 
     def _document(self, solution: Solution, number: int, read_seconds: float) -> dict[str, Any]:
         named = None if self._proofs is None else _write_proof(solution, Path(self._proofs), number)

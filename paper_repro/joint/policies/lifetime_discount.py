@@ -84,10 +84,10 @@ class LifetimeDiscount:
         lost_s = restart_s + view.round_s / 2
 
         def discounted(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
-            told = rate(placement, gpu_type)
+            speed = rate(placement, gpu_type)
             if gpu_type != self.pool:
-                return told
+                return speed
             each = float(hits[min(len(placement), hits.size - 1)])
-            return told * math.exp(-each * starting_s) / (1.0 + each * lost_s)
+            return speed * math.exp(-each * starting_s) / (1.0 + each * lost_s)
 
         return discounted

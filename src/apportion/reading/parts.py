@@ -67,8 +67,8 @@ def _problems(instance: Instance, wanted: type[Any], tree: Any, path: str, error
             edits.rules.check(where, built, instance, problems)
 
     try:
-        told = msgspec.to_builtins(tree, str_keys=True)
-        found = problems_of_part(kind_of(instance), wanted, told, path, rules)
+        bare = msgspec.to_builtins(tree, str_keys=True)
+        found = problems_of_part(kind_of(instance), wanted, bare, path, rules)
     except (TypeError, ValueError, RecursionError):
         found = []
     if found:

@@ -49,8 +49,8 @@ def check(history: History, entries: Iterable[Entry]) -> Iterator[Checked]:
 def _failures(history: History, entry: Entry) -> Iterator[str]:
     document = msgspec.json.decode(history.result(entry.id))
     proof = history.proof(entry.id)
-    told = None if proof is None else hashlib.sha256(proof).hexdigest()
-    if told != entry.proof_digest:
+    digest = None if proof is None else hashlib.sha256(proof).hexdigest()
+    if digest != entry.proof_digest:
         yield "proof_digest: the proof was edited"
     if document["certificate"]["digest"] != entry.digest or document["termination"] != entry.termination:
         yield "columns: differ from the stored result"

@@ -187,30 +187,29 @@ def _one(count: int, at: Sequence[int], use: int) -> tuple[int, ...]:
     return tuple(use if k in at else 0 for k in range(count))
 
 
-def _placed(placements: _Placements, instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
+def _placed(held: _Placements, instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
     """Decide a matching in whole numbers, machine by machine."""
-    told = placements
     best = (
-        least_makespan(told.menus, told.machines, told.capacities, told.required)
-        if told.timed
-        else best_choice(told.menus, told.capacities, told.required, maximize=told.maximize)
+        least_makespan(held.menus, held.machines, held.capacities, held.required)
+        if held.timed
+        else best_choice(held.menus, held.capacities, held.required, maximize=held.maximize)
     )
     if best is None or best.choice is None:
         return None if best is None else _ended(tried, best, call, None)
-    taken = [None if at is None else told.held[job][at] for job, at in enumerate(best.choice)]
+    taken = [None if at is None else held.held[job][at] for job, at in enumerate(best.choice)]
     if not isinstance(instance, MatchingInstance):
         point = np.array([-1 if one is None else one[0] for one in taken], dtype=np.int64)
         return _ended(tried, best, call, checked_plan(call, point, point))
     named = {job.id: one for job, one in zip(instance.jobs, taken, strict=True) if one is not None}
     index = {job: list(on) if len(on) > 1 else on[0] for job, (_, on) in named.items() if on}
     plan = {"assignment": {job: name for job, (name, _) in named.items()}, "machine_index": index}
-    if told.timed and any(len(on) > 1 for _, on in named.values()):
-        starts = _starts(told, best)
+    if held.timed and any(len(on) > 1 for _, on in named.values()):
+        starts = _starts(held, best)
         plan["start_s"] = {instance.jobs[job].id: start for job, start in starts.items()}
     return _ended(tried, best, call, checked_plan(call, plan, None))
 
 
-def _starts(told: _Placements, best: Best) -> dict[int, float]:
+def _starts(placements: _Placements, best: Best) -> dict[int, float]:
     """Return when every job starts that is placed."""
     ends: dict[int, Fraction] = {}
     starts = {}
@@ -218,10 +217,10 @@ def _starts(told: _Placements, best: Best) -> dict[int, float]:
     for job in best.order:
         at = best.choice[job]
         if at is not None:
-            on = told.machines[job][at]
+            on = placements.machines[job][at]
             begin = max(ends.get(k, Fraction(0)) for k in on)
             starts[job] = float(begin)
-            ends |= dict.fromkeys(on, begin + told.menus[job][at].value)
+            ends |= dict.fromkeys(on, begin + placements.menus[job][at].value)
     return starts
 
 

@@ -57,5 +57,5 @@ def relayed(belief: Belief, rule: RateRule) -> Belief:
     """Return a belief whose rate is what a rule makes of the given belief's rate."""
     if not isinstance(belief, JobBelief):
         return _Relayed(belief, rule)
-    told = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
-    return _RelayedJob(**told, inner=belief, rule=rule)
+    known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
+    return _RelayedJob(**known, inner=belief, rule=rule)

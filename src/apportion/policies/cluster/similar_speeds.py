@@ -88,7 +88,7 @@ def similar_speeds(
     measured = ~np.isnan(speeds)
     logs = np.where(measured, np.log(np.where(measured, speeds, 1.0)), 0.0)
     speeds /= np.exp(logs.sum(axis=1) / np.maximum(measured.sum(axis=1), 1))[:, None]
-    told = [signatures.get(name, _by_name(applications[name])) for name in names]
+    described = [signatures.get(name, _by_name(applications[name])) for name in names]
     predicted = {}
     for row, name in enumerate(names):
         others = [other for other in range(len(names)) if other != row and measured[other].any()]
@@ -96,8 +96,8 @@ def similar_speeds(
             if not measured[others, column].any():
                 message = f"no other application was measured on {kind}, so nothing is similar there"
                 raise InvalidInstance(Problem(name, message))
-        known = ReferenceSpeeds([told[other] for other in others], speeds[others], types)
-        speed, _ = known.predict([told[row]])
+        known = ReferenceSpeeds([described[other] for other in others], speeds[others], types)
+        speed, _ = known.predict([described[row]])
         predicted[name] = dict(zip(types, speed[0].tolist(), strict=True))
     return predicted
 

@@ -31,7 +31,7 @@ class TypeAgnostic:
         def alike(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
             if not rate(placement, gpu_type) > 0:
                 return float("nan")
-            told = [speed for name in types if (speed := rate(placement, name)) > 0]
-            return math.exp(sum(map(math.log, told)) / len(told))
+            speeds = [speed for name in types if (speed := rate(placement, name)) > 0]
+            return math.exp(sum(map(math.log, speeds)) / len(speeds))
 
         return self.policy(replace(view, beliefs=[relayed(belief, alike) for belief in view.beliefs]))
