@@ -7,6 +7,7 @@ c. Time and memory grow with jobs x options x capacity and jobs x capacity.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.errors import BackendUnavailable
 from apportion.models import MultipleChoiceKnapsack
@@ -44,12 +45,10 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
     if model.num_capacities != 1:
         raise BackendUnavailable(f"dense-dp takes one capacity, the model has {model.num_capacities}")
     clock = Clock(options)
-    sign = 1.0 if model.sense == "maximize" else -1.0
-    use = model.uses[:, 0]
     sizes = np.diff(model.offsets)
     greatest = np.zeros(model.num_jobs, dtype=np.int64)
-    if use.size:
-        greatest[sizes > 0] = np.maximum.reduceat(use, model.offsets[:-1][sizes > 0])
+    if model.num_options:
+        greatest[sizes > 0] = np.maximum.reduceat(model.uses[:, 0], model.offsets[:-1][sizes > 0])
     capacity = min(int(model.capacities[0]), int(greatest.sum()))
     decision = np.dtype(np.int16 if sizes.max(initial=0) < 2**15 else np.int32)
     cells = model.num_jobs * (capacity + 1)
@@ -63,27 +62,11 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
     for job in range(model.num_jobs):
         if (stopped := clock.stopped()) is not None:
             return Outcome(termination=stopped, raw_status=f"stopped after {job} jobs")
-        new = np.full(capacity + 1, -np.inf) if model.required[job] else best.copy()
-        first, last = int(model.offsets[job]), int(model.offsets[job + 1])
-        for number, row in enumerate(range(first, last)):
-            taking = int(use[row])
-            if taking > capacity:
-                continue
-            value = best[: capacity + 1 - taking] + sign * model.values[row]
-            better = value > new[taking:]
-            new[taking:][better] = value[better]
-            taken[job, taking:][better] = number
-        best = new
-        clock.charge((last - first) * (capacity + 1))
-    at = int(best.argmax())
-    if best[at] == -np.inf:
+        best = _decided(model, job, best, taken[job])
+        clock.charge(int(sizes[job]) * (capacity + 1))
+    if best.max() == -np.inf:
         return Outcome(termination=Termination.INFEASIBLE, raw_status="no choice fits the capacity")
-    choice = np.full(model.num_jobs, -1, dtype=np.int64)
-    for job in range(model.num_jobs - 1, -1, -1):
-        number = int(taken[job, at])
-        if number >= 0:
-            choice[job] = model.offsets[job] + number
-            at -= int(use[choice[job]])
+    choice = _traced(model, taken, int(best.argmax()))
     objective = model.objective(choice)
     seconds = clock.seconds
     if options.on_incumbent is not None:
@@ -98,3 +81,31 @@ def solve(model: MultipleChoiceKnapsack, options: SolveOptions, start: Start | N
         seconds={"solve": seconds},
         counters={"cells": float(cells), "work": clock.work},
     )
+
+
+def _decided(
+    model: MultipleChoiceKnapsack, job: int, best: NDArray[np.float64], taken: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Return the greatest values with one job more; write its option at every capacity into `taken`."""
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    new = np.full(best.size, -np.inf) if model.required[job] else best.copy()
+    for number, row in enumerate(range(int(model.offsets[job]), int(model.offsets[job + 1]))):
+        use = int(model.uses[row, 0])
+        if use >= best.size:
+            continue
+        value = best[: best.size - use] + sign * model.values[row]
+        better = value > new[use:]
+        new[use:][better] = value[better]
+        taken[use:][better] = number
+    return new
+
+
+def _traced(model: MultipleChoiceKnapsack, taken: NDArray[np.integer], at: int) -> NDArray[np.int64]:
+    """Return the choice that the decisions lead back to from a capacity."""
+    choice = np.full(model.num_jobs, -1, dtype=np.int64)
+    for job in range(model.num_jobs - 1, -1, -1):
+        number = int(taken[job, at])
+        if number >= 0:
+            choice[job] = model.offsets[job] + number
+            at -= int(model.uses[choice[job], 0])
+    return choice

@@ -14,7 +14,8 @@ from apportion.errors import InvalidInstance, InvalidOption
 from apportion.estimation.fitting import FittedModel, fit, parse_hold_out
 from apportion.estimation.layer_throughput import LayerThroughput, SynchronisationLaw
 from apportion.estimation.measured_steps import MeasuredSteps, read_layers, read_steps
-from apportion.estimation.throughput_fit import Steps, _terms, fit_throughput
+from apportion.estimation.step_rows import Steps
+from apportion.estimation.throughput_fit import _terms, fit_throughput
 
 TRUE = LayerThroughput(
     forward_s=0.02,

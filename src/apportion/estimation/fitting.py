@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from apportion.errors import InvalidInstance, InvalidOption, Problem
 from apportion.estimation.layer_throughput import LAWS, SynchronisationLaw
 from apportion.estimation.measured_steps import LayerShares, MeasuredSteps
-from apportion.estimation.throughput_fit import Goodness, Steps, ThroughputFit, fit_throughput, goodness
+from apportion.estimation.step_rows import Goodness, Steps, goodness
+from apportion.estimation.throughput_fit import ThroughputFit, fit_throughput
 
 __all__ = ["FittedModel", "fit", "held_out_rows", "parse_hold_out"]
 

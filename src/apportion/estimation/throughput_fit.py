@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from apportion.choices import one_of
 from apportion.errors import InvalidOption
 from apportion.estimation.layer_throughput import LAWS, LayerThroughput, SynchronisationLaw, ring_term
+from apportion.estimation.step_rows import Goodness, Steps, goodness
 from apportion.estimation.throughput_slopes import StepTerms
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-__all__ = ["Goodness", "Steps", "ThroughputFit", "fit_throughput", "goodness"]
+__all__ = ["ThroughputFit", "fit_throughput"]
 
 Floats = NDArray[np.float64]
 
@@ -37,8 +38,6 @@ _BOUND = 14.0
 _UNDETERMINED = 1e-7
 """Singular value, relative to the largest, below which a direction is not determined."""
 _SQUASHED = ("fixed_sync_share", "overlap")
-_OUTLYING = 4.0
-"""A row is an outlier beyond this many robust standard deviations, and at least a tenth off."""
 _START: Mapping[str, float] = MappingProxyType(
     {
         "forward_s": np.log(0.02),
@@ -54,80 +53,6 @@ _START: Mapping[str, float] = MappingProxyType(
         "cache_s_per_sample": np.log(0.001),
     }
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """Measured optimiser steps, one row each, as arrays of one length.
-
-    Attributes
-    ----------
-    gpus, nodes
-        How many GPUs and nodes the job ran on in all.
-    local_batch
-        Samples per GPU.
-    seconds
-        Measured time of a whole step, above 0.
-    work, parameters
-        u(k) and rho(k) of the row's depth.
-    cached_forward
-        v(k) where the frozen prefix is cached, 0 where it is not; ``None`` if no row is cached.
-    """
-
-    gpus: Floats
-    nodes: Floats
-    local_batch: Floats
-    seconds: Floats
-    work: Floats
-    parameters: Floats
-    cached_forward: Floats | None = None
-
-    def where(self, kept: NDArray[np.bool_]) -> Steps:
-        """Return the measured steps that a mask keeps."""
-        cached = None if self.cached_forward is None else self.cached_forward[kept]
-        return Steps(
-            self.gpus[kept],
-            self.nodes[kept],
-            self.local_batch[kept],
-            self.seconds[kept],
-            self.work[kept],
-            self.parameters[kept],
-            cached,
-        )
-
-    def predicted(self, model: LayerThroughput) -> Floats:
-        """Return a model's time for every row."""
-        return model.step_time(
-            self.gpus,
-            self.nodes,
-            self.local_batch,
-            self.work,
-            self.parameters,
-            cached_forward=self.cached_forward,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Goodness:
-    """How well a model predicts measured step times.
-
-    Attributes
-    ----------
-    rows
-        Number of rows.
-    mape, median_ape
-        Mean and median absolute percentage error.
-    rmsle
-        Root mean squared difference of logarithms.
-    outliers
-        Rows further off than four robust standard deviations and a tenth.
-    """
-
-    rows: int
-    mape: float
-    median_ape: float
-    rmsle: float
-    outliers: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,30 +76,6 @@ class ThroughputFit:
     standard_error: Mapping[str, float | None]
     train: Goodness
     loss: float
-
-
-def goodness(model: LayerThroughput, steps: Steps) -> Goodness:
-    """Return how well a model tells measured steps.
-
-    Raises
-    ------
-    InvalidOption
-        If there is no row, or a row needs what was not measured.
-    """
-    if not steps.seconds.size:
-        raise InvalidOption("there is no row to judge the fit by")
-    predicted = steps.predicted(model)
-    error = 100.0 * np.abs(predicted / steps.seconds - 1.0)
-    residual = np.log(predicted / steps.seconds)
-    spread = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
-    outlying = np.abs(residual) > max(_OUTLYING * spread, 0.1)
-    return Goodness(
-        rows=int(error.size),
-        mape=float(error.mean()),
-        median_ape=float(np.median(error)),
-        rmsle=float(np.sqrt(np.mean(residual**2))),
-        outliers=int(outlying.sum()),
-    )
 
 
 def fit_throughput(steps: Steps, law: SynchronisationLaw = "ring", seed: int = 0) -> ThroughputFit:
