@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from apportion.instances.gap_filling.generator import generate
 from apportion.record import History, Record, RecordFull
 from apportion.record.checking import check
 from apportion.service import pool as pools
+from apportion.service import worker as workers
 from apportion.service.errors import Busy, Conflict, Late, WorkerLost
 from apportion.service.flights import Flights
 from apportion.service.hub import Hub
@@ -28,7 +30,7 @@ from apportion.service.limits import Limits
 from apportion.service.messages import Made, OpenSession
 from apportion.service.metrics import Metrics
 from apportion.service.pool import Pool
-from apportion.service.tasks import Answer, Compare, Said, Task
+from apportion.service.tasks import Answer, Compare, Decide, Decided, Said, Stale, Task
 from apportion.session.asking import DecideSession
 from tests.patience import patience
 
@@ -262,6 +264,67 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                 )
 
     asyncio.run(run())
+
+
+def test_what_waits_at_the_same_time_is_written_in_one_transaction(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = Ledger(tmp_path / "record" / "record.sqlite3")
+        begun, go = threading.Event(), threading.Event()
+        statements: list[str] = []
+        told: list[str] = []
+
+        def first(record: Record) -> None:
+            record._connection.set_trace_callback(statements.append)
+            begun.set()
+            go.wait(patience(10))
+
+        def broken(_: Record) -> None:
+            raise RecordFull("not this one")
+
+        try:
+            waiting = [ledger.write(first)]
+            begun.wait(patience(10))
+            for number in range(20):
+                waiting.append(
+                    ledger.write(
+                        lambda record, number=number: record.open_session(
+                            f"s{number}", {}, at_s=0.0, asked_by="me"
+                        )
+                    )
+                )
+            go.set()
+            await asyncio.gather(*waiting)
+            assert statements.count("COMMIT") == 2, "the first one's, and one of all that waited meanwhile"
+            refused = [ledger.write(broken, lambda: told.append("failed")) for _ in range(3)]
+            kept = ledger.write(lambda record: record.open_session("kept", {}, at_s=0.0, asked_by="me"))
+            assert await kept == 0
+            for future in refused:
+                with pytest.raises(RecordFull):
+                    await future
+            assert told == ["failed"] * 3
+            assert len(ledger.read_now(lambda history: history.sessions())) == 21
+        finally:
+            ledger.close()
+
+    asyncio.run(run())
+
+
+def test_a_worker_keeps_the_sessions_that_were_asked_about_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_KEPT_JOBS", 10)
+    told: list[Answer] = []
+    worker = workers.Worker(told.append)
+
+    def decide(name: str, jobs: int, since: int | None) -> Answer:
+        instance = None if since is not None else msgspec.json.encode(generate(seed=1, jobs=jobs, nodes=8))
+        return worker.answer(Decide(name, 0, since, instance, b"[]", None, 10.0, 0.0, 0, False))
+
+    for name, jobs in (("a", 4), ("b", 4), ("a", 4), ("c", 4)):
+        assert isinstance(decide(name, jobs, None), Decided)
+    assert isinstance(decide("b", 4, 0), Stale), "b was asked about longest ago"
+    assert isinstance(decide("a", 4, 0), Decided)
+    assert isinstance(decide("large", 30, None), Decided)
+    assert isinstance(decide("a", 4, 0), Stale)
+    assert isinstance(decide("large", 30, 0), Decided), "the one just decided is kept, however large"
 
 
 def test_a_change_that_cannot_be_written_is_taken_back_with_all_that_followed_it(

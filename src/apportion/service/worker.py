@@ -37,7 +37,9 @@ from apportion.session.session import Session
 
 __all__ = ["Worker", "main"]
 
-_KEPT_SESSIONS = 8
+_KEPT_SESSIONS = 64
+_KEPT_JOBS = 50_000
+"""Jobs of the sessions that are kept, the last one apart; ten thousand of 8 options take some 35 MiB."""
 _FIRST_SHARE, _FIRST_S = 0.2, 0.5
 _FINAL = frozenset({Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE})
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -105,9 +107,15 @@ class Worker:
             session.apply(*deltas)
         self._sessions[task.session] = (task.revision, session)
         self._sessions.move_to_end(task.session)
-        while len(self._sessions) > _KEPT_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._forget()
         return session
+
+    def _forget(self) -> None:
+        """Let go of the sessions that were not asked about for longest, where too much is kept."""
+        jobs = sum(len(session.instance.jobs) for _, session in self._sessions.values())
+        while len(self._sessions) > 1 and (len(self._sessions) > _KEPT_SESSIONS or jobs > _KEPT_JOBS):
+            _, (_, session) = self._sessions.popitem(last=False)
+            jobs -= len(session.instance.jobs)
 
 
 def _compare(task: Compare) -> Answer:
