@@ -47,6 +47,12 @@ class Problem:
     column: int | None = field(default=None, compare=False)
     job: str | None = field(default=None, compare=False)
 
+    @classmethod
+    def of_decoding(cls, error: Exception, path: str = "$") -> Problem:
+        """Return what msgspec says of a value at a path; where within it, msgspec's text alone tells."""
+        message, _, place = str(error).partition(" - at ")
+        return cls(f"{path}{place.strip('`')[1:]}", message)
+
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
 

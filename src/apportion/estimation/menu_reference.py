@@ -133,8 +133,8 @@ def _rows(
     try:
         menu = msgspec.convert(job["menu"], FittedMenu)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$")
-        problems.append(Problem(f"{path}.menu{place.rstrip('`')}", message[0].lower() + message[1:]))
+        problem = Problem.of_decoding(error, f"{path}.menu")
+        problems.append(Problem(problem.path, problem.message[0].lower() + problem.message[1:]))
         return []
     if menu.penalty and len(menu.penalty) != len(menu.depths):
         message = f"must give one value for each of the {len(menu.depths)} depths"

@@ -214,8 +214,7 @@ def _last_word(raw: bytes) -> list[Problem]:
     except InvalidInstance as error:
         return list(error.problems)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        message, _, place = str(error).partition(" - at ")
-        return [Problem(place.strip("`") or "$", message)]
+        return [Problem.of_decoding(error)]
     return []
 
 

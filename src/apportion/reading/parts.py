@@ -73,5 +73,4 @@ def _problems(instance: Instance, wanted: type[Any], tree: Any, path: str, error
         found = []
     if found:
         return found
-    message, _, place = str(error).partition(" - at ")
-    return [Problem(f"{path}{place.strip('`')[1:]}", message)]
+    return [Problem.of_decoding(error, path)]

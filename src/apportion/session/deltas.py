@@ -90,10 +90,10 @@ def _read(given: Any, path: str) -> Delta:
         read: Delta = msgspec.convert(plain(given), DELTAS[op])
         return read
     except msgspec.ValidationError as error:
-        raise InvalidInstance(_misshapen(DELTAS[op], given, str(error), path)) from None
+        raise InvalidInstance(_misshapen(DELTAS[op], given, error, path)) from None
 
 
-def _misshapen(delta: type[Any], given: Mapping[str, Any], message: str, path: str) -> list[Problem]:
+def _misshapen(delta: type[Any], given: Mapping[str, Any], error: Exception, path: str) -> list[Problem]:
     """Return which fields of a delta are missing, unknown or of the wrong type."""
     fields = delta.__struct_fields__
     problems = [Problem(f"{path}.{name}", "is missing") for name in fields if name not in given]
@@ -102,7 +102,4 @@ def _misshapen(delta: type[Any], given: Mapping[str, Any], message: str, path: s
         for name in given
         if name not in (*fields, "op")
     ]
-    if problems:
-        return problems
-    reason, _, place = message.partition(" - at ")  # msgspec gives the place in its text alone
-    return [Problem(f"{path}{place.strip('`')[1:]}", reason)]
+    return problems or [Problem.of_decoding(error, path)]
