@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +64,16 @@ def test_what_has_no_tenants_yet_says_so() -> None:
     plain = freezing(5, 4, {"v100": 8}, depths=3)
     with pytest.raises(InvalidInstance, match=r"\$\.gpus_per_node: jobs of tenants are not placed"):
         owned(plain, "v100", 8)
+
+
+def test_a_matching_says_why_it_has_no_tenants(tmp_path: Path, root: Path) -> None:
+    document = json.loads((root / "examples/matching_assignment.json").read_text())
+    document["tenants"] = [{"id": "a"}]
+    document["jobs"][0]["tenant"] = "a"
+    path = tmp_path / "round.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InvalidInstance) as raised:
+        apportion.read(path)
+    told = {problem.path: problem.message for problem in raised.value.problems}
+    assert set(told) == {"$.tenants", "$.jobs[0].tenant"}
+    assert all("is not known to matchings" in message for message in told.values())

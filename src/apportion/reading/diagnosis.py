@@ -16,6 +16,7 @@ import msgspec
 from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.kinds import Kind, any_instance, kinds
+from apportion.instances.tenants.schema import Tenanted, TenantedJob
 from apportion.reading.json_text import REPEATED, parse
 from apportion.reading.places import located
 from apportion.reading.quantities import as_number
@@ -124,15 +125,26 @@ def _fields_of(schema: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", {})))
 
 
+_NO_TENANTS = (
+    "is not known to matchings: a tenant's quota is a row over many machines, which neither the search of an "
+    "assignment nor its certificate has; say the round as a multiple_choice_knapsack, an option a machine"
+)
+
+
+def _unknown(name: str, fields: tuple[str, ...]) -> str:
+    """Return what to say of a field that a schema does not know."""
+    about_tenants = {*Tenanted.__struct_fields__, *TenantedJob.__struct_fields__}
+    if name in about_tenants and "tenants" not in fields and "machines" in fields:
+        return _NO_TENANTS
+    return f"is an unknown field{did_you_mean(name, fields)}"
+
+
 def _worded(path: str, error: Any, fields: tuple[str, ...]) -> list[tuple[Problem, bool]]:
     what = error.kind
     if what.name == "required":
         return [(Problem(f"{path}.{what.property}", "is missing"), False)]
     if what.name == "additionalProperties":
-        return [
-            (Problem(f"{path}.{name}", f"is an unknown field{did_you_mean(name, fields)}"), False)
-            for name in what.unexpected
-        ]
+        return [(Problem(f"{path}.{name}", _unknown(name, fields)), False) for name in what.unexpected]
     shown = _shown(error.instance)
     if what.name == "type":
         hint = as_number(path, error.instance) if {"number", "integer"} & set(what.types) else ""
