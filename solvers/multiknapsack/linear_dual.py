@@ -26,9 +26,7 @@ __all__ = ["has_sparse_rows", "relaxed"]
 _MANY = 32
 """Capacities above which the dense master's work grows beyond that of the simplex,"""
 _DENSITY = 0.25
-"""where no more than this part of the uses is not 0,"""
-_LARGEST = 1e9
-"""and no capacity is larger: of uses of 10^12 HiGHS without its presolve has called optimal what is not."""
+"""where no more than this part of the uses is not 0."""
 
 _AGREES = 1e-5
 """Relative difference of HiGHS's optimum and of what its prices show."""
@@ -36,7 +34,7 @@ _AGREES = 1e-5
 
 def has_sparse_rows(menus: OptionTable) -> bool:
     """Return whether the menus have many capacities of which an option uses few."""
-    if menus.num_capacities <= _MANY or float(menus.capacities.max()) > _LARGEST:
+    if menus.num_capacities <= _MANY:
         return False
     return bool(np.count_nonzero(menus.uses) <= _DENSITY * menus.uses.size)
 

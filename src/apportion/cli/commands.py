@@ -64,6 +64,12 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             ("what-if round.json --remove-job j0003", "what-if round.json --capacity v100=+8"),
             doing="reading",
         ),
+        "price-of-fairness": Listed(
+            "Decide",
+            "Say what fair shares cost, from none of them kept to all.",
+            ("price-of-fairness round.json", "price-of-fairness round.json --points 21 --plot price.svg"),
+            "price_of_fairness",
+        ),
         "init": Listed(
             "Decide",
             "Write a commented instance to start from.",
