@@ -98,9 +98,8 @@ def price_of_fairness(
     if not shares_are_due(instance) or fairness is UNSET:
         raise InvalidInstance.at("$.fairness", "must say what is shared out, and no floors")
     resolver = Resolver(time_limit=time_limit, seed=seed)
-    share = 1.0 / (len(keeps) + 2)
-    fair = resolver.ensured(replace(instance, fairness=replace(fairness, keep=1.0)), share=2 * share)
-    plain = resolver.ensured(replace(instance, fairness=UNSET), share=2 * share)
+    fair = resolver.ensured(replace(instance, fairness=replace(fairness, keep=1.0)), share=0.4)
+    plain = resolver.ensured(replace(instance, fairness=UNSET), share=0.2)
     ledger, guaranteed = ledger_of(kind_of(instance), instance), plain.floors or {}
     found: list[tuple[float, Solution]] = []
     last = fair
