@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.plotting.palette import FAINT, IDLE, INK, OTHERS, color
 from apportion.plotting.svg import Svg, clipped
+from apportion.simulation.report_charts import nice_ticks
 
 __all__ = ["FairnessPicture", "fairness_svg"]
 
@@ -146,9 +147,11 @@ def _frame(svg: Svg, top: float, title: str, most: float) -> None:
 
 def _time_axis(svg: Svg, end: float, y: float) -> None:
     unit, name = (3600.0, "h") if end >= 2 * 3600 else (60.0, "min")
-    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = _LEFT + (_WIDTH - _RIGHT - _LEFT) * part
-        svg.text(x, y + 18, f"{end * part / unit:.3g} {name}", size=11, anchor="middle", fill=FAINT)
+    for tick in nice_ticks(end / unit):
+        if tick * unit <= end:
+            x = _LEFT + (_WIDTH - _RIGHT - _LEFT) * tick * unit / end
+            svg.line([(x, y), (x, y + 4)], FAINT, 1.0, 1.0)
+            svg.text(x, y + 18, f"{tick:g} {name}", size=11, anchor="middle", fill=FAINT)
 
 
 def _key(svg: Svg, place: int, fill: str, name: str) -> None:

@@ -97,7 +97,7 @@ def cluster_page(done: Sequence[Simulated], cluster: str, made_with: str) -> str
                 "share of the jobs, %",
                 axis="hours from submission to completion",
             ),
-            *(f"<figure>{one.drawing}</figure>" for one in done if one.drawing is not None),
+            *(f'<figure class="scroll">{one.drawing}</figure>' for one in done if one.drawing is not None),
             f'<p class="note">Made with {escape(made_with)}.</p>',
         ],
     )
