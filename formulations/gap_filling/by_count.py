@@ -109,6 +109,11 @@ class GapFillingByCount:
         if idle != len(earlier.nodes):
             fewest = min(idle, len(earlier.nodes))
             stale = np.array([job.max_nodes > fewest for job in earlier.jobs], dtype=np.bool_)
+        capacities = np.array([idle], dtype=np.int64)
+        if instance.jobs is earlier.jobs and (stale is None or not stale.any()):
+            other = copy(self)
+            other.instance, other.model = instance, self.model.with_capacities(capacities)
+            return other
         splice = difference(earlier.jobs, instance.jobs, stale)
         if len(splice.fresh) > len(instance.jobs) // 2:
             return None
@@ -119,7 +124,7 @@ class GapFillingByCount:
         other.counts = splice.rows(self.counts, fresh.counts, *offsets)
         other.largest = splice.jobs(self.largest, fresh.largest)
         other.value_error = _ROUNDING * float(other.largest.sum())
-        other.model = self.model.spliced(splice, fresh.model, np.array([idle], dtype=np.int64))
+        other.model = self.model.spliced(splice, fresh.model, capacities)
         return other
 
     def exact_values(self) -> list[Fraction]:

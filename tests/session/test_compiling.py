@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.kinds import Instance, kind_of
 from apportion.models.splicing import difference
 from apportion.registry import formulation
 from apportion.session.compiling import RememberingCompiler
+from apportion.session.session import Session
 from tests.session.drawn_deltas import changed_instances
 
 PATCHED = ("gap_filling", "multiple_choice_knapsack", "freezing")
@@ -54,6 +56,22 @@ def test_a_patched_formulation_is_the_compiled_one(kind: str, data: Any) -> None
     for instance in data.draw(changed_instances(kind, steps=4)):
         found: Any = compiler(instance, entry)
         assert_same(found.formulation, entry.compile(instance), instance)
+
+
+def test_other_idle_nodes_alone_are_another_capacity_of_the_same_menus() -> None:
+    job = GapFillingJob("a", 2, 4, ScalingCurve((0, 4), (0.0, 3.0)), 1.0, 1.0, ("n1",))
+    session = Session(GapFillingInstance("1", 9.0, tuple(f"n{k}" for k in range(8)), (job,)))
+    compiler, entry = RememberingCompiler(), formulation("gap_filling", None)
+    first: Any = compiler(session.instance, entry)
+    for amount, patched in ((6, 1), (4, 2), (3, 2), (2, 2), (5, 2), (7, 3)):  # below 4 the menu is shorter
+        found: Any = compiler(session.set_capacity("idle_nodes", amount), entry)
+        assert_same(found.formulation, entry.compile(session.instance), session.instance)
+        assert compiler.patched == patched, amount
+    assert first.formulation.model.capacities.tolist() == [8], "what was handed out stays as it was"
+    session.set_nodes(["n0", "n2", "n3", "n4"])  # the job loses its node
+    found = compiler(session.instance, entry)
+    assert_same(found.formulation, entry.compile(session.instance), session.instance)
+    assert compiler.patched == 3
 
 
 def assert_same(found: Any, expected: Any, instance: Instance) -> None:

@@ -160,6 +160,10 @@ class MultipleChoiceKnapsack(Ragged):
             capacity_names=names,
         )
 
+    def with_capacities(self, capacities: NDArray[np.int64]) -> MultipleChoiceKnapsack:
+        """Return these menus under other amounts of the capacities, int64 [capacities], which are checked."""
+        return replace(self, capacities=_frozen(capacities))
+
     def spliced(
         self, splice: Splice, fresh: MultipleChoiceKnapsack, capacities: NDArray[np.int64]
     ) -> MultipleChoiceKnapsack:

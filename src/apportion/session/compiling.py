@@ -26,7 +26,8 @@ class RememberingCompiler:
     Parameters
     ----------
     least_options
-        Options of a model from which on patching it is tried; smaller ones are compiled sooner.
+        Options of a model from which on patching it is tried; smaller ones are compiled sooner, unless
+        nothing but capacities has changed.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class RememberingCompiler:
         earlier: Any = self._known.pop(entry.name, None)  # given up to the patch, also where that is torn
         patch = getattr(earlier, "patched", None)
         found: Formulation | None = None
-        if patch and earlier.model.num_options >= self._least_options and not is_tenanted(subject):
+        if patch and self._is_worth_patching(earlier, subject) and not is_tenanted(subject):
             found = patch(subject)
         if found is None:
             found = compiled(subject, entry)
@@ -62,3 +63,7 @@ class RememberingCompiler:
             self.patched += 1
         self._known[entry.name] = found
         return found
+
+    def _is_worth_patching(self, earlier: Any, subject: Any) -> bool:
+        """Return whether a model is large, or all of its jobs are as they were."""
+        return earlier.model.num_options >= self._least_options or earlier.instance.jobs is subject.jobs
