@@ -18,6 +18,30 @@ __all__ = ["READERS", "Reader", "endured"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _EXAMPLES = _ROOT / "examples"
+_KUEUE = tuple(
+    word.encode()
+    for word in (
+        *(
+            '"kind":"Workload"',
+            '"kind":"Cohort"',
+            '"kind":"ClusterQueue"',
+            '"kind":"LocalQueue"',
+            '"apiVersion"',
+        ),
+        *(
+            '"kueue.x-k8s.io/v1beta1"',
+            '"spec"',
+            '"status"',
+            '"podSets"',
+            '"resourceGroups"',
+            '"flavors"',
+            '"count"',
+        ),
+        *('"nominalQuota"', '"borrowingLimit"', '"lendingLimit"', '"parentName"', '"cohort"', '"minCount"'),
+        *('"fairSharing"', '"weight"', '"preemption"', '"taints"', '"tolerations"', '"creationTimestamp"'),
+        *('"500m"', '"1Gi"', '"1e99"', '"0.1n"', '"-1"', '"2026-11-22T00:00:00Z"'),
+    )
+)
 _MENUS = "job,option,value,required,current,gpu\n,,,,,4\na,x,1.5,no,yes,2\na,y,2,no,,3\nb,z,1,yes,,1\n"
 
 
@@ -77,6 +101,12 @@ def _yaml(raw: bytes) -> Any:
     import apportion
 
     return apportion.read(raw, format="yaml")
+
+
+def _kueue(raw: bytes) -> Any:
+    from apportion.instances.readers.kueue import read_dump
+
+    return read_dump(raw)
 
 
 def _starters() -> list[bytes]:
@@ -330,6 +360,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
             Reader(
                 "rcmax", _foreign("rcmax"), _literal("3 2\n0 4 1 5\n0 3 1 6\n0 2 1 2\n", "2 2\n4 5\n3 6\n")
             ),
+            Reader("kueue", _kueue, _example("kueue/dump.json"), (*_JSON, *_KUEUE)),
             Reader("gavel", _foreign("gavel"), _literal(_GAVEL), _JSON),
             Reader(
                 "csv", _foreign("csv"), _literal(_MENUS, "job,machine,cost,uses\n,a,,\nx,a,3,1\ny,b,2.5,2\n")

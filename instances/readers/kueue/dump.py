@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ __all__ = ["Notes", "by_kind", "integer", "listed", "mapping", "name_of", "whole
 
 _GROUP = "kueue.x-k8s.io/"
 _VERSIONS = ("v1beta1", "v1beta2", "v1alpha1")
+_SPACE = re.compile(r"\s*")
 _USED = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Workload")
 
 
@@ -125,11 +127,13 @@ def integer(value: Any, missing: int, path: str, notes: Notes) -> int:
 
 def _entries(raw: bytes) -> list[Mapping[str, Any]]:
     try:
-        text, decoder, at, roots = raw.decode("utf-8-sig"), json.JSONDecoder(), 0, []
-        while at < len(text.rstrip()):
-            at += len(text[at:]) - len(text[at:].lstrip())
+        text, decoder, roots = raw.decode("utf-8-sig").strip(), json.JSONDecoder(), []
+        at = 0
+        while at < len(text):
             root, at = decoder.raw_decode(text, at)
             roots.append(root)
+            gap = _SPACE.match(text, at)
+            at = gap.end() if gap is not None else at
     except (ValueError, RecursionError) as error:
         raise InvalidInstance(Problem("$", f"cannot be read as JSON: {error}")) from None
     entries: list[Any] = []

@@ -6,6 +6,7 @@ run hold more than their tenant's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from apportion.fairness.claimants import Claimant, tenant_claimant
 from apportion.fairness.levels import Ask
 from apportion.formulations.tenants import TenantedMenus
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.outcome import Termination
 
 __all__ = ["guaranteed"]
 
@@ -38,9 +40,21 @@ def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
             continue
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
-        alone = _alone(menus, claimant, [index[job] for job in claimant.jobs], own, inside)
+        places = [index[job] for job in claimant.jobs]
+        alone = _alone(menus, claimant, places, own, inside)
         solution = ask(alone)
         share = 0 if solution.objective is None else int(solution.objective)
+        if solution.termination is Termination.OPTIMAL and solution.bound is not None:
+            most = math.floor(solution.bound)
+            while share < most:  # optimal is within a billionth, and of many units that is some
+                middle = (share + most + 1) // 2
+                answer = ask(_alone(menus, claimant, places, own, {**inside, claimant: middle}))
+                if answer.objective is not None:
+                    share = max(middle, int(answer.objective))
+                elif answer.termination is Termination.INFEASIBLE:
+                    most = middle - 1
+                else:
+                    break
         if share > 0:
             found[claimant] = share
     return found
