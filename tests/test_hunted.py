@@ -15,6 +15,7 @@ from tests.hunt.ask import asked
 from tests.hunt.case import Case
 from tests.hunt.draw import KINDS, drawn
 from tests.hunt.paths import PATHS, forced
+from tests.hunt.reuse import Round
 from tests.hunt.shrink import shrunk
 from tests.hunt.simplex import maximum
 from tests.hunt.truth import truth_of, worth_of
@@ -127,3 +128,10 @@ def test_a_plan_that_shares_out_unfairly_is_noticed() -> None:
         fair += 1
         caught += bool(list(misshared(told, replace(greedy, floors=solution.floors))))
     assert fair > 15 and caught > 1
+
+
+def test_a_process_that_was_asked_much_answers_as_a_fresh_one() -> None:
+    """Calls cut off while solvers start, children killed, another instance's solution as a start."""
+    one = Round("reuse:quick:2")
+    one.run()
+    assert one.calls > 2 and not one.wrong, one.wrong

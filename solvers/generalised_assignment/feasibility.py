@@ -39,7 +39,7 @@ def without_overflow(
     at = np.maximum(rows, 0)
     price = np.where(rows >= 0, cost[at], np.inf)
     use = np.where(rows >= 0, model.uses[at], 0)
-    limit = np.where(model.limited, model.capacities, np.int64(2**61))
+    limit = np.where(model.limited, model.capacities, np.int64(2**62))
     placed = np.argmin(price, axis=1)
     able = np.flatnonzero(np.isfinite(price).any(axis=1))
     for _ in range(_KICKS):
@@ -62,7 +62,9 @@ def _settled(
     span = float(np.ptp(price[np.isfinite(price)])) or 1.0
     while True:
         own = use[jobs, placed]
-        room = limit - np.bincount(placed, weights=own, minlength=limit.size).astype(np.int64)
+        held = np.zeros(limit.size, dtype=np.int64)
+        np.add.at(held, placed, own)  # not as weights of a bincount, which are doubles
+        room = limit - held
         excess = np.maximum(-room, 0)
         if not excess.any():
             return True

@@ -15,7 +15,7 @@ from tests.hunt.truth import truth_of, truth_under
 from tests.hunt.truth_tenants import misshared
 from tests.hunt.what_if import miscompared
 
-__all__ = ["Asked", "asked"]
+__all__ = ["Asked", "asked", "hard"]
 
 _PATIENCE_S = 20.0
 """Limit of a call that is meant to have none: small instances are far below it."""
@@ -67,7 +67,7 @@ def asked(case: Case) -> Asked:
                 case,
                 truth,
                 solution,
-                complete=path.complete and not limited and not _hard(case) and not options.get("gap"),
+                complete=path.complete and not limited and not hard(case) and not options.get("gap"),
                 tolerance=path.tolerance,
             )
             if case.kind == TENANTS and solution.termination.value == "optimal" and not limited:
@@ -93,7 +93,7 @@ def asked(case: Case) -> Asked:
     return result
 
 
-def _hard(case: Case) -> bool:
+def hard(case: Case) -> bool:
     """Return whether a proof is more than is promised: schedules of pools and of gangs."""
     told = case.document
     if told.get("objective") != "makespan" or told.get("divisible"):

@@ -122,6 +122,7 @@ def test_prices_that_are_none_are_refused(kind: str) -> None:
         for name in names:
             wrong += [{**good, name: price} for price in (-1.0, -5e-324, float("nan"), float("inf"))]
             wrong.append({other: 0.0 for other in names if other != name})
+            wrong.append({**wrong[-1], "nothing": 0.0})
         if kind != "matching":
             wrong += [{**good, name: price} for name in names[:1] for price in (True, "1")]
         for prices in wrong:
@@ -251,3 +252,120 @@ def test_machines_of_a_pool_are_told_apart_in_what_is_said_of_them() -> None:
         apportion.read(told), {"assignment": assignment, "machine_index": {"j0": 1, "j1": 1}}
     )
     assert [str(one.subject) for one in report.violations] == ["a[1]", "b"]
+
+
+def schedule_of(starts: dict[str, Any], index: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "assignment": {"j0": "a", "j1": "a", "j2": "b"},
+        "machine_index": index,
+        "start_s": starts,
+        **more,
+    }
+
+
+TIMED = {
+    "kind": "matching",
+    "schema_version": "1",
+    "objective": "makespan",
+    "machines": [{"id": "a", "count": 3}, {"id": "b"}],
+    "jobs": [
+        {"id": "j0", "on": {"a": {"time_s": 4.0, "gpus": 2}}},
+        {"id": "j1", "on": {"a": {"time_s": 2.0}}},
+        {"id": "j2", "on": {"b": {"time_s": 3.0}}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("starts", "index", "subjects"),
+    [
+        ({"j0": 0.0, "j1": 0.0, "j2": 0.0}, {"j0": [0, 1], "j1": 2}, []),
+        ({"j0": 0.0, "j1": 4.0}, {"j0": [0, 1], "j1": 1}, []),
+        ({"j0": 0.0, "j1": 0.0}, {"j0": [0, 0], "j1": 2}, ["j0"]),
+        ({"j0": 0.0}, {"j0": [0], "j1": 2}, ["j0"]),
+        ({"j0": 0.0}, {"j0": [0, 1, 2], "j1": 2}, ["j0"]),
+        ({"j0": 0.0}, {"j0": [0, 3], "j1": 2}, ["j0"]),
+        ({"j0": 0.0}, {"j0": [0, 1], "j1": 2, "j2": 1}, ["j2"]),
+        ({"j0": 0.0}, {"j0": [0, 1], "j1": 2, "j2": 5}, ["j2"]),
+        ({}, {"j0": [0, 1], "j1": 2}, ["j0"]),
+        ({"j0": 0.0}, {"j0": [0, 1], "j1": 1}, ["j1"]),
+        ({"j0": 0.0, "j1": 3.0, "j2": -1.0}, {"j0": [0, 1], "j1": 1}, ["j2"]),
+        ({"j0": 0.0, "j1": 3.0}, {"j0": [0, 1], "j1": 1}, ["j1"]),
+    ],
+    ids=str,
+)
+def test_each_mistake_of_a_schedule_of_machines_is_named(
+    starts: dict[str, Any], index: dict[str, Any], subjects: list[str]
+) -> None:
+    instance = apportion.read(TIMED)
+    report = kind_of(instance).check(instance, schedule_of(starts, index))
+    assert sorted({one.subject for one in report.violations}) == subjects
+
+
+def test_machines_behind_one_without_all_its_starts_are_looked_at_too() -> None:
+    told = {
+        **TIMED,
+        "machines": [{"id": "a", "count": 2}],
+        "jobs": [{"id": f"j{k}", "on": {"a": {"time_s": 4.0}}} for k in range(4)],
+    }
+    instance = apportion.read(told)
+    plan = {
+        "assignment": {f"j{k}": "a" for k in range(4)},
+        "machine_index": {"j0": 0, "j1": 0, "j2": 1, "j3": 1},
+        "start_s": {"j1": 0.0, "j2": 0.0, "j3": 1.0},
+    }
+    report = kind_of(instance).check(instance, plan)
+    assert [(one.rule, one.subject) for one in report.violations] == [("start_s", "j0"), ("overlap", "j3")]
+
+
+def test_machines_busy_to_the_brim_pass_with_the_rounding_that_is_allowed_and_no_more() -> None:
+    told = {**TIMED, "divisible": True, "machines": [{"id": "b"}], "jobs": [TIMED["jobs"][2]]}  # type: ignore[index]
+    instance = apportion.read(told)
+    for share, passes in ((1.0, True), (1 + 1e-9, True), (1 + 1.1e-9, False)):
+        assert kind_of(instance).check(instance, {"fractions": {"j2": {"b": share}}}).feasible is passes
+    named = kind_of(apportion.read(TIMED)).check(apportion.read(TIMED), {"assignment": {"j0": ["a"]}})
+    assert "j0" in {one.subject for one in named.violations}
+    nobody = apportion.read({**TIMED, "jobs": []})
+    assert kind_of(nobody).check(nobody, {"assignment": {}}).feasible
+    assert not kind_of(nobody).check(nobody, {"assignment": {}, "more": {}}).feasible
+
+
+def freezing_round(**more: Any) -> Any:
+    """Return a round of three jobs that may get 1 or 2 GPUs of either type, which lie on nodes of 2."""
+    menu = [
+        {"gpu_type": kind, "gpus": gpus, "depths": [0, 1], "effective_progress": [1.0, 2.0]}
+        for kind in ("g0", "g1")
+        for gpus in (1, 2)
+    ]
+    jobs = [{"id": f"j{k}", "layers": 2, "menu": menu} for k in range(4)]
+    told = {
+        "kind": "freezing",
+        "schema_version": "1",
+        "gpus": {"g0": 2, "g1": 4},
+        "round_s": 60.0,
+        "jobs": jobs,
+    }
+    return apportion.read({**told, "gpus_per_node": {"g0": 2, "g1": 2}, **more})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"gpus": True}, {"gpus": 1.0}, {"depth": False}, {"depth": 0.0}, {"gpu_type": "g2"}]
+)
+def test_a_configuration_that_only_looks_like_one_of_the_menu_is_named(wrong: dict[str, Any]) -> None:
+    instance = freezing_round()
+    right = {"gpu_type": "g0", "gpus": 1, "depth": 0}
+    assert kind_of(instance).check(instance, {"configuration": {"j0": right}}).feasible
+    report = kind_of(instance).check(instance, {"configuration": {"j0": {**right, **wrong}}})
+    assert [(one.rule, one.subject) for one in report.violations] == [("menu", "j0")]
+
+
+def test_nodes_are_looked_at_where_there_are_enough_gpus_and_named() -> None:
+    instance = freezing_round()
+    chosen = {
+        "j0": {"gpu_type": "g0", "gpus": 2, "depth": 0, "nodes": ["0"]},
+        "j1": {"gpu_type": "g0", "gpus": 1, "depth": 0, "nodes": ["0"]},
+        "j2": {"gpu_type": "g1", "gpus": 2, "depth": 0, "nodes": ["1"]},
+        "j3": {"gpu_type": "g1", "gpus": 1, "depth": 0, "nodes": ["1"]},
+    }
+    report = kind_of(instance).check(instance, {"configuration": chosen})
+    assert [(one.rule, one.subject) for one in report.violations] == [("capacity", "g0"), ("placement", "1")]

@@ -19,12 +19,15 @@ def main() -> int:
     parser.add_argument("--module", action="append", choices=list(TARGETS), help="only this one (repeatable)")
     parser.add_argument("--most", type=int, default=200, help="mutants of one module at most, drawn")
     parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--again", type=Path, help="only the survivors that this output of a run names")
     given = parser.parse_args()
+    lines = [] if given.again is None else given.again.read_text(encoding="utf-8").splitlines()
+    again = {line.split("survivor ", 1)[1] for line in lines if "survivor " in line}
     reasons = REASONS.read_text(encoding="utf-8") if REASONS.exists() else ""
     killed = looked_at = 0
     broken = False
     for module in given.module or TARGETS:
-        result = tried(module, TARGETS[module], given.most, given.seed)
+        result = tried(module, TARGETS[module], given.most, given.seed, again)
         broken |= result.failed_unchanged
         dead = result.looked_at - len(result.survivors)
         killed, looked_at = killed + dead, looked_at + result.looked_at

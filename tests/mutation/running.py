@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import types
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -45,13 +45,15 @@ class Tried:
     failed_unchanged: bool = False
 
 
-def tried(module: str, tests: Sequence[str], most: int, seed: int) -> Tried:
-    """Run at most so many mutants of a module, drawn by the seed."""
+def tried(module: str, tests: Sequence[str], most: int, seed: int, again: Collection[str] = ()) -> Tried:
+    """Run at most so many mutants of a module, drawn by the seed; or only those that survived before."""
     result = Tried()
     target = importlib.import_module(module)
     all_mutants = list(mutants(inspect.getsource(target)))
     result.total = len(all_mutants)
     chosen = sorted(Random(seed).sample(range(len(all_mutants)), min(most, len(all_mutants))))
+    if again:
+        chosen = [k for k, one in enumerate(all_mutants) if f"{one.line}: {one.change}" in again]
     plugin = _Forking(target, [all_mutants[k] for k in chosen], result)
     pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", *tests], plugins=[plugin])
     return result

@@ -288,7 +288,7 @@ def test_degenerate_ties(backend: Backend) -> None:
 @pytest.mark.parametrize("offset", [0.0, -14000.0, 1e7])
 def test_the_gap_is_honoured(backend: Backend, offset: float) -> None:
     model = replace(hard_knapsack(columns=30), offset=offset)
-    outcome = solved(backend, model, gap=0.02, time_limit=20.0)
+    outcome = solved(backend, model, gap=0.02, time_limit=patience(20.0))
     assert outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
     assert outcome.objective is not None and outcome.bound is not None
     gap = abs(outcome.bound - outcome.objective) / abs(outcome.objective)
