@@ -74,7 +74,9 @@ def every_plan(document: dict[str, Any]) -> list[list[dict[str, Any] | None]]:
     menus = []
     for job in document["jobs"]:
         menu: list[dict[str, Any] | None] = list(job["options"])
-        if job.get("preemptible") is False and "current" in job:
+        if any(option.get("nothing") for option in job["options"]):
+            pass  # a kind that says nothing in its own words
+        elif job.get("preemptible") is False and "current" in job:
             menu = [option for option in menu if option is not None and option["id"] == job["current"]]
         else:
             menu.append(None)
@@ -132,13 +134,27 @@ def sum_of(document: dict[str, Any], choice: list[dict[str, Any] | None]) -> Fra
 
 
 def shares(document: dict[str, Any], choice: list[dict[str, Any] | None]) -> dict[str, Fraction]:
-    """Return the dominant share of every job under a choice, by job id."""
+    """Return the share of every job under a choice, by job id; dominant ones if none are named."""
+    kind = document.get("fairness", {}).get("share", "dominant_share")
     return {
-        job["id"]: Fraction(0)
-        if option is None
-        else max(Fraction(use, document["capacities"][name]) for name, use in option["uses"].items())
+        job["id"]: Fraction(0) if option is None else _share(kind, document, job, option)
         for job, option in zip(document["jobs"], choice, strict=True)
     }
+
+
+def _share(kind: str, document: dict[str, Any], job: dict[str, Any], option: dict[str, Any]) -> Fraction:
+    if kind == "dominant_share":
+        uses = [Fraction(use, document["capacities"][name]) for name, use in option["uses"].items() if use]
+        return max(uses, default=Fraction(0))
+    rate = option.get("rate", option["value"])
+    if kind == "normalised_throughput":
+        best = max(one.get("rate", one["value"]) for one in job["options"])
+        return Fraction(int(rate / best * 1e9), 10**9) if best > 0 else Fraction(0)
+    told = job["finish"]
+    if rate <= 0:
+        return Fraction(0)
+    lasts = told["elapsed_s"] + told["remaining"] / rate
+    return Fraction(int(min(told["isolated_s"] / lasts, 1e3) * 1e9), 10**9)
 
 
 def share_of(document: dict[str, Any], choice: list[dict[str, Any] | None], tenant: str) -> Fraction:
@@ -154,7 +170,12 @@ def share_of(document: dict[str, Any], choice: list[dict[str, Any] | None], tena
 def alone(document: dict[str, Any], tenant: str) -> Fraction:
     """Return the best dominant share that a tenant without children has on its guarantee alone."""
     quotas = next(one for one in document["tenants"] if one["id"] == tenant).get("quotas", {})
-    menus = [[*job["options"], None] if job["tenant"] == tenant else [None] for job in document["jobs"]]
+    menus: list[list[dict[str, Any] | None]] = [
+        [*(option for option in job["options"] if not option.get("nothing")), None]
+        if job["tenant"] == tenant
+        else [None]
+        for job in document["jobs"]
+    ]
     best = Fraction(0)
     for choice in product(*menus):
         used = dict.fromkeys(document["capacities"], 0)
