@@ -30,6 +30,9 @@ _BITS = 54
 _PRICE_BITS = 54
 _COARSEST_PRICE = 16
 """Bits that the least price keeps."""
+_SMALL = float(1 << 20)
+_CLOSE = 40
+"""Worths below a million keep 40 bits after the point in 64: most instances need no closer look."""
 _DEPTHS = (0.6, 0.3, 0.15)
 
 
@@ -38,7 +41,7 @@ def proof_of(
     objective: Fraction | None,
     *,
     maximizes: bool,
-    multipliers: Mapping[str, float] | None = None,
+    multipliers: Mapping[str, float] | NDArray[np.float64] | None = None,
     exactly: bool = True,
     thorough: bool = True,
     tree: SearchTree | None = None,
@@ -55,7 +58,7 @@ def proof_of(
     maximizes
         Sense of the instance.
     multipliers
-        By capacity, to begin with.
+        By capacity, to begin with; of bare menus, whose capacities may have no names, float64 [capacities].
     exactly
         Whether the claim is the objective itself where that can be said in whole numbers.
     thorough
@@ -65,7 +68,8 @@ def proof_of(
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     shape = shape_of(instance)
-    apart, cuts = shape.apart(instance), shape.cuts(instance, multipliers or (), thorough)
+    named = () if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
+    apart, cuts = shape.apart(instance), shape.cuts(instance, named, thorough)
     draft = Proof(instance_digest(instance), claim, 0, (), (), apart, cuts)
     unit = None if objective is None else shape.unit_of_time(instance)
     if unit is not None:
@@ -94,15 +98,17 @@ def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
 
 def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, WholeMenus, bool]:
     """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
-    menus, total = _totalled(instance, draft)
     bound = draft.claim.bound
+    if bound is not None and abs(bound) < _SMALL:
+        draft = replace(draft, shift=_CLOSE)
+    menus, total = _totalled(instance, draft)
     if bound is None:
         return draft, menus, True
     size = menus.worths.size
     while total < size << 20:  # crumbs that rounding left: look again, closer
         if draft.shift >= LARGEST_SHIFT:
             return draft, menus, True
-        draft = replace(draft, shift=min(draft.shift + 140, LARGEST_SHIFT))
+        draft = replace(draft, shift=min(draft.shift + (140 if draft.shift else _CLOSE), LARGEST_SHIFT))
         menus, total = _totalled(instance, draft)
     draft = replace(draft, shift=draft.shift + _BITS - total.bit_length())
     menus, _ = _totalled(instance, draft)
@@ -123,15 +129,18 @@ def _totalled(instance: Subject, draft: Proof) -> tuple[WholeMenus, int]:
 
 
 def _begin(
-    instance: Subject, draft: Proof, multipliers: Mapping[str, float] | None
+    instance: Subject, draft: Proof, multipliers: Mapping[str, float] | NDArray[np.float64] | None
 ) -> NDArray[np.float64] | None:
     """Return given multipliers by capacity, in units of worth; ``None`` where they name none."""
     if multipliers is None or draft.claim.bound is None:
         return None
-    names = capacity_names(instance, draft)
-    if "" in names or not any(name in multipliers for name in names):
-        return None
-    known = [multipliers.get(name, 0.0) for name in names]
+    if isinstance(multipliers, np.ndarray):
+        known = multipliers.tolist()
+    else:
+        names = capacity_names(instance, draft)
+        if "" in names or not any(name in multipliers for name in names):
+            return None
+        known = [multipliers.get(name, 0.0) for name in names]
     with np.errstate(over="ignore", under="ignore"):
         begin = np.ldexp(np.array(known, dtype=np.float64), draft.shift)
     return begin if np.isfinite(begin).all() else None
