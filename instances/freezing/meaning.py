@@ -45,6 +45,9 @@ class _Entry(NamedTuple):
     progress: float
     penalty: int
 
+    def __str__(self) -> str:
+        return f"{self.row.gpus} x {self.row.gpu_type} with {self.depth} frozen layers"
+
 
 def check(instance: FreezingInstance, plan: Any) -> Report:
     """Check ``{"configuration": {job: {"gpu_type", "gpus", "depth", "nodes"}}}``; absent jobs get nothing.
@@ -243,20 +246,19 @@ def _broken(
     instance: FreezingInstance, job: FreezingJob, entry: _Entry, reference: float
 ) -> Iterator[Violation]:
     """Yield what makes a configuration inadmissible by itself."""
-    choice = f"{entry.row.gpus} x {entry.row.gpu_type} with {entry.depth} frozen layers"
     if job.max_depth is not None and entry.depth > job.max_depth:
-        yield Violation("max_depth", job.id, f"gets {choice}, may freeze {job.max_depth} this round")
+        yield Violation("max_depth", job.id, f"gets {entry}, may freeze {job.max_depth} this round")
     if job.budget_frozen_s is not None:
         spent = Fraction(entry.depth, job.layers) * Fraction(instance.round_s)
         if spent > Fraction(job.budget_frozen_s):
             yield Violation(
-                "accuracy_budget", job.id, f"gets {choice}: {float(spent):g} of {job.budget_frozen_s:g} s"
+                "accuracy_budget", job.id, f"gets {entry}: {float(spent):g} of {job.budget_frozen_s:g} s"
             )
     size = instance.gpus_per_node.get(entry.row.gpu_type)
     if size is not None and entry.row.gpus > size and entry.row.gpus % size:
-        yield Violation("whole_nodes", job.id, f"gets {choice}, nodes have {size} GPUs")
+        yield Violation("whole_nodes", job.id, f"gets {entry}, nodes have {size} GPUs")
     if _value(instance, job, entry, reference) is None:
-        yield Violation("progress", job.id, f"gets {choice} without any effective progress")
+        yield Violation("progress", job.id, f"gets {entry} without any effective progress")
 
 
 def _find(job: FreezingJob, configuration: Mapping[str, Any]) -> _Entry | None:

@@ -166,7 +166,7 @@ def settle_job(job: MatchingJob) -> None:
 def _problems(instance: MatchingInstance) -> list[Problem]:
     problems: list[Problem] = []
     check_header(instance, problems)
-    if instance.objective not in _FIELD:
+    if not isinstance(instance.objective, str) or instance.objective not in _FIELD:
         message = f'must be "makespan", "cost" or "value", not {instance.objective!r}'
         return [*problems, Problem("$.objective", message)]
     if not isinstance(instance.divisible, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from msgspec import UNSET
@@ -134,7 +135,7 @@ def _check_tenant(path: str, tenant: Tenant, capacities: Mapping[str, int], prob
             continue
         for field in ("guarantee", "borrowing_limit", "lending_limit"):
             amount = getattr(quota, field)
-            if amount is not None:
+            if amount is not None or field == "guarantee":
                 check_count(f"{where}.{field}", amount, problems, high=LARGEST_CAPACITY)
 
 
@@ -160,7 +161,9 @@ def _check_guarantees(
     tenants: Sequence[Tenant], tree: Tree, capacities: Mapping[str, int], problems: list[Problem]
 ) -> None:
     """Note guarantees that cannot be kept together, and by whom."""
-    for capacity, total in capacities.items():
+    # what is no count is told where it stands
+    counts = {name: total for name, total in capacities.items() if isinstance(total, Integral)}
+    for capacity, total in counts.items():
         guaranteed = tree.guarantees(capacity)
         for index, tenant in enumerate(tenants):
             quota = tenant.quotas.get(capacity)

@@ -68,6 +68,10 @@ class Problem:
         return {name: value for name, value in fields.items() if value is not None}
 
 
+_TOLD = 50
+"""Problems in the text of an error; all of them are in `InvalidInstance.problems`."""
+
+
 class InvalidInstance(ApportionError, ValueError):
     """An instance (or a stored solution) is not valid; `problems` lists everything found.
 
@@ -78,7 +82,10 @@ class InvalidInstance(ApportionError, ValueError):
 
     def __init__(self, problems: Problem | list[Problem] | tuple[Problem, ...]) -> None:
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
-        super().__init__("; ".join(str(problem) for problem in self.problems))
+        told = [str(problem) for problem in self.problems[:_TOLD]]
+        if len(self.problems) > _TOLD:
+            told.append(f"and {len(self.problems) - _TOLD} more")
+        super().__init__("; ".join(told))
 
     @classmethod
     def at(cls, path: str, message: str) -> InvalidInstance:

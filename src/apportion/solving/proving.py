@@ -17,7 +17,7 @@ from apportion.outcome import SearchTree
 from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.stating import capacity_names, stated, threshold
-from apportion.proofs.whole_menus import WholeMenus, scaled
+from apportion.proofs.whole_menus import WholeMenus, held, scaled
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
 from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
@@ -30,9 +30,6 @@ _BITS = 54
 _PRICE_BITS = 54
 _COARSEST_PRICE = 16
 """Bits that the least price keeps."""
-_SMALL = float(1 << 20)
-_CLOSE = 40
-"""Worths below a million keep 40 bits after the point in 64: most instances need no closer look."""
 _DEPTHS = (0.6, 0.3, 0.15)
 
 
@@ -75,7 +72,7 @@ def proof_of(
     if unit is not None:
         draft, menus, exact = replace(draft, shift=unit.shift), None, unit.exact
     else:
-        draft, menus, exact = _in_a_unit(instance, draft)
+        draft, menus, exact = _in_a_unit(instance, draft, maximizes)
     if objective is not None and not (exact and exactly):
         margin = Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
         draft = replace(draft, claim=_claim(objective, margin, maximizes))
@@ -96,22 +93,21 @@ def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
     return Claim("no_better_plan", outward(beyond, upper=maximizes))
 
 
-def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, WholeMenus, bool]:
+def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof, WholeMenus, bool]:
     """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
     bound = draft.claim.bound
-    if bound is not None and abs(bound) < _SMALL:
-        draft = replace(draft, shift=_CLOSE)
-    menus, total = _totalled(instance, draft)
     if bound is None:
-        return draft, menus, True
+        return draft, stated(instance, draft), True
+    draft = replace(draft, shift=_first_shift(bound))
+    menus, total = _totalled(instance, draft)
     size = menus.worths.size
     while total < size << 20:  # crumbs that rounding left: look again, closer
         if draft.shift >= LARGEST_SHIFT:
             return draft, menus, True
-        draft = replace(draft, shift=min(draft.shift + (140 if draft.shift else _CLOSE), LARGEST_SHIFT))
+        draft = replace(draft, shift=min(draft.shift + 140, LARGEST_SHIFT))
         menus, total = _totalled(instance, draft)
-    draft = replace(draft, shift=draft.shift + _BITS - total.bit_length())
-    menus, _ = _totalled(instance, draft)
+    unit = draft.shift + _BITS - total.bit_length()
+    draft, menus = _in_unit(instance, draft, menus, unit, maximizes)
     if bool((menus.worths % 256 == 0).all()):
         return draft, menus, True
     needed = math.ceil(math.log2(size) - math.log2(NEAR * max(abs(bound), 1e-9))) + 2
@@ -119,6 +115,27 @@ def _in_a_unit(instance: Subject, draft: Proof) -> tuple[Proof, WholeMenus, bool
         draft = replace(draft, shift=min(needed, LARGEST_SHIFT))
         menus = stated(instance, draft)
     return draft, menus, False
+
+
+def _first_shift(bound: float) -> int:
+    """Return a unit in which the bound has 54 bits: all worths together rarely fewer or too many."""
+    return min(max(_BITS - math.frexp(bound)[1], 0), LARGEST_SHIFT) if bound else 0
+
+
+def _in_unit(
+    instance: Subject, draft: Proof, menus: WholeMenus, shift: int, maximizes: bool
+) -> tuple[Proof, WholeMenus]:
+    """Return draft and menus in another unit; a coarser one needs no look at the instance.
+
+    Rounded up twice is rounded up once: ceil(ceil(x 2^a) / 2^b) = ceil(x 2^(a - b)) for whole b >= 0.
+    """
+    finer, draft = draft.shift, replace(draft, shift=shift)
+    if shift > finer:
+        return draft, stated(instance, draft)
+    worths = -((-menus.worths) >> (finer - shift))
+    if worths.dtype == object:
+        worths = held(worths.tolist())
+    return draft, replace(menus, worths=worths, threshold=threshold(draft.claim, shift, maximizes))
 
 
 def _totalled(instance: Subject, draft: Proof) -> tuple[WholeMenus, int]:
