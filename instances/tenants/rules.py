@@ -119,6 +119,8 @@ def _check_tree(instance: Any, jobs: _Listed, capacities: Mapping[str, int], pro
 
 def _check_tenant(path: str, tenant: Tenant, capacities: Mapping[str, int], problems: list[Problem]) -> None:
     check_name(f"{path}.id", tenant.id, problems)
+    if tenant.parent is not None:
+        check_name(f"{path}.parent", tenant.parent, problems)
     check_amount(f"{path}.weight", tenant.weight, problems)
     if tenant.priority is not None:
         check_count(f"{path}.priority", tenant.priority, problems, -LARGEST_PRIORITY, LARGEST_PRIORITY)
