@@ -16,6 +16,7 @@ __all__ = [
     "Problem",
     "error_object",
     "listed",
+    "reason",
 ]
 
 
@@ -123,6 +124,11 @@ def error_object(error: Exception) -> dict[str, Any]:
         "exit_code": error.exit_code if isinstance(error, ApportionError) else ApportionError.exit_code,
         "problems": [problem.as_json() for problem in problems],
     }
+
+
+def reason(error: Exception) -> str:
+    """Return what went wrong, in words: of an error of the system neither its number nor its path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 def listed(names: Iterable[str]) -> str:

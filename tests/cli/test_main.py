@@ -65,6 +65,13 @@ def test_a_mistyped_command_is_recognised(word: str, meant: str) -> None:
         assert refused.code == 2 and f"did you mean {meant!r}?" in refused.err
 
 
+def test_a_mistyped_choice_is_recognised() -> None:
+    refused = call(main, "simulate", "--policy", "gavel-maxmin", "--workload", "x.csv")
+    assert refused.code == 2 and "did you mean 'gavel-max-min'?" in refused.err
+    refused = call(main, "replay", "--policy", "greedi", "--trace", "generated", "--jobs", "generated")
+    assert refused.code == 2 and "did you mean 'greedy'?" in refused.err
+
+
 def _without_times(text: str) -> list[str]:
     return [line for line in text.splitlines() if " ms" not in line]
 

@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         ),
         "validate": Listed(
             "Look into",
-            "List everything that is wrong with an instance or another input.",
+            "List what is wrong with an instance or another input.",
             ("validate round.json", "validate jobs.csv --as jobs"),
             doing="reading and checking",
         ),
@@ -100,7 +100,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         ),
         "export": Listed(
             "Look into",
-            "Write the linear model for other solvers, or a plan for Kueue.",
+            "Write the model for other solvers, or a plan for Kueue.",
             ("export round.json --to lp", "export round.json --to mps -o round.mps"),
             doing="compiling",
         ),

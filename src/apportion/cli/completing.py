@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from apportion.choices import did_you_mean
 from apportion.references import loaded
 
-__all__ = ["BACKEND", "FORMAT", "FORMULATION", "KIND", "NamedIn"]
+__all__ = ["BACKEND", "FORMAT", "FORMULATION", "KIND", "Guessing", "NamedIn"]
 
 
 class NamedIn(click.types.StringParamType):
@@ -41,6 +43,19 @@ class NamedIn(click.types.StringParamType):
     ) -> list[CompletionItem]:
         """Return the words that go on as what has been typed."""
         return [CompletionItem(word) for word in self.words() if word.startswith(incomplete)]
+
+
+class Guessing(click.Choice[str]):
+    """One of a few words; of another one it says which may have been meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word, or fail with all of them and the likely one."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise click.BadParameter(
+                f"{error.message}{did_you_mean(value, self.choices)}", ctx, param
+            ) from None
 
 
 KIND = NamedIn("apportion.instances.kinds:kinds")

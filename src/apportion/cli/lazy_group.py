@@ -11,6 +11,7 @@ import click
 
 from apportion.choices import did_you_mean
 from apportion.cli.commands import Listed
+from apportion.cli.completing import Guessing
 from apportion.cli.progress import clocked
 from apportion.cli.settings import loudness
 
@@ -27,6 +28,8 @@ def prepared(command: click.Command, listed: Listed) -> click.Command:
     for param in command.params:  # so that shells complete file names
         if param.type is click.STRING and _NAMES_A_FILE.search(param.metavar or ""):
             param.type = click.Path(allow_dash=True)
+        elif type(param.type) is click.Choice:
+            param.type = Guessing(param.type.choices, param.type.case_sensitive)
     return command
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.errors import InvalidInstance, InvalidOption, Problem, reason
 
 __all__ = ["IdleTrace", "read_idle_trace"]
 
@@ -167,11 +167,11 @@ def _archive(path: Path) -> dict[str, NDArray[Any]]:
             if isinstance(archive, np.lib.npyio.NpzFile):
                 return {key: archive[key] for key in _ARRAYS if key in archive.files}
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     except Exception as error:  # zipfile, zlib and numpy raise a dozen unrelated kinds on damaged files
-        reason = str(error) or type(error).__name__
-        raise InvalidInstance(Problem(str(path), f"cannot be read as an .npz archive: {reason}")) from error
+        raise InvalidInstance(
+            Problem(str(path), f"cannot be read as an .npz archive: {reason(error)}")
+        ) from error
     raise InvalidInstance(Problem(str(path), "must be an .npz archive of arrays, is a single array"))
 
 

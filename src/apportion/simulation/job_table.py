@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 
 __all__ = ["SubmittedJob", "read_job_table"]
 
@@ -93,7 +93,9 @@ def read_job_table(path: str | Path) -> tuple[SubmittedJob, ...]:
         lines = csv.reader(io.StringIO(text, newline=""), strict=True)
         rows = [(lines.line_num, row) for row in lines if row]
     except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read as a CSV table: {error}")) from error
+        raise InvalidInstance(
+            Problem(str(path), f"cannot be read as a CSV table: {reason(error)}")
+        ) from error
     if not rows:
         raise InvalidInstance(Problem(str(path), "is empty; expected a header line"))
     header = rows[0][1]

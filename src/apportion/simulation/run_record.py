@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 from apportion.simulation.replay import Replay
 from apportion.simulation.summary import Summary, summarise
 
@@ -104,7 +104,7 @@ def read_record(path: str | Path) -> RunRecord:
         lines = path.read_bytes().rstrip(b"\n")
         return msgspec.json.decode(lines[lines.rfind(b"\n") + 1 :], type=RunRecord)
     except OSError as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"its last line is no record of a run; has the run ended? {error}"
         raise InvalidInstance(Problem(str(path), message)) from error

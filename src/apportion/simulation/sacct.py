@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 from apportion.instances.fields import LARGEST_COUNT
 from apportion.simulation.swf import JobLog
 from apportion.skipped import tell_skipped
@@ -39,7 +39,7 @@ def read_sacct(path: str | Path) -> JobLog:
         lines = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), delimiter="|")
         rows = [(lines.line_num, row) for row in lines if row]
     except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     header = rows[0][1] if rows else []
     nodes = next((name for name in ("NNodes", "AllocNodes") if name in header), None)
     missing = [name for name in ("Start", "End") if name not in header] + ([] if nodes else ["NNodes"])
@@ -57,9 +57,9 @@ def read_sacct(path: str | Path) -> JobLog:
                 Problem(f"{path}, line {line}", f"has {len(row)} fields, the header has {len(header)}")
             )
             continue
-        reason = _unusable(row, step, at["Start"], at["End"])
-        if reason is not None:
-            skipped[reason] += 1
+        unusable = _unusable(row, step, at["Start"], at["End"])
+        if unusable is not None:
+            skipped[unusable] += 1
             continue
         try:
             start, end, count = _seconds(row[at["Start"]]), _seconds(row[at["End"]]), int(row[at[nodes]])

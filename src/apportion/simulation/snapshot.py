@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from apportion.choices import one_of
-from apportion.errors import InvalidInstance, InvalidOption, Problem, listed
+from apportion.errors import InvalidInstance, InvalidOption, Problem, listed, reason
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.equal_share import equal_share
 from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
@@ -131,7 +131,7 @@ def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, ScalingCurve])
     except OSError as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInstance(Problem(str(path), f"is no table of curves: {error}")) from error
 

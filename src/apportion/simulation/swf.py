@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 from apportion.simulation.packed import content
 from apportion.skipped import tell_skipped
 
@@ -61,7 +61,7 @@ def read_swf(path: str | Path, cores_per_node: int = 1) -> JobLog:
     try:
         text = content(path).decode("utf-8", "replace")
     except (OSError, ValueError) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     header: dict[str, int] = {}
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), 1):

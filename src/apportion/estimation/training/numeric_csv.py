@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 
 __all__ = ["number_columns", "optional_columns", "text_columns"]
 
@@ -30,7 +30,7 @@ def text_columns(path: Path, columns: Sequence[str]) -> list[tuple[int, tuple[st
         lines = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
         rows = [(lines.line_num, row) for row in lines if row]
     except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     header = [name.strip() for name in rows[0][1]] if rows else []
     missing = [name for name in columns if name not in header]
     if missing:
@@ -88,7 +88,7 @@ def optional_columns(path: Path, columns: Sequence[str]) -> dict[str, list[str]]
         header = path.read_bytes().decode("utf-8-sig").partition("\n")[0]
         named = [name.strip() for name in next(csv.reader([header]), [])]
     except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     present = [name for name in columns if name in named]
     if not present:
         return {}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 from apportion.policies.cluster.belief import SpeedBelief
 from apportion.simulation.cluster.conditions import Beliefs
 from apportion.simulation.cluster.job_states import JobStates
@@ -74,7 +74,7 @@ def read_durations(path: str | Path) -> DurationLog:
     except InvalidInstance:
         raise
     except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     if problems or not rows:
         raise InvalidInstance(problems[:_SHOWN] or Problem(str(path), "has no job"))
     rows.sort(key=lambda job: job[0])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, Problem
+from apportion.errors import InvalidInstance, Problem, reason
 from apportion.estimation.training.numeric_csv import optional_columns
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of
@@ -53,7 +53,7 @@ def read_tenants(path: str | Path, nodes: Nodes) -> TenantsFile:
     try:
         file = msgspec.json.decode(Path(path).read_bytes(), type=TenantsFile)
     except (OSError, msgspec.MsgspecError) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {error}")) from error
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     counted = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types)).astype(np.int64)
     gpus = dict(zip(nodes.types, counted.tolist(), strict=True))
     problems: list[Problem] = []
