@@ -169,6 +169,8 @@ def test_a_makespan_of_nothing_is_zero() -> None:
     model = Assignment.from_arrays("makespan", [], [], [0], 2)
     assert weak_duality_bound(model, np.ones(2)) == 0.0
     assert counting_bound(model) == 0.0
+    beside = Assignment.from_arrays("makespan", [5.0], [0], [0, 1, 1], 1)
+    assert counting_bound(beside) == 5.0  # a job that can run nowhere takes no room
 
 
 def test_whole_times_make_whole_makespans_but_near_a_whole_number_fractions_decide() -> None:
@@ -180,6 +182,9 @@ def test_whole_times_make_whole_makespans_but_near_a_whole_number_fractions_deci
     shares = Assignment.from_arrays("makespan", six, [0, 1] * 6, np.arange(7) * 2, 2, divisible=True)
     told = weak_duality_bound(shares, np.array([1.0, 1.0, *[0.0] * 6]))
     assert told == pytest.approx(13.5, rel=1e-9)
+    assert weak_duality_bound(shares, np.zeros(8)) == pytest.approx(5.0, rel=1e-9)
+    few = weak_duality_bound(shares, np.array([0.25, 0.25, *[0.0] * 6]))
+    assert few == pytest.approx(13.5, rel=1e-9)
     quarter = Assignment.from_arrays("makespan", six + 0.25, [0, 1] * 6, np.arange(7) * 2, 2)
     assert weak_duality_bound(quarter, np.ones(2)) == pytest.approx(14.25, rel=1e-9)
     one = Assignment.from_arrays("makespan", [3.0, 4.0], [0, 0], [0, 1, 2], 1)
