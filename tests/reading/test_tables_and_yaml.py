@@ -82,6 +82,23 @@ def test_yaml_that_is_no_instance_is_one_clear_error(text: str, words: str, tmp_
     assert call(main, "solve", path).code == 3
 
 
+def test_problems_of_yaml_stand_at_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        "# a comment\nkind: gap_filling\nhorizon_s: 2 min\nnodes: [n0, n0]\njobs:\n"
+        "  - id: a\n    min_nodes: -1\n    max_node: 3\n"
+    )
+    with pytest.raises(InvalidInstance) as refused:
+        apportion.read(path)
+    problems = refused.value.problems
+    told = {problem.path: (problem.line, problem.column) for problem in problems}
+    assert told["$.schema_version"] == (2, 1) and told["$.horizon_s"] == (3, 1)
+    assert told["$.jobs[0].min_nodes"] == (7, 5) and told["$.jobs[0].max_node"] == (8, 5)
+    assert told["$.jobs[0].max_nodes"] == (6, 5)
+    assert list(told.values()) == sorted(told.values())
+    assert any("line 7, column 5: $.jobs[0].min_nodes (job 'a')" in one.located() for one in problems)
+
+
 def test_yaml_never_takes_a_name_for_a_date_or_a_truth(tmp_path: Path) -> None:
     path = tmp_path / "names.yaml"
     start = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from apportion.errors import Problem
 
-__all__ = ["located", "without_places"]
+__all__ = ["located", "placed_at", "without_places"]
 
 _LARGEST = 2**24
 """Bytes up to which a text is walked for places."""
@@ -46,6 +46,23 @@ def located(raw: bytes, tree: Any, problems: Iterable[Problem]) -> list[Problem]
         column = offset - starts[line - 1] + 1
         placed.append((offset, replace(problem, line=line, column=column, job=_job(tree, problem.path))))
     return [problem for _, problem in sorted(placed, key=lambda item: item[0])]
+
+
+def placed_at(problems: Iterable[Problem], places: Mapping[str, tuple[int, int]]) -> list[Problem]:
+    """Return problems with the lines and columns of a text, in its order.
+
+    Parameters
+    ----------
+    problems
+        Problems with JSON paths.
+    places
+        Line and column by JSON path; what is missing stands where the object begins that lacks it.
+    """
+    placed = []
+    for problem in problems:
+        line, column = next((places[path] for path in _with_parents(problem.path) if path in places), (1, 1))
+        placed.append(replace(problem, line=line, column=column))
+    return sorted(placed, key=lambda problem: (problem.line, problem.column))
 
 
 def without_places(problems: Iterable[Problem]) -> list[Problem]:

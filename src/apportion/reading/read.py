@@ -124,17 +124,19 @@ def _is_yaml(path: Path | None, format: str | None) -> bool:
 
 
 def _from_yaml(raw: bytes, path: Path | None) -> Instance:
-    from apportion.reading.yaml_text import tree_of
+    from apportion.reading.places import placed_at
+    from apportion.reading.yaml_text import places_of, tree_of
 
-    tree = tree_of(raw.removeprefix(_MARK))
+    written = raw.removeprefix(_MARK)
+    tree = tree_of(written)
     try:
         text = json.dumps(tree).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInstance(Problem("$", f"holds what JSON cannot say: {error}")) from None
     try:
         return _from_json(text, path, "json")
-    except InvalidInstance as error:  # the places are those of a text that nobody wrote
-        raise InvalidInstance(without_places(error.problems)) from None
+    except InvalidInstance as error:  # its places are those of a text that nobody wrote
+        raise InvalidInstance(placed_at(error.problems, places_of(written))) from None
 
 
 def _only_foreign(index: int, sense: str | None, format: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from apportion.errors import InvalidInstance, Problem
 
-__all__ = ["tree_of"]
+__all__ = ["places_of", "tree_of"]
 
 
 def tree_of(raw: bytes) -> Any:
@@ -52,6 +52,24 @@ def tree_of(raw: bytes) -> Any:
     except (YAMLError, ValueError, RecursionError) as error:
         raise InvalidInstance(Problem("$", f"is not YAML: {str(error).splitlines()[0]}")) from None
     return _with_words_for_keys(tree)
+
+
+def places_of(raw: bytes) -> dict[str, tuple[int, int]]:
+    """Return line and column, from 1, of every JSON path of a YAML document: a member's are its key's."""
+    from ruamel.yaml import YAML
+
+    found: dict[str, tuple[int, int]] = {}
+    whole = YAML(typ="safe", pure=True).compose(io.BytesIO(raw))
+    waiting: list[tuple[str, Any, Any]] = [] if whole is None else [("$", None, whole)]
+    while waiting:
+        path, key, node = waiting.pop()
+        mark = (node if key is None else key).start_mark
+        found[path] = (mark.line + 1, mark.column + 1)
+        if node.id == "mapping":
+            waiting += [(f"{path}.{name.value}", name, value) for name, value in node.value]
+        elif node.id == "sequence":
+            waiting += [(f"{path}[{index}]", None, value) for index, value in enumerate(node.value)]
+    return found
 
 
 def _as_written(_: Any, node: Any) -> str:
