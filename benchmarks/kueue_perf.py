@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from apportion.cli.running import in_one_line
 from apportion.policies.tenancy.cycle_state import CycleState
@@ -125,9 +127,17 @@ def _alike(one: Workload, other: Workload) -> bool:
 
 
 def ours(
-    suite: Cohort, state: CycleState, pending: dict[str, list[Workload]], now_ms: int, course: Course
+    suite: Cohort,
+    state: CycleState,
+    pending: dict[str, list[Workload]],
+    now_ms: int,
+    course: Course,
+    inside: Literal["sum", "first_come"] = "sum",
 ) -> list[Workload]:
-    """One exact round: fair dominant shares, higher classes first, then the most cores; nobody is stopped."""
+    """One exact round: fair dominant shares of queues, then the most cores; nobody is stopped.
+
+    Inside a queue cores decide (``sum``), or classes and then creation (``first_come``).
+    """
     import apportion
     from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
     from apportion.instances.tenants import Fairness, Tenant
@@ -153,7 +163,7 @@ def ours(
         capacities={"cpu": tree.subtree[tree.cohorts["cohort"]][CPU]},
         jobs=tuple(jobs),
         tenants=tuple(tenants),
-        fairness=Fairness(share="dominant_share", over="tenants"),
+        fairness=Fairness(share="dominant_share", over="tenants", inside=inside),
     )
     course.decisions += 1
     choice = apportion.solve(instance, time_limit=10.0).require()["choice"]
@@ -164,6 +174,11 @@ def ours(
             )
             state.admit(admitted)
     return []
+
+
+POLICIES: Mapping[str, Decide] = MappingProxyType(
+    {"tournament": tournament, "ours": ours, "ours-in-turn": partial(ours, inside="first_come")}
+)
 
 
 def _job(job: Any, option: Any, workload: Workload, queue: str, current: str | None) -> Any:
@@ -258,9 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="the folder that holds kueue_perf")
     parser.add_argument("--case", default="baseline", help="the title of a configuration")
-    parser.add_argument(
-        "--policies", nargs="+", default=["tournament", "ours"], choices=["tournament", "ours"]
-    )
+    parser.add_argument("--policies", nargs="+", default=list(POLICIES), choices=list(POLICIES))
     parser.add_argument("--queues", type=int, help="queues of the cohort, all by default")
     given = parser.parse_args()
     cases = json.loads((given.data / "kueue_perf" / "kueue_perf.json").read_text())["cases"]
@@ -277,7 +290,7 @@ def main() -> None:
     for kind, stated in sorted(case["expected"]["mean_time_to_admission_ms"].items()):
         print(f"  published {kind}: {stated['mean'] / 1000:.2f} s")
     for name in given.policies:
-        course = simulated(suite, {"tournament": tournament, "ours": ours}[name])
+        course = simulated(suite, POLICIES[name])
         print(f"{name}: ended {course.end_ms / 1000:.1f} s, usage {course.used / quota / course.end_ms:.1%}")
         for kind, waited in sorted(course.waited_ms.items()):
             print(f"  {kind}: mean time to admission {sum(waited.values()) / len(waited) / 1000:.2f} s")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.kueue_perf import cohort, ours, simulated, tournament
+from benchmarks.kueue_perf import POLICIES, cohort, simulated
 
 CONFIG = {
     "cohorts": [
@@ -45,11 +45,11 @@ CONFIG = {
 }
 
 
-@pytest.mark.parametrize("decide", [tournament, ours])
-def test_every_workload_is_admitted_and_the_work_is_done(decide: object) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_workload_is_admitted_and_the_work_is_done(policy: str) -> None:
     suite = cohort(CONFIG)
     assert len(suite.workloads) == 16
-    course = simulated(suite, decide)  # type: ignore[arg-type]
+    course = simulated(suite, POLICIES[policy])
     assert {kind: len(waited) for kind, waited in course.waited_ms.items()} == {"small": 12, "large": 4}
     # 12 x 1 core x 200 ms and 4 x 4 cores x 400 ms; what was stopped is done once more
     least = 12 * 200 + 4 * 4 * 400
