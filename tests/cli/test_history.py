@@ -156,4 +156,4 @@ def test_replay_says_what_another_policy_would_have_done(folder: Path) -> None:
     assert all(one["objective"] <= two["objective"] for one, two in zip(other, told, strict=True))
     assert call(main, "history", "replay", "--policy", "nonsense", "--record", folder).code == 2
     shown = call(main, "history", "replay", "--record", folder, "--last", 1).out.splitlines()
-    assert shown[-1].startswith("1 rounds; together")
+    assert shown[-1].startswith("1 round; together")

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import click
 
-__all__ = ["CLOCK", "OutputClosed", "check_target", "emit", "quiet_stdout", "say", "stop_clock", "write_file"]
+__all__ = [
+    "CLOCK",
+    "OutputClosed",
+    "check_target",
+    "counted",
+    "emit",
+    "quiet_stdout",
+    "say",
+    "stop_clock",
+    "write_file",
+]
 
 CLOCK = "apportion.cli.clock"
 """Where the context of a command keeps what stops its clock."""
@@ -96,6 +106,11 @@ def _is_same(path: str, word: str) -> bool:
         return os.path.realpath(path) == os.path.realpath(word) or Path(path).samefile(word)
     except (OSError, ValueError):
         return False
+
+
+def counted(number: int, thing: str) -> str:
+    """Return ``1 job`` or ``2 jobs``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def say(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from apportion.cli.output import say
+from apportion.cli.output import counted, say
 
 __all__ = ["command"]
 
@@ -41,8 +41,7 @@ def command(folder: str | None, everything: bool, as_json: bool) -> int:
         say(line)
     over = len(jobs) - len(shown)
     hidden = f"; {over} ended (--all shows them)" if over else ""
-    count = "1 job" if len(shown) == 1 else f"{len(shown)} jobs"
-    say(f"{count}{hidden}; a controller {'runs' if running else 'does not run'}")
+    say(f"{counted(len(shown), 'job')}{hidden}; a controller {'runs' if running else 'does not run'}")
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from apportion.cli.inputs import INPUTS, judged
-from apportion.cli.output import say
+from apportion.cli.output import counted, say
 from apportion.cli.source import foreign_options, instance_of
 
 __all__ = ["command"]
@@ -46,8 +46,11 @@ def command(
     if as_json:
         say(json.dumps({**verdict, "problems": [problem.as_json() for problem in problems]}))
     elif problems:
-        count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        say("\n".join([*(_one_line(problem.located()) for problem in problems), count]))
+        say(
+            "\n".join(
+                [*(_one_line(problem.located()) for problem in problems), counted(len(problems), "problem")]
+            )
+        )
     else:
         say(f"valid: {verdict['kind']}, {_one_line(str(verdict['name'])) or 'without a name'}")
     return InvalidInstance.exit_code if problems else 0

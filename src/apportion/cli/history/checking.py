@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from apportion.cli.history.choosing import entries_of, from_to, opened
-from apportion.cli.output import say
+from apportion.cli.output import counted, say
 
 __all__ = ["command"]
 
@@ -46,5 +46,5 @@ def command(
             for failure in failures:
                 say(f"FAIL  decision {number}: {failure}")
         state = "damaged" if problems else "whole"
-        say(f"{len(entries)} decisions checked, {len(failed)} uncheckable; the file is {state}")
+        say(f"{counted(len(entries), 'decision')} checked, {len(failed)} uncheckable; the file is {state}")
     return InvalidInstance.exit_code if failed or problems else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from apportion.cli.history.choosing import entries_of, from_to, opened
-from apportion.cli.output import say
+from apportion.cli.output import counted, say
 
 __all__ = ["command"]
 
@@ -52,4 +52,4 @@ def command(
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows if entries else []:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    say(f"{len(entries)} decisions")
+    say(counted(len(entries), "decision"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from apportion.cli.history.choosing import moment_of, opened
-from apportion.cli.output import say
+from apportion.cli.output import counted, say
 
 __all__ = ["command"]
 
@@ -28,11 +28,12 @@ def command(before: str, folder: str | None, dry_run: bool) -> None:
     with opened(folder) as history:
         old, path = len(history.entries(until_s=before_s)), history.path
     if dry_run:
-        say(f"{old} decisions were made before then")
+        say(f"{counted(old, 'decision')} made before then")
         return
     size = path.stat().st_size
     with Record(path) as record:
         gone = record.prune(before_s)
     say(
-        f"{gone} decisions forgotten, {old - gone} older ones kept; {size:,} -> {path.stat().st_size:,} bytes"
+        f"{counted(gone, 'decision')} forgotten, {old - gone} older ones kept; "
+        f"{size:,} -> {path.stat().st_size:,} bytes"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from apportion.cli.history.choosing import entries_of, from_to, opened
-from apportion.cli.output import quiet_stdout, say
+from apportion.cli.output import counted, quiet_stdout, say
 
 __all__ = ["command"]
 
@@ -51,7 +51,8 @@ def command(
         if one.objective is not None and one.entry.objective is not None
     ]
     before, after = (sum(column) for column in zip(*both, strict=True)) if both else (0.0, 0.0)
-    say(f"{len(replayed)} rounds; together {_worth(before)} as decided, {_worth(after)} under {name}")
+    rounds = counted(len(replayed), "round")
+    say(f"{rounds}; together {_worth(before)} as decided, {_worth(after)} under {name}")
 
 
 def _worth(objective: float | None) -> str:
