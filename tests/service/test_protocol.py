@@ -233,7 +233,7 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                     )
                     for name in names
                 }
-                await asyncio.sleep(rng.random() * 0.006)
+                await asyncio.sleep(0.0 if number % 8 == 1 else rng.random() * 0.006)
                 if number % 4 == 1:
                     tasks["a"].cancel()
                 if number % 8 == 6 and services.pool.pids:
@@ -253,7 +253,7 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                         assert result["objective"] == pytest.approx(
                             apportion.solve(instance).objective, rel=1e-9
                         )
-            assert given_up >= 1 and answered >= 100
+            assert given_up >= 3 and answered >= 100
             with History(services.ledger.path) as history:
                 entries = history.entries()
                 assert all(checked.ok for checked in check(history, entries[::10]))
