@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from apportion.errors import InvalidInstance
 from apportion.instances.gap_filling.generator import generate
 from apportion.record import History, Record, RecordFull
 from apportion.record.checking import check
+from apportion.record.errors import RecordInUse
 from apportion.service import pool as pools
 from apportion.service import worker as workers
 from apportion.service.errors import Busy, Conflict, Late, WorkerLost
@@ -226,18 +228,19 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
             for seed, name in enumerate(names):
                 await services.open(name, seed)
             given_up, answered = 0, 0
+            seen = dict.fromkeys(names, 0)
             for number in range(40):
+                amounts = {name: rng.randrange(5, 30) for name in names}
                 tasks = {
-                    name: asyncio.create_task(
-                        services.decide(name, idle(rng.randrange(5, 30)), request=f"{number}")
-                    )
-                    for name in names
+                    name: asyncio.create_task(services.decide(name, idle(amount), request=f"{number}"))
+                    for name, amount in amounts.items()
                 }
                 await asyncio.sleep(0.0 if number % 8 == 1 else rng.random() * 0.006)
                 if number % 4 == 1:
                     tasks["a"].cancel()
                 if number % 8 == 6 and services.pool.pids:
-                    os.kill(rng.choice(services.pool.pids), signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(rng.choice(services.pool.pids), signal.SIGKILL)
                 for name, task in tasks.items():
                     try:
                         made = await task
@@ -245,10 +248,11 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                         given_up += 1
                         continue
                     answered += 1
-                    assert (made.decision.session, made.decision.revision) == (name, number + 1)
+                    assert made.decision.session == name and made.decision.revision > seen[name]
+                    seen[name] = made.decision.revision
                     instance = await services.hub.past.instance(made.decision.id)
                     result = msgspec.json.decode(made.result)
-                    assert stored.verify(instance, result).ok
+                    assert stored.verify(instance, result).ok and len(instance.nodes) == amounts[name]
                     if number % 4 == 3:
                         assert result["objective"] == pytest.approx(
                             apportion.solve(instance).objective, rel=1e-9
@@ -262,6 +266,31 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                 assert sorted(numbers) == [entry.id for entry in entries], (
                     "every decision answers one request"
                 )
+
+    asyncio.run(run())
+
+
+def test_what_is_asked_while_the_service_ends_is_refused_and_nothing_waits_for_ever(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Services(tmp_path, workers=1) as services:
+            await services.open("s", 1)
+            made = await services.decide("s", idle(12))
+            pid = services.pool.pids[0]
+            os.kill(pid, signal.SIGSTOP)
+            stuck = asyncio.create_task(services.decide("s", idle(9)))
+            while services.pool.busy == 0:
+                await asyncio.sleep(0)
+        for late in (services.decide("s", idle(8)), services.hub.change("s", [idle(7)], None, "", "me")):
+            waiting = asyncio.ensure_future(late)
+            await asyncio.sleep(0)
+            waiting.cancel()  # as the end of the service does
+            with pytest.raises((RecordInUse, asyncio.CancelledError)):
+                await asyncio.wait_for(waiting, patience(10))
+        stuck.cancel()
+        with pytest.raises((RecordInUse, asyncio.CancelledError)):
+            await asyncio.wait_for(stuck, patience(10))
+        with History(services.ledger.path) as history:
+            assert [entry.id for entry in history.entries()] == [made.decision.id]
 
     asyncio.run(run())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from apportion.record import History, Record
+from apportion.record.errors import RecordInUse
 
 __all__ = ["Ledger"]
 
@@ -31,6 +32,7 @@ class Ledger:
         self.path = path
         self._record = Record(path, max_bytes=max_bytes, durable=durable)
         self._reader = History(path)  # keeps the shared files open, so that reading works on a full disk
+        self._closed = False
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="record", daemon=True)
         self._thread.start()
@@ -46,11 +48,15 @@ class Ledger:
             Called in the thread that writes; what waits at the same time is written with it.
         failed
             Called in that thread, before any later step, if the step cannot be written: nothing of it is,
-            then, and the future raises what happened, `RecordFull` for instance.
+            then, and the future raises what happened, `RecordFull` for instance; `RecordInUse` of a ledger
+            that is closed.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
-        self._work.put((step, failed, future, loop))
+        if self._closed:
+            future.set_exception(RecordInUse("the service ends: nothing more is put on record; ask again"))
+        else:
+            self._work.put((step, failed, future, loop))
         return future
 
     async def read(self, step: Callable[[History], _T]) -> _T:
@@ -68,6 +74,7 @@ class Ledger:
 
     def close(self) -> None:
         """Write what waits, and close the file."""
+        self._closed = True
         self._work.put(None)
         self._thread.join()
         self._reader.close()
