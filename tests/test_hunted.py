@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion.explanation.parts import Difference
 from tests.hunt.ask import asked
-from tests.hunt.case import Case
+from tests.hunt.case import Case, subject_of
 from tests.hunt.draw import KINDS, drawn
+from tests.hunt.explained import misexplained
 from tests.hunt.paths import PATHS, forced
 from tests.hunt.reuse import Round
 from tests.hunt.shrink import shrunk
@@ -135,3 +137,43 @@ def test_a_process_that_was_asked_much_answers_as_a_fresh_one() -> None:
     one = Round("reuse:quick:2")
     one.run()
     assert one.calls > 2 and not one.wrong, one.wrong
+
+
+@pytest.mark.parametrize("kind", ["multiple_choice_knapsack", "gap_filling", "matching", "freezing"])
+def test_an_explanation_that_lies_is_noticed(kind: str) -> None:
+    """What one more unit is worth, and what a runner-up lacks, each told a little too high."""
+    worths = rivals = 0
+    for number in range(60):
+        if min(worths, rivals) > 10:
+            break
+        case = drawn(f"17:{number}", [kind], ["explained"])
+        assert case is not None
+        try:
+            explanation = apportion.explain(subject_of(case))
+        except apportion.InvalidInstance:
+            continue
+        truth = truth_of(case)
+        assert not misexplained(case, truth, explanation)
+        size = 1e-6 * max(abs(explanation.objective or 0.0), 1e-9)
+        for k, capacity in enumerate(explanation.capacities):
+            if capacity.one_more is None or capacity.one_more.exact is None:
+                continue
+            more = capacity.one_more.exact * 1.001 + size
+            lie = replace(capacity, one_more=Difference(more, more, more))
+            told = (*explanation.capacities[:k], lie, *explanation.capacities[k + 1 :])
+            worths += bool(misexplained(case, truth, replace(explanation, capacities=told)))
+        for k, job in enumerate(explanation.jobs):
+            if job.runner_up is None or job.runner_up.needed is None or job.runner_up.needed.exact is None:
+                continue
+            more = job.runner_up.needed.exact * 1.001 + size
+            lying = replace(job, runner_up=replace(job.runner_up, needed=Difference(more, more, more)))
+            told_jobs = (*explanation.jobs[:k], lying, *explanation.jobs[k + 1 :])
+            rivals += bool(misexplained(case, truth, replace(explanation, jobs=told_jobs)))
+    assert worths > 10 and rivals > 10, (worths, rivals)
+
+
+def test_every_inner_path_is_listed_with_what_it_forces() -> None:
+    told = "\n".join(path.described() for path in PATHS.values())
+    for path in PATHS.values():
+        assert f"{path.name}: " in told
+        assert all(place in told for place in path.constants)

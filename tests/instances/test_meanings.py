@@ -302,6 +302,12 @@ def test_each_mistake_of_a_schedule_of_machines_is_named(
     assert sorted({one.subject for one in report.violations}) == subjects
 
 
+def test_a_gang_that_names_one_machine_twice_is_refused_for_that() -> None:
+    instance = apportion.read(TIMED)
+    report = kind_of(instance).check(instance, schedule_of({"j0": 0.0}, {"j0": [0, 0], "j1": 2}))
+    assert [(one.rule, one.subject) for one in report.violations] == [("machine_index", "j0")]
+
+
 def test_machines_behind_one_without_all_its_starts_are_looked_at_too() -> None:
     told = {
         **TIMED,

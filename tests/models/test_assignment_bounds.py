@@ -194,6 +194,29 @@ def test_whole_times_make_whole_makespans_but_near_a_whole_number_fractions_deci
     assert told is not None and told < 2.0**52 + 2
 
 
+def test_shares_of_time_are_bounded_by_the_work_and_by_the_jobs() -> None:
+    """Six jobs of 5 s on two machines fill them for 15 s; a job that is priced runs at most all the time."""
+    told = {
+        "kind": "matching",
+        "schema_version": "1",
+        "objective": "makespan",
+        "divisible": True,
+        "machines": [{"id": "a"}, {"id": "b", "count": 1}],
+        "jobs": [{"id": f"j{k}", "on": {"a": {"time_s": 5.0}, "b": {"time_s": 5.0}}} for k in range(6)],
+    }
+    instance: Any = apportion.read(told)
+    even = {**dict.fromkeys(price_names(instance), 0.0), "machine:a": 1.0, "machine:b": 1.0}
+    assert exact_bound(instance, even) == made_up_makespan(told, even) == 15
+    mixed = {**even, "job:j0": 0.5, "job:j1": 0.25}
+    assert (
+        exact_bound(instance, mixed)
+        == made_up_makespan(told, mixed)
+        == Fraction(30 + 5 * 0.75) / Fraction(2.75)
+    )
+    jobs = {name: float(name.startswith("job")) for name in even}
+    assert exact_bound(instance, jobs) == 5
+
+
 def test_prices_of_machines_bound_outward_however_far() -> None:
     compared = 0
     for rng, told, instance in instances("sum"):

@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="only the survivors that this output of a run names")
     given = parser.parse_args()
     lines = [] if given.again is None else given.again.read_text(encoding="utf-8").splitlines()
-    again = {line.split("survivor ", 1)[1] for line in lines if "survivor " in line}
+    again = {line.split("survivor ", 1)[1].split(": ", 1)[1] for line in lines if "survivor " in line}
     reasons = REASONS.read_text(encoding="utf-8") if REASONS.exists() else ""
     killed = looked_at = 0
     broken = False

@@ -53,7 +53,7 @@ def tried(module: str, tests: Sequence[str], most: int, seed: int, again: Collec
     result.total = len(all_mutants)
     chosen = sorted(Random(seed).sample(range(len(all_mutants)), min(most, len(all_mutants))))
     if again:
-        chosen = [k for k, one in enumerate(all_mutants) if f"{one.line}: {one.change}" in again]
+        chosen = [k for k, one in enumerate(all_mutants) if one.change in again]
     plugin = _Forking(target, [all_mutants[k] for k in chosen], result)
     pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", *tests], plugins=[plugin])
     return result
