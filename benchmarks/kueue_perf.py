@@ -273,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="the folder that holds kueue_perf")
     parser.add_argument("--case", default="baseline", help="the title of a configuration")
-    parser.add_argument("--policies", nargs="+", default=list(POLICIES), choices=list(POLICIES))
+    parser.add_argument("--policies", nargs="+", default=["tournament", "ours"], choices=list(POLICIES))
     parser.add_argument("--queues", type=int, help="queues of the cohort, all by default")
     given = parser.parse_args()
     cases = json.loads((given.data / "kueue_perf" / "kueue_perf.json").read_text())["cases"]

@@ -112,6 +112,17 @@ class LevelModel:
             return self.most(claimant) + 1
         return (least + (rest & -rest).bit_length() - 1) * sums.grain
 
+    def last_sum(self, claimant: Claimant, floor: int) -> int:
+        """Return the largest sum of shares of a claimant's jobs below a floor.
+
+        One less than the floor where sums are too many to be listed, -1 where there is none.
+        """
+        sums = self._sums(claimant)
+        if sums is None:
+            return floor - 1
+        below = sums.reachable & ((1 << -(-floor // sums.grain)) - 1)
+        return (below.bit_length() - 1) * sums.grain if below else -1
+
     def exactly(self, claimant: Claimant, total: int) -> dict[int, int] | None:
         """Return shares of a claimant's jobs, by their index, that add up to a total; others have none."""
         sums = self._sums(claimant)

@@ -129,11 +129,20 @@ class Filling:
                 self.choice = answer.choice
                 low = max(probe, min(high, self._standing(active)))
             elif answer.refuted:
-                high = probe - 1
+                high = max(low, min(probe - 1, self._below(active, probe)))
             else:
                 return low, high
             probe = (low + high + 1) // 2
         return low, high
+
+    def _below(self, active: list[Claimant], level: int) -> int:
+        """Return the highest level at which somebody needs less than at a level, -1 where nobody does."""
+        found = [-1]
+        for one in active:
+            last = self.model.last_sum(one, self._at(one, level))
+            if last >= self.floors.get(one, 0):
+                found.append(math.floor(self.steps * last / one.weight))
+        return max(found)
 
     def _standing(self, active: list[Claimant]) -> int:
         """Return the level that all have under the choice at hand."""
