@@ -7,9 +7,9 @@ Nothing here was measured.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import random
-import sys
 from pathlib import Path
 
 LOCAL = (8, 16, 32, 64)
@@ -76,6 +76,9 @@ def workload(path: Path, seed: int, jobs: int = 40) -> None:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    profiles(target / "profiles")
-    workload(target / "workload.csv", int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    given = parser.parse_args()
+    profiles(given.folder / "profiles")
+    workload(given.folder / "workload.csv", given.seed)
