@@ -15,6 +15,8 @@ __all__ = ["SHARE", "second_opinion"]
 SHARE = 0.25
 """Of the time that is left; never more than the solver itself took, or a twentieth of a second."""
 _LEAST_SECONDS = 0.05
+_TOLERANCE = 1e-6
+"""Of the objective: what the general solvers' own tolerances may cost them."""
 _CLAIMS = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
@@ -23,8 +25,10 @@ def second_opinion(
 ) -> Solution:
     """Return a solution whose claim our own search has confirmed, contradicted or left as it was.
 
-    Agreement raises the evidence to ``by_search``. A contradiction ends in the termination ``error``, names
-    both sides and keeps the better plan; no claimed bound survives it, only the verified one.
+    Agreement raises the evidence to ``by_search``. Where theirs is worse than ours, which is proved best, by
+    no more than their own tolerances, ours is returned, with a note. Any other contradiction ends in the
+    termination ``error``, names both sides and keeps the better plan; no claimed bound survives it, only the
+    verified one.
 
     Parameters
     ----------
@@ -62,11 +66,27 @@ def _judged(solution: Solution, other: Solution, maximizes: bool) -> Solution:
     else:
         near = meets(first, second)
         agree, differ = near and ends, not near and (ends or sign * (second - first) > 0)
+    if differ and first is not None and second is not None and other.termination is Termination.OPTIMAL:
+        worse = sign * (second - first)
+        if 0 < worse <= _TOLERANCE * abs(second) and solution.termination is Termination.OPTIMAL:
+            return _sharpened(solution, other, worse / abs(second))
     if differ:
         return _contradicted(solution, other, sign)
     if not agree:
         return solution
     return replace(solution, confirmed=True, certificate=_tighter(solution, other, sign))
+
+
+def _sharpened(solution: Solution, other: Solution, worse: float) -> Solution:
+    note = f"{solution.backend}'s plan was worse by {worse:.2g} of the objective, within its tolerances"
+    return replace(
+        solution,
+        plan=other.plan,
+        report=other.report,
+        certificate=other.certificate,
+        confirmed=True,
+        notes=(*solution.notes, f"{note}: {other.backend}'s is returned, which it has proved best"),
+    )
 
 
 def _contradicted(solution: Solution, other: Solution, sign: float) -> Solution:
