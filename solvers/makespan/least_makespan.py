@@ -7,6 +7,7 @@ branch and bound over what is left.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +184,8 @@ def _aggregated(
     if best is not None and call.closes(model.objective(best)):
         return _outcome(call, best, prices, Termination.OPTIMAL)
     left = clock.seconds_left
+    # on pools the local search and CP-SAT end with a proof or at their share of the clock
+    cut = left is not None and best is not None and not model.limited.any()
     if (
         best is not None
         and gangs.small_enough(model)
@@ -195,8 +198,11 @@ def _aggregated(
         if call.closes(model.objective(best)):
             return _outcome(call, best, prices, Termination.OPTIMAL)
     if best is not None and model.num_options > _BRANCHED:
-        return _outcome(call, best, prices, _ended(clock))
-    return _branched(call, lowered, best, prices)
+        outcome = _outcome(call, best, prices, _ended(clock))
+    else:
+        outcome = _branched(call, lowered, best, prices)
+    by_clock = cut and outcome.termination is Termination.SOLUTION_LIMIT
+    return replace(outcome, termination=Termination.TIME_LIMIT) if by_clock else outcome
 
 
 def _rearranged(call: AssignmentCall, best: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -211,6 +211,10 @@ def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
         if row["termination"] == "unavailable":
             assert "not installed" in row["told"]
             continue
+        if given.solver.name == "leximin-milps+highs" and row["check"] is None:
+            # its sequence of programs has no plan before the last one; test_leximin_milps compares its levels
+            assert row["termination"] == "time_limit"
+            continue
         reference = known[given.key]["objective"]
         assert row["check"]["feasible"], row["key"]
         if row["termination"] == "optimal":

@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Say what fair shares cost, from none of them kept to all.",
             ("price-of-fairness round.json", "price-of-fairness round.json --points 21 --plot price.svg"),
             "price_of_fairness",
+            doing="reading",
         ),
         "init": Listed(
             "Decide",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apportion.cli.plan_tables import plan_lines
-from apportion.cli.tables import coloured, plain, wrapped
+from apportion.cli.tables import KEPT, coloured, plain, wrapped
 from apportion.cli.tenant_table import tenant_lines
 from apportion.instances import Instance
 
@@ -48,7 +48,8 @@ def _why(termination: str, source: str) -> str:
 
 def _ending(answer: Mapping[str, Any]) -> Iterable[str]:
     by = answer["certificate"]["source"]
-    times = ", ".join(f"{phase} {_seconds(spent)}" for phase, spent in answer["times"].items() if spent)
+    spent = {phase: _seconds(seconds) for phase, seconds in answer["times"].items() if seconds}
+    times = ", ".join(f"{phase} {told}".replace(" ", KEPT) for phase, told in spent.items())
     ended = answer["termination"]
     colour = "green" if ended == "optimal" else "red" if answer["plan"] is None else "yellow"
     facts = {

@@ -7,7 +7,10 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Cell", "clipped", "coloured", "plain", "table", "terminal_width", "wrapped"]
+__all__ = ["KEPT", "Cell", "clipped", "coloured", "plain", "table", "terminal_width", "wrapped"]
+
+KEPT = "\u00a0"
+"""A space at which `wrapped` begins no new line."""
 
 Cell = str | Sequence[str]
 """A word, or names of which as many are listed as fit."""
@@ -88,8 +91,8 @@ def table(rows: Sequence[Sequence[Cell]], alignment: str, width: int | None = No
 
 
 def wrapped(name: str, fact: str) -> str:
-    """Return a fact beside its name, on as many lines as the terminal asks for."""
-    return "\n".join(
+    """Return a fact beside its name, on as many lines as the terminal asks for; `KEPT` spaces stay inside."""
+    lines = "\n".join(
         textwrap.wrap(
             f"{name:<15} {fact}",
             terminal_width(),
@@ -98,6 +101,7 @@ def wrapped(name: str, fact: str) -> str:
             break_on_hyphens=False,
         )
     )
+    return lines.replace(KEPT, " ")
 
 
 def _whole(cell: Cell) -> str:
