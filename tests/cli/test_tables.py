@@ -35,7 +35,7 @@ def test_a_summary_fits_the_terminal(name: str, columns: int, monkeypatch: pytes
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = call(main, EXAMPLES / f"{name}.json").out.splitlines()
     assert max(map(len, lines)) <= columns
-    assert [line.split()[0] for line in lines if line][-1] in ("time", "check", "total", "note")
+    assert [line.split()[0] for line in lines if line and line[0] != " "][-1] in ("time", "note")
 
 
 def test_a_wide_terminal_lists_more_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
