@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.nodes import NodeWeights
@@ -83,41 +83,60 @@ def _unit_of_time(instance: MatchingInstance) -> UnitOfTime | None:
     return UnitOfTime(min(LARGEST_SHIFT, max(_TIME_BITS - math.ceil(math.log2(total)), close)), False)
 
 
-def _nothing(*_: Any) -> tuple[Any, ...]:
+def _no_pools(_: object) -> tuple[int, ...]:
     return ()
 
 
-def _no_time(_: Any) -> UnitOfTime | None:
+def _no_cuts(_: object, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
+    return ()
+
+
+def _no_time(_: object) -> None:
     return None
 
 
+_Of = TypeVar("_Of")
+
+
 @dataclass(frozen=True, slots=True)
-class ProofShape:
+class ProofShape(Generic[_Of]):
     """What the proofs about one type of instance hold beside prices and an order.
 
     Attributes
     ----------
-    apart
-        ``apart(instance)``: the pools to be decided machine by machine.
-    cuts
-        ``cuts(instance, names, thorough)``: the cuts that names of multipliers hold, and more if thorough.
-    unit_of_time
-        ``unit_of_time(instance)``: the unit where the objective is a time, else ``None``.
+    about
+        The type of instance.
+    pools, node_cuts, time_unit
+        What `apart`, `cuts` and `unit_of_time` ask.
     """
 
-    apart: Callable[[Any], tuple[int, ...]] = _nothing
-    cuts: Callable[[Any, Iterable[str], bool], tuple[Cut, ...]] = _nothing
-    unit_of_time: Callable[[Any], UnitOfTime | None] = _no_time
+    about: type[_Of]
+    pools: Callable[[_Of], tuple[int, ...]] = _no_pools
+    node_cuts: Callable[[_Of, Iterable[str], bool], tuple[Cut, ...]] = _no_cuts
+    time_unit: Callable[[_Of], UnitOfTime | None] = _no_time
+
+    def apart(self, instance: object) -> tuple[int, ...]:
+        """Return the pools to be decided machine by machine."""
+        return self.pools(instance) if isinstance(instance, self.about) else ()
+
+    def cuts(self, instance: object, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
+        """Return the cuts that names of multipliers hold, and more if thorough."""
+        return self.node_cuts(instance, names, thorough) if isinstance(instance, self.about) else ()
+
+    def unit_of_time(self, instance: object) -> UnitOfTime | None:
+        """Return the unit where the objective is a time, else ``None``."""
+        return self.time_unit(instance) if isinstance(instance, self.about) else None
 
 
-_SHAPES: Mapping[type, ProofShape] = MappingProxyType(
+_Shapes = ProofShape[FreezingInstance] | ProofShape[MatchingInstance]
+_SHAPES: Mapping[type, _Shapes] = MappingProxyType(
     {
-        FreezingInstance: ProofShape(cuts=_cuts),
-        MatchingInstance: ProofShape(apart=_apart, unit_of_time=_unit_of_time),
+        FreezingInstance: ProofShape(FreezingInstance, node_cuts=_cuts),
+        MatchingInstance: ProofShape(MatchingInstance, pools=_apart, time_unit=_unit_of_time),
     }
 )
 
 
-def shape_of(instance: object) -> ProofShape:
+def shape_of(instance: object) -> _Shapes | ProofShape[object]:
     """Return what proofs about an instance hold beside prices and an order; nothing where it has no entry."""
-    return _SHAPES.get(type(instance), ProofShape())
+    return _SHAPES.get(type(instance), ProofShape(object))
