@@ -144,6 +144,8 @@ def read_idle_trace(path: str | Path) -> IdleTrace:
         array = arrays.get(key)
         if array is None:
             problems.append(Problem(f"$.{key}", f"is missing; expected {expected}"))
+        elif not isinstance(array, np.ndarray):
+            problems.append(Problem(f"$.{key}", f"expected {expected}, found no array"))
         elif array.dtype.kind not in kinds or array.ndim != ndim:
             found = f"{array.dtype} {list(array.shape)}"
             problems.append(Problem(f"$.{key}", f"expected {expected}, found {found}"))
