@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.policies.cluster.belief import Belief, JobBelief
 
-__all__ = ["Rate", "RateRule", "relayed"]
+__all__ = ["Rate", "RateRule", "relayed", "typical"]
 
 Rate = Callable[[Sequence[int], str], float]
 """Progress per second on a placement of a GPU type, as `Belief.rate`."""
@@ -59,3 +60,9 @@ def relayed(belief: Belief, rule: RateRule) -> Belief:
         return _Relayed(belief, rule)
     known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
     return _RelayedJob(**known, inner=belief, rule=rule)
+
+
+def typical(rate: Rate, placement: Sequence[int], types: Sequence[str]) -> float:
+    """Return the geometric mean of the rates on those types where the job runs; there is at least one."""
+    rates = [one for name in types if (one := rate(placement, name)) > 0]
+    return math.exp(sum(map(math.log, rates)) / len(rates))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ from apportion.estimation.reference_speeds import ReferenceSpeeds
 from apportion.estimation.training.application import Application
 from apportion.policies.cluster.belief import JobBelief, profiled
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.policies.cluster.relayed_belief import Rate, relayed
+from apportion.policies.cluster.relayed_belief import Rate, relayed, typical
 
 __all__ = ["SimilarSpeeds", "similar_speeds"]
 
@@ -48,10 +47,9 @@ class SimilarSpeeds:
         def predicted(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
             if not rate(placement, gpu_type) > 0:
                 return float("nan")
-            logs = [
-                math.log(speed / relative[name]) for name in types if (speed := rate(placement, name)) > 0
-            ]
-            return relative[gpu_type] * math.exp(sum(logs) / len(logs))
+            return relative[gpu_type] * typical(
+                lambda placed, name: rate(placed, name) / relative[name], placement, types
+            )
 
         return profiled(relayed(belief, predicted))
 

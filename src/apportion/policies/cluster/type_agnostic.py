@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.policies.cluster.relayed_belief import Rate, relayed
+from apportion.policies.cluster.relayed_belief import Rate, relayed, typical
 
 __all__ = ["TypeAgnostic"]
 
@@ -29,9 +28,6 @@ class TypeAgnostic:
         types = view.nodes.types
 
         def alike(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
-            if not rate(placement, gpu_type) > 0:
-                return float("nan")
-            speeds = [speed for name in types if (speed := rate(placement, name)) > 0]
-            return math.exp(sum(map(math.log, speeds)) / len(speeds))
+            return typical(rate, placement, types) if rate(placement, gpu_type) > 0 else float("nan")
 
         return self.policy(replace(view, beliefs=[relayed(belief, alike) for belief in view.beliefs]))
