@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
@@ -28,6 +28,7 @@ class Clock:
     options
         Its `time_limit`, of which 3 % are kept back for handing over the answer, and its `work_limit`. With
         `deterministic`, decisions go by seconds estimated from the work, and the clock only ends the solve.
+        Without a time limit they go by the CPU seconds of the calling thread: a busy machine decides nothing.
 
     Attributes
     ----------
@@ -37,10 +38,10 @@ class Clock:
         Whether decisions go by estimated seconds.
     """
 
-    __slots__ = ("_began", "_deadline", "_estimate", "_limit", "_work_limit", "counted", "work")
+    __slots__ = ("_began", "_cpu_began", "_deadline", "_estimate", "_limit", "_work_limit", "counted", "work")
 
     def __init__(self, options: SolveOptions) -> None:
-        self._began = perf_counter()
+        self._began, self._cpu_began = perf_counter(), thread_time()
         limit = options.time_limit
         self._limit = limit
         self._deadline = math.inf if limit is None else self._began + (1.0 - _HAND_OVER) * limit
@@ -65,8 +66,10 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds that decisions go by: the clock's or, if `counted`, the estimated ones."""
-        return self._estimate if self.counted else self.seconds
+        """Seconds that decisions go by: estimated if `counted`, of the CPU if unlimited, else the clock's."""
+        if self.counted:
+            return self._estimate
+        return thread_time() - self._cpu_began if self._limit is None else self.seconds
 
     @property
     def remaining(self) -> float | None:
@@ -106,6 +109,7 @@ class Clock:
     def part(self, work: float) -> Clock:
         """Return a clock with the same deadline and at most `work` units of the work that is left."""
         part = Clock(SolveOptions())
-        part._began, part._deadline, part._limit = self._began, self._deadline, self._limit
+        part._began, part._cpu_began = self._began, self._cpu_began
+        part._deadline, part._limit = self._deadline, self._limit
         part._work_limit = min(work, self._work_limit - self.work)
         return part

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.solvers.clock import Clock
+from apportion.solvers.general.highs_call import HIGHS_ERROR
 
 from .beam import search
 from .core_mip import solve_core
@@ -78,7 +79,7 @@ class Ending:
     proving
         The exact search that proved it.
     by_solver
-        Whether HiGHS showed it, on the core.
+        Whether HiGHS says, on the core, that nothing is better than the incumbent.
     """
 
     reason: str
@@ -133,6 +134,7 @@ class Search:
         self._last_gain = clock.elapsed
         self._began = self._last_gain
         self._next_mip = self._began + _MIP_AFTER
+        self._solver_agrees = False
         self._proving: Proving | None = None
         if provable(menus):
             self._proving = Proving(menus, weights, best, clock, options.seed)
@@ -155,9 +157,10 @@ class Search:
             if best.close:
                 return Ending("gap")
             if (stopped := self._clock.stopped()) is not None:
-                return Ending("work" if stopped is Termination.NODE_LIMIT else "limit")
+                reason = "work" if stopped is Termination.NODE_LIMIT else "limit"
+                return Ending(reason, by_solver=self._solver_agrees)
             if self._exhausted():
-                return Ending("exhausted")
+                return Ending("exhausted", by_solver=self._solver_agrees)
             self._refresh()
             if self._mip_is_due():
                 ending = self._mip()
@@ -301,7 +304,11 @@ class Search:
         if answer.choice is not None and best.take(live.rows[answer.choice]):
             self._last_gain = clock.elapsed
         if answer.proven and (answer.choice is None or best.fits(live.rows[answer.choice])):
-            return Ending("proven", infeasible=best.point is None, by_solver=True)
+            if best.point is None or best.step > 0 or self._options.gap > HIGHS_ERROR:
+                return Ending("proven", infeasible=best.point is None, by_solver=True)
+            # without a step of values HiGHS shows no more than its tolerances: the searches go on to a proof
+            self._solver_agrees, self._next_mip = True, math.inf
+            return None
         closed = 0.0
         if answer.bound is not None and best.value is not None and self._bound > best.value:
             closed = (self._bound - answer.bound) / (self._bound - best.value)

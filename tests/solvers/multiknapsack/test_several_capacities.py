@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from fractions import Fraction
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.oracles import enumerate_knapsack
 from tests.patience import patience
 from tests.strategies import knapsacks
@@ -18,6 +20,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
+from apportion.solvers.multiknapsack.core_mip import CoreAnswer
 from apportion.solvers.multiknapsack.several_capacities import solve
 
 
@@ -283,3 +286,55 @@ def test_values_of_unlike_magnitudes_against_enumeration(seed: int) -> None:
     assert best is not None and outcome.objective is not None
     assert outcome.objective == pytest.approx(best[0], rel=1e-9, abs=1e-9)
     assert_sound(model, outcome)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_word_of_highs_ends_no_search_whose_values_have_no_step(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine HiGHS had its turn first; its tolerances ended a round with a gap of 1e-6."""
+    import apportion.solvers.multiknapsack.anytime as anytime
+    import apportion.solvers.multiknapsack.several_capacities as engine
+
+    asked = []
+
+    def contented(menus: object, *, start: NDArray[np.int64], **limits: object) -> CoreAnswer:
+        asked.append(start)
+        return CoreAnswer(start, None, True, 1, "Optimal")  # whatever the incumbent is
+
+    monkeypatch.setattr(engine, "_QUICK", 0)
+    monkeypatch.setattr(anytime, "_MIP_AFTER", 0.0)
+    monkeypatch.setattr(anytime, "_GLANCE", 0.0)
+    monkeypatch.setattr(anytime, "solve_core", contented)
+    rng = np.random.default_rng(seed)
+    limit, gpus = np.array([12, 12, 8]), np.array([1, 2, 4, 8])
+    menus = np.zeros((12, 3, gpus.size, 3), dtype=np.int64)
+    for kind in range(3):
+        menus[:, kind, :, kind] = gpus
+    values = np.exp(rng.normal(0.0, 0.2, (12, 3, 1))) * gpus ** rng.uniform(0.7, 1.0, (12, 1, 1))
+    offsets = np.arange(13) * 12
+    model = MultipleChoiceKnapsack.from_arrays(
+        values.ravel(), menus.reshape(-1, 3), offsets, limit, required=False
+    )
+    outcome = solve(model, SolveOptions())
+    assert outcome.termination is Termination.OPTIMAL
+    assert outcome.bound == pytest.approx(outcome.objective, rel=1e-9)
+    assert outcome.objective == pytest.approx(_by_states(model), rel=1e-12)
+    assert asked, "HiGHS was to have its turn"
+
+
+def _by_states(model: MultipleChoiceKnapsack) -> float:
+    """Return the largest value by dynamic programming over what is left of every capacity."""
+    best = np.zeros(tuple(model.capacities + 1))
+    for first, last in itertools.pairwise(model.offsets.tolist()):
+        after = best.copy()
+        for value, use in zip(
+            model.values[first:last].tolist(), model.uses[first:last].tolist(), strict=True
+        ):
+            if any(u > c for u, c in zip(use, model.capacities.tolist(), strict=True)):
+                continue
+            taken = tuple(slice(u, None) for u in use)
+            kept = tuple(slice(None, size - u) for size, u in zip(best.shape, use, strict=True))
+            after[taken] = np.maximum(after[taken], best[kept] + value)
+        best = after
+    return float(best.max())
