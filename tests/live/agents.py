@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from apportion.live.channel.certificate import controllers_certificate
 from apportion.live.channel.messages import Acknowledge, AgentMessage, Exited, Progress, Run, Stop
 from apportion.live.channel.reports import ReportServer
 from tests.patience import patience
@@ -23,7 +24,8 @@ class Site:
 
     def __init__(self, folder: Path, lease_s: float = 60.0, pulse_s: float = 0.5) -> None:
         self.folder = folder
-        self.server = ReportServer("127.0.0.1", lease_s=lease_s, pulse_s=pulse_s)
+        self.certificate = controllers_certificate(folder, keep=False)
+        self.server = ReportServer(self.certificate, "127.0.0.1", lease_s=lease_s, pulse_s=pulse_s)
         self.tokens: dict[str, str] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.heard: list[tuple[str, AgentMessage]] = []
@@ -33,7 +35,9 @@ class Site:
         self.tokens |= {pilot: f"token-of-{pilot}-{'t' * 16}" for pilot in pilots}
         self.server.expect(self.tokens)
         for pilot in pilots:
-            self.processes[pilot] = start_agent(self.server.address, pilot, self.tokens[pilot])
+            self.processes[pilot] = start_agent(
+                self.server.address, pilot, self.tokens[pilot], self.certificate.fingerprint
+            )
         self.until(lambda: set(pilots) <= set(self.server.agents()), 10.0)
 
     def run(
@@ -121,7 +125,7 @@ class Site:
         self.server.close()
 
 
-def start_agent(address: str, pilot: str, token: str) -> subprocess.Popen[bytes]:
+def start_agent(address: str, pilot: str, token: str, fingerprint: str) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "PYTHONPATH": str(SRC),
@@ -129,8 +133,8 @@ def start_agent(address: str, pilot: str, token: str) -> subprocess.Popen[bytes]
         "SLURMD_NODENAME": f"node-{pilot}",
         "SLURM_JOB_ID": "1",
     }
-    command = [sys.executable, "-m", "apportion.live.agent.agent", "--controller", address, "--pilot", pilot]
-    return subprocess.Popen(command, env=environment)
+    command = [sys.executable, "-m", "apportion.live.agent.agent", "--controller", address]
+    return subprocess.Popen([*command, "--certificate", fingerprint, "--pilot", pilot], env=environment)
 
 
 def python(program: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from apportion.errors import InvalidOption
+from apportion.live.channel.certificate import Certificate, controllers_certificate
 from apportion.live.channel.messages import (
     AgentMessage,
     Exited,
@@ -24,53 +26,69 @@ from apportion.live.channel.messages import (
     Run,
 )
 from apportion.live.channel.reports import ReportServer
-from apportion.live.channel.sealing import LineSealer, agent_proof, controller_proof, session_key
+from apportion.live.channel.tunnel import Tunnel, TunnelBroken, agent_side
 from tests.patience import patience
 
 TOKEN = "secret-of-pilot-1-abcdefgh"
-NONCE = "n" * 32
 
 
 class Agent:
-    """A hand-made agent."""
+    """A hand-made agent; `wire` holds every byte that it saw or sent."""
 
-    def __init__(self, address: str, pilot: str = "a-1", token: str = TOKEN, greet: bool = True) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=5.0)
-        self.file = self.socket.makefile("rb")
-        self.wire = b""
-        self.challenge = json.loads(self._line())
-        self.sealer: LineSealer | None = None
-        if greet:
-            nonce = self.challenge["nonce"]
-            self.send_plain(Hello(pilot, NONCE, agent_proof(token, nonce, NONCE), "127.0.0.1", 4000, "n1"))
-            welcome = json.loads(self._line())
-            assert welcome["proof"] == controller_proof(token, nonce, NONCE)
-            self.sealer = LineSealer(session_key(token, nonce, NONCE), "agent")
-
-    def _line(self) -> bytes:
+    def __init__(
+        self,
+        server: ReportServer,
+        pilot: str = "a-1",
+        token: str = TOKEN,
+        greet: bool = True,
+        fingerprint: str | None = None,
+        version: int = 2,
+    ) -> None:
+        host, _, port = server.address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=patience(5.0))
+        self.tunnel = Tunnel(agent_side(), fingerprint or server.certificate.fingerprint)
+        self.wire, self._plain = b"", b""
+        if not greet:
+            return
         try:
-            line = self.file.readline()
-        except ConnectionError:  # closed with something unread
-            line = b""
-        self.wire += line
-        if not line:
+            self._feed(b"")
+            while not self.tunnel.open:
+                self._feed(self._received())
+            self.say(Hello(pilot, token, "127.0.0.1", 4000, "n1", version=version))
+            assert self.hear()["type"] == "welcome"
+        except BaseException:
             self.close()
-            raise ConnectionError("closed")
-        return line
+            raise
 
-    def send_plain(self, message: AgentMessage) -> None:
-        data = msgspec.json.encode(message) + b"\n"
+    def _received(self) -> bytes:
+        try:
+            data = self.socket.recv(65536)
+        except ConnectionError:  # closed with something unread
+            data = b""
+        if not data:
+            raise ConnectionError("closed")
+        return data
+
+    def _feed(self, data: bytes) -> None:
+        self.wire += data
+        self._plain += self.tunnel.hear(data)
+        self.send(self.tunnel.answer())
+
+    def send(self, data: bytes) -> None:
         self.wire += data
         self.socket.sendall(data)
 
+    def line(self, message: AgentMessage) -> bytes:
+        return self.tunnel.seal(msgspec.json.encode(message) + b"\n")
+
     def say(self, message: AgentMessage) -> None:
-        assert self.sealer is not None
-        self.socket.sendall(self.sealer.seal(msgspec.json.encode(message)))
+        self.send(self.line(message))
 
     def hear(self) -> dict[str, object]:
-        assert self.sealer is not None
-        heard: dict[str, object] = json.loads(self.sealer.open(self._line().rstrip(b"\n")))
+        while b"\n" not in self._plain:
+            self._feed(self._received())
+        line, _, self._plain = self._plain.partition(b"\n")
+        heard: dict[str, object] = json.loads(line)
         return heard
 
     def is_closed(self, within_s: float = 5.0) -> bool:
@@ -87,13 +105,17 @@ class Agent:
         return False
 
     def close(self) -> None:
-        self.file.close()
         self.socket.close()
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return controllers_certificate(tmp_path_factory.mktemp("state"), keep=False)
+
+
 @pytest.fixture
-def server() -> Iterator[ReportServer]:
-    made = ReportServer("127.0.0.1", lease_s=60.0, pulse_s=30.0)
+def server(certificate: Certificate) -> Iterator[ReportServer]:
+    made = ReportServer(certificate, "127.0.0.1", lease_s=60.0, pulse_s=30.0)
     made.expect({"a-1": TOKEN, "a-2": TOKEN + "2"})
     yield made
     made.close()
@@ -112,7 +134,7 @@ def _collect(server: ReportServer, count: int, timeout_s: float = 5.0) -> list[t
 
 
 def test_an_agent_with_the_token_is_known_and_heard(server: ReportServer) -> None:
-    agent = Agent(server.address)
+    agent = Agent(server)
     assert isinstance(_collect(server, 1)[0][1], Hello)
     assert server.agents()["a-1"].port == 4000
     agent.say(Ready(port=5000))
@@ -133,51 +155,72 @@ def test_who_does_not_know_the_pilots_token_is_turned_away(
     server: ReportServer, pilot: str, token: str
 ) -> None:
     with pytest.raises(ConnectionError):
-        Agent(server.address, pilot, token)
+        Agent(server, pilot, token)
     assert server.agents() == {} and list(server.receive(0.0)) == []
 
 
-def test_a_proof_cannot_be_used_again(server: ReportServer) -> None:
-    first = Agent(server.address)
-    again = Agent(server.address, greet=False)
-    again.send_plain(
-        Hello("a-1", NONCE, agent_proof(TOKEN, first.challenge["nonce"], NONCE), "127.0.0.1", 4000, "n1")
-    )
-    assert again.is_closed()
-    first.close(), again.close()
+def test_an_agent_of_another_version_is_turned_away(server: ReportServer) -> None:
+    with pytest.raises(ConnectionError):
+        Agent(server, version=1)
 
 
-@pytest.mark.parametrize("how", ["forged", "replayed", "left out", "garbage", "not sealed", "too long"])
+def test_an_agent_talks_to_no_other_certificate(server: ReportServer) -> None:
+    with pytest.raises(TunnelBroken, match="not the controller's"):
+        Agent(server, fingerprint="0" * 64)
+    assert server.agents() == {} and list(server.receive(0.0)) == []
+
+
+@pytest.mark.parametrize("how", ["altered", "replayed", "left out", "garbage", "in clear", "too long"])
 def test_a_line_that_is_not_the_agents_next_ends_the_connection(server: ReportServer, how: str) -> None:
-    agent = Agent(server.address)
-    assert agent.sealer is not None
-    line = agent.sealer.seal(msgspec.json.encode(_progress(1)))
-    if how == "forged":
-        agent.socket.sendall(line.replace(b'"samples":1', b'"samples":9'))
+    agent = Agent(server)
+    line = agent.line(_progress(1))
+    if how == "altered":
+        agent.send(line[:-1] + bytes([line[-1] ^ 1]))
     elif how == "replayed":
-        agent.socket.sendall(line + line)
+        agent.send(line)
+        _collect(server, 2)  # the hello, then this line: whole before it comes again
+        agent.send(line)
     elif how == "left out":
-        agent.socket.sendall(agent.sealer.seal(msgspec.json.encode(_progress(2))))
+        agent.send(agent.line(_progress(2)))
     elif how == "garbage":
-        agent.socket.sendall(agent.sealer.seal(b'{"type":"progress"}').replace(b"\n", b"") + b"\n")
-    elif how == "not sealed":
-        agent.send_plain(_progress(1))
+        agent.send(agent.tunnel.seal(b'{"type":"progress"}\n'))
+    elif how == "in clear":
+        agent.send(msgspec.json.encode(_progress(1)) + b"\n")
     else:
-        agent.socket.sendall(b"x" * 20000)
+        agent.send(agent.tunnel.seal(b"x" * 20000))
     assert agent.is_closed()
-    heard = [message for _, message in server.receive(0.2) if isinstance(message, Progress)]
-    assert heard == ([_progress(1)] if how == "replayed" else [])
+    assert not [message for _, message in server.receive(0.2) if isinstance(message, Progress)]
     agent.close()
+
+
+@pytest.mark.parametrize(
+    "said", [b"GET / HTTP/1.1\r\n\r\n", msgspec.json.encode(Hello("a-1", TOKEN, "h", 1, "n")) + b"\n"]
+)
+def test_plain_text_is_refused_with_the_right_secret_too(server: ReportServer, said: bytes) -> None:
+    stranger = Agent(server, greet=False)
+    stranger.send(said)
+    assert stranger.is_closed()
+    assert server.agents() == {} and list(server.receive(0.0)) == []
+    stranger.close()
+
+
+def test_an_older_tls_is_refused(server: ReportServer) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=patience(5.0)) as plain, pytest.raises(OSError):
+        context.wrap_socket(plain)
 
 
 def test_strangers_that_dawdle_keep_nobody_out(server: ReportServer) -> None:
     with ExitStack() as stack:
         for _ in range(300):
-            slow = Agent(server.address, greet=False)
+            slow = Agent(server, greet=False)
             stack.callback(slow.close)
-            slow.socket.sendall(b"{")  # the beginning of a hello, and never more
+            slow.send(b"\x16\x03\x01")  # the beginning of a handshake, and never more
         begun = time.monotonic()
-        agent = Agent(server.address)
+        agent = Agent(server)
         stack.callback(agent.close)
         agent.say(_progress(1))
         assert any(message == _progress(1) for _, message in _collect(server, 2))
@@ -186,7 +229,7 @@ def test_strangers_that_dawdle_keep_nobody_out(server: ReportServer) -> None:
 
 
 def test_an_agent_that_floods_is_cut_off_and_others_are_served(server: ReportServer) -> None:
-    flooder, calm = Agent(server.address), Agent(server.address, "a-2", TOKEN + "2")
+    flooder, calm = Agent(server), Agent(server, "a-2", TOKEN + "2")
     with pytest.raises(OSError):
         for number in range(1_000_000):
             flooder.say(_progress(number))
@@ -203,7 +246,7 @@ def test_an_agent_that_floods_is_cut_off_and_others_are_served(server: ReportSer
 
 
 def test_reports_are_coalesced_ends_are_not(server: ReportServer) -> None:
-    agent = Agent(server.address)
+    agent = Agent(server)
     for number in range(20):
         agent.say(_progress(number))
     for generation in (1, 2):
@@ -218,7 +261,7 @@ def test_reports_are_coalesced_ends_are_not(server: ReportServer) -> None:
 
 
 def test_an_agent_that_invents_jobs_without_end_is_cut_off(server: ReportServer) -> None:
-    agent = Agent(server.address)
+    agent = Agent(server)
     for number in range(300):
         agent.say(_progress(1, f"job-{number}"))
     assert agent.is_closed()
@@ -227,9 +270,9 @@ def test_an_agent_that_invents_jobs_without_end_is_cut_off(server: ReportServer)
 
 
 def test_a_second_connection_of_a_pilot_takes_the_place_of_the_first(server: ReportServer) -> None:
-    first = Agent(server.address)
+    first = Agent(server)
     number = server.agents()["a-1"].connection
-    second = Agent(server.address)
+    second = Agent(server)
     assert first.is_closed()
     assert server.agents()["a-1"].connection > number
     second.say(_progress(1))
@@ -238,7 +281,7 @@ def test_a_second_connection_of_a_pilot_takes_the_place_of_the_first(server: Rep
 
 
 def test_a_pilot_that_is_no_longer_expected_is_cut_off(server: ReportServer) -> None:
-    agent = Agent(server.address)
+    agent = Agent(server)
     server.expect({})
     assert server.agents() == {}
     assert agent.is_closed()
@@ -246,7 +289,7 @@ def test_a_pilot_that_is_no_longer_expected_is_cut_off(server: ReportServer) -> 
 
 
 def test_an_agent_that_reads_nothing_is_cut_off_and_sending_never_waits(server: ReportServer) -> None:
-    agent = Agent(server.address)
+    agent = Agent(server)
     big = Run("j1", 1, 0, ("n",), "h:1", ("x" * 100_000,), ".", ".", "x" * 32)
     begun, queued = time.monotonic(), 0
     while server.send("a-1", big):
@@ -256,19 +299,19 @@ def test_an_agent_that_reads_nothing_is_cut_off_and_sending_never_waits(server: 
     agent.close()
 
 
-def test_pulses_come_though_nobody_calls(server: ReportServer) -> None:
-    lively = ReportServer("127.0.0.1", pulse_s=0.2)
+def test_pulses_come_though_nobody_calls(certificate: Certificate) -> None:
+    lively = ReportServer(certificate, "127.0.0.1", pulse_s=0.2)
     lively.expect({"a-1": TOKEN})
-    agent = Agent(lively.address)
+    agent = Agent(lively)
     assert [agent.hear()["type"] for _ in range(3)] == ["pulse"] * 3
     lively.close()
     agent.close()
 
 
-def test_an_agent_that_is_silent_is_taken_to_be_gone() -> None:
-    lively = ReportServer("127.0.0.1", pulse_s=0.2)
+def test_an_agent_that_is_silent_is_taken_to_be_gone(certificate: Certificate) -> None:
+    lively = ReportServer(certificate, "127.0.0.1", pulse_s=0.2)
     lively.expect({"a-1": TOKEN})
-    agent = Agent(lively.address)
+    agent = Agent(lively)
     assert "a-1" in lively.agents()
     assert agent.is_closed(within_s=6.0)
     assert lively.agents() == {}
@@ -277,9 +320,9 @@ def test_an_agent_that_is_silent_is_taken_to_be_gone() -> None:
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
-def test_it_listens_on_one_given_address_never_on_all(host: str) -> None:
+def test_it_listens_on_one_given_address_never_on_all(host: str, certificate: Certificate) -> None:
     with pytest.raises(InvalidOption):
-        ReportServer(host)
+        ReportServer(certificate, host)
 
 
 def test_other_addresses_of_the_machine_do_not_answer(server: ReportServer) -> None:
@@ -289,10 +332,10 @@ def test_other_addresses_of_the_machine_do_not_answer(server: ReportServer) -> N
 
 
 def test_a_restarted_server_gets_its_port_back_at_once(server: ReportServer) -> None:
-    agent = Agent(server.address)
+    agent = Agent(server)
     host, _, port = server.address.rpartition(":")
     server.close()
-    again = ReportServer(host, int(port))
+    again = ReportServer(server.certificate, host, int(port))
     assert again.address == server.address
     again.close()
     agent.close()

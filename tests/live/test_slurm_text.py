@@ -210,7 +210,9 @@ def calls(folder: Path) -> list[list[str]]:
 
 
 def made(folder: Path, **more: Any) -> SlurmCluster:
-    return SlurmCluster("harvest", "0a1b2c3d", folder, "10.0.0.1:5000", python="/usr/bin/python3", **more)
+    return SlurmCluster(
+        "harvest", "0a1b2c3d", folder, "10.0.0.1:5000", "f" * 64, python="/usr/bin/python3", **more
+    )
 
 
 def test_a_pilot_is_submitted_by_an_argument_list_with_its_secret_in_the_environment(fake: Path) -> None:
@@ -223,7 +225,10 @@ def test_a_pilot_is_submitted_by_an_argument_list_with_its_secret_in_the_environ
     for word in ("--nodelist=n3", "--partition=harvest", "--no-requeue", "--exclusive", "--account=ml"):
         assert word in call
     at = call.index("/usr/bin/python3")
-    wanted = ["-m", "apportion.live.agent.agent", "--controller", "10.0.0.1:5000", "--pilot", "0a1b2c3d-5"]
+    wanted = [
+        *("-m", "apportion.live.agent.agent", "--controller", "10.0.0.1:5000"),
+        *("--certificate", "f" * 64, "--pilot", "0a1b2c3d-5"),
+    ]
     assert call[at + 1 : -1] == wanted
     assert stat.S_IMODE(Path(call[at - 1]).stat().st_mode) == 0o700
 
@@ -284,7 +289,7 @@ def test_a_partition_that_does_not_make_room_is_warned_of(fake: Path) -> None:
 def test_wrong_options(fake: Path) -> None:
     for wrong in ("", "-p", "a,b"):
         with pytest.raises(InvalidOption):
-            SlurmCluster(wrong, "i", fake, "h:1")
+            SlurmCluster(wrong, "i", fake, "h:1", "")
     with pytest.raises(InvalidOption, match="--NAME=VALUE"):
         made(fake, options=("account=ml",))
 

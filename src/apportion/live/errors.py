@@ -6,6 +6,7 @@ from apportion.errors import ApportionError
 
 __all__ = [
     "ClusterUnreachable",
+    "EncryptionMissing",
     "InUse",
     "SchedulerMissing",
     "SchedulerRefused",
@@ -22,6 +23,12 @@ class ClusterUnreachable(ApportionError):
 
 class SchedulerMissing(ApportionError):
     """The scheduler's commands are not installed here."""
+
+    exit_code = 7
+
+
+class EncryptionMissing(ApportionError):
+    """No certificate for the channel to the nodes can be made here; it is never spoken in clear."""
 
     exit_code = 7
 

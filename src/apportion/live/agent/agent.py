@@ -1,10 +1,10 @@
 """The agent: runs on a node under a pilot job, starts and stops one rank at a time, and reports.
 
-It does what its controller says and nothing else; the controller has to prove first that it knows the
-pilot's token. The node is Slurm's: at SIGTERM the rank has a twentieth of a second, then it and the agent
-are gone. The pilot job starts it as
-``python -m apportion.live.agent.agent --controller HOST:PORT --pilot ID`` with the token in
-``APPORTION_PILOT_TOKEN``.
+It does what its controller says and nothing else; it knows the controller by its certificate's fingerprint.
+The node is Slurm's: at SIGTERM the rank has a twentieth of a second, then it and the agent are gone. The
+pilot job starts it as
+``python -m apportion.live.agent.agent --controller HOST:PORT --certificate SHA256 --pilot ID`` with the
+pilot's secret in ``APPORTION_PILOT_TOKEN``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import selectors
 import signal
 import socket
@@ -65,6 +66,8 @@ class Agent:
     ----------
     host, port
         The controller.
+    fingerprint
+        SHA-256 of its certificate, in hexadecimal digits.
     pilot
         This pilot's id.
     token
@@ -74,13 +77,19 @@ class Agent:
     """
 
     def __init__(
-        self, host: str, port: int, pilot: str, token: str, preempt_grace_s: float = PREEMPT_GRACE_S
+        self,
+        host: str,
+        port: int,
+        fingerprint: str,
+        pilot: str,
+        token: str,
+        preempt_grace_s: float = PREEMPT_GRACE_S,
     ) -> None:
-        self.pilot, self.preempt_grace_s = pilot, preempt_grace_s
+        self.pilot, self.preempt_grace_s, self._token = pilot, preempt_grace_s, token
         self.node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
         self._selector = selectors.DefaultSelector()
         self._reports = LocalReports(self._selector)
-        self._link = ControllerLink(self._selector, host, port, token, self._hello)
+        self._link = ControllerLink(self._selector, host, port, fingerprint, self._hello)
         self._here = ""
         self._kept_port: socket.socket | None = None
         self._rank: Rank | None = None
@@ -276,11 +285,11 @@ class Agent:
 
     # -- saying --------------------------------------------------------------------------------------------
 
-    def _hello(self, nonce: str, here: str) -> Hello:
+    def _hello(self, here: str) -> Hello:
         self._here = here
         rank = self._rank
         running = Running(rank.run.job, rank.run.generation, rank.run.rank) if rank is not None else None
-        return Hello(self.pilot, nonce, "-", here, self._keep_port(), self.node, running)
+        return Hello(self.pilot, self._token, here, self._keep_port(), self.node, running)
 
     def _keep_port(self) -> int:
         """Return a port of this node that stays free for the next rendezvous: bound, not listened on."""
@@ -330,15 +339,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m apportion.live.agent.agent", description="Runs on a node."
     )
     parser.add_argument("--controller", required=True, metavar="HOST:PORT")
+    parser.add_argument("--certificate", required=True, metavar="SHA256", help="the controller's, 64 digits")
     parser.add_argument("--pilot", required=True)
     parser.add_argument("--preempt-grace", type=float, default=PREEMPT_GRACE_S, metavar="S")
     given = parser.parse_args(arguments)
     token = os.environ.pop("APPORTION_PILOT_TOKEN", "")
     host, _, port = given.controller.rpartition(":")
-    if not (16 <= len(token) <= 128) or not host or not port.isdecimal():
-        print("apportion.live.agent.agent: APPORTION_PILOT_TOKEN or --controller is missing", file=sys.stderr)
+    told = 16 <= len(token) <= 128 and host and port.isdecimal()
+    if not told or not re.fullmatch("[0-9a-fA-F]{64}", given.certificate):
+        said = "APPORTION_PILOT_TOKEN, --controller or --certificate is missing or wrong"
+        print(f"apportion.live.agent.agent: {said}", file=sys.stderr)
         return 2
-    return Agent(host.strip("[]"), int(port), given.pilot, token, given.preempt_grace).run()
+    at = (host.strip("[]"), int(port))
+    return Agent(*at, given.certificate.lower(), given.pilot, token, given.preempt_grace).run()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The channel between the controller and its agents: sealed lines over TCP."""
+"""The channel between the controller and its agents: lines over TLS."""

@@ -1,9 +1,8 @@
-"""The agent's connection to its controller: made again and again, proved both ways, never waited for."""
+"""The agent's connection to its controller: made again and again, encrypted, never waited for."""
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import random
 import selectors
 import socket
@@ -16,20 +15,12 @@ from apportion.live.channel.lines import LineBuffer, LineTooLong, OutBuffer
 from apportion.live.channel.messages import (
     CONTROLLER_LINE_LIMIT,
     AgentMessage,
-    Challenge,
     ControllerMessage,
     Hello,
     Pulse,
     Welcome,
 )
-from apportion.live.channel.sealing import (
-    Forged,
-    LineSealer,
-    agent_proof,
-    controller_proof,
-    fresh_nonce,
-    session_key,
-)
+from apportion.live.channel.tunnel import Tunnel, TunnelBroken, agent_side
 from apportion.live.steady_clock import steady_s
 
 __all__ = ["ControllerLink"]
@@ -52,10 +43,10 @@ class ControllerLink:
         Its socket is registered here, with this object as data.
     host, port
         The controller.
-    token
-        The pilot's secret.
+    fingerprint
+        Of the controller's certificate: whoever shows another one is told nothing.
     hello
-        Called with the nonce and the local address for what to say of oneself; `proof` is filled in here.
+        Called with the local address for what to say of oneself, the pilot's secret included.
 
     Attributes
     ----------
@@ -71,15 +62,15 @@ class ControllerLink:
         selector: selectors.BaseSelector,
         host: str,
         port: int,
-        token: str,
-        hello: Callable[[str, str], Hello],
+        fingerprint: str,
+        hello: Callable[[str], Hello],
     ) -> None:
-        self._selector, self._at, self._token, self._hello = selector, (host, port), token, hello
+        self._selector, self._at, self._hello = selector, (host, port), hello
+        self._context, self._fingerprint = agent_side(), fingerprint
         self._socket: socket.socket | None = None
-        self._sealer: LineSealer | None = None
-        self._challenge: Challenge | None = None
-        self._nonce = ""
-        self._lines, self._out = LineBuffer(CONTROLLER_LINE_LIMIT + 80), OutBuffer(WAITING_BYTES)
+        self._tunnel: Tunnel | None = None
+        self._entered = False
+        self._lines, self._out = LineBuffer(CONTROLLER_LINE_LIMIT), OutBuffer(WAITING_BYTES)
         self._wait_s = FIRST_WAIT_S
         self._due_s = time.monotonic()
         self._begun_s = 0.0
@@ -92,8 +83,8 @@ class ControllerLink:
 
     @property
     def open(self) -> bool:
-        """Whether both sides have proved who they are."""
-        return self._sealer is not None
+        """Whether both sides know who the other is."""
+        return self._entered
 
     def due_s(self) -> float:
         """Return when `tend` has something to do, by `time.monotonic`."""
@@ -114,9 +105,9 @@ class ControllerLink:
 
     def send(self, message: AgentMessage) -> bool:
         """Queue a message; return whether there is a connection."""
-        if self._sealer is None or self._socket is None:
+        if self._tunnel is None or not self._entered:
             return False
-        self._out.add(self._sealer.seal(_ENCODER.encode(message)))
+        self._out.add(self._tunnel.seal(_ENCODER.encode(message) + b"\n"))
         self._write()
         return self._socket is not None
 
@@ -128,10 +119,10 @@ class ControllerLink:
         self.send(Pulse(number=self._pulses))
 
     def handle(self, events: int) -> Iterator[ControllerMessage]:
-        """Yield what the socket brought once the controller has proved itself."""
+        """Yield what the socket brought once the controller has let this agent in."""
         if events & selectors.EVENT_WRITE:
             self._write()
-        if self._socket is None or not events & selectors.EVENT_READ:
+        if self._socket is None or self._tunnel is None or not events & selectors.EVENT_READ:
             return
         try:
             data = self._socket.recv(CHUNK)
@@ -143,13 +134,12 @@ class ControllerLink:
             self.lose()
             return
         try:
-            for line in self._lines.feed(data):
-                message = self._hear(line)
-                if message is not None:
-                    yield message
+            plain = self._through(self._tunnel, data)
+            for line in self._lines.feed(plain):
+                yield self._hear(line)
                 if self._socket is None:
                     return
-        except (LineTooLong, Forged, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (LineTooLong, TunnelBroken, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.lose()
 
     def flush(self, timeout_s: float) -> None:
@@ -169,7 +159,8 @@ class ControllerLink:
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(self._socket)
             self._socket.close()
-        self._socket = self._sealer = self._challenge = None
+        self._socket = self._tunnel = None
+        self._entered = False
         self._due_s = time.monotonic() + self._wait_s * random.uniform(0.7, 1.3)
         self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
 
@@ -177,7 +168,7 @@ class ControllerLink:
         return 4 * self.welcome.pulse_s + 1.0 if self.welcome is not None else HANDSHAKE_S
 
     def _connect(self) -> None:
-        self._lines, self._out = LineBuffer(CONTROLLER_LINE_LIMIT + 80), OutBuffer(WAITING_BYTES)
+        self._lines, self._out = LineBuffer(CONTROLLER_LINE_LIMIT), OutBuffer(WAITING_BYTES)
         self._begun_s = time.monotonic()
         try:
             found = socket.getaddrinfo(*self._at, type=socket.SOCK_STREAM)
@@ -190,39 +181,32 @@ class ControllerLink:
         except OSError:
             self.lose()
             return
+        self._tunnel = Tunnel(self._context, self._fingerprint)
+        self._tunnel.hear(b"")
+        self._out.add(self._tunnel.answer())
         # room to write is the news that the connection stands
         self._selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
 
-    def _hear(self, line: bytes) -> ControllerMessage | None:
-        if self._sealer is not None:
-            message = _DECODER.decode(self._sealer.open(line))
-            self.heard_s = time.monotonic()
-            if isinstance(message, Pulse):
-                self.leased_s = max(self.leased_s, self._pulsed_s.get(message.echo, self.leased_s))
-            return message
-        message = _DECODER.decode(line)
-        if self._challenge is None:
-            if not isinstance(message, Challenge) or message.version != 1:
-                raise Forged("no challenge of a version known here")
-            self._answer(message)
-            return None
-        return self._enter(message, self._challenge)
-
-    def _answer(self, challenge: Challenge) -> None:
+    def _through(self, tunnel: Tunnel, data: bytes) -> bytes:
+        """Return the plain text of what came; say hello as soon as the tunnel is open."""
         assert self._socket is not None
-        self._challenge, self._nonce, self._greeted_s = challenge, fresh_nonce(), steady_s()
-        hello = self._hello(self._nonce, self._socket.getsockname()[0])
-        proof = agent_proof(self._token, challenge.nonce, self._nonce)
-        self._out.add(_ENCODER.encode(msgspec.structs.replace(hello, proof=proof)) + b"\n")
+        opened, plain = tunnel.open, tunnel.hear(data)
+        self._out.add(tunnel.answer())
+        if tunnel.open and not opened:
+            self._greeted_s = steady_s()
+            hello = self._hello(self._socket.getsockname()[0])
+            self._out.add(tunnel.seal(_ENCODER.encode(hello) + b"\n"))
         self._write()
+        return plain
 
-    def _enter(self, message: ControllerMessage, challenge: Challenge) -> Welcome:
-        proof = controller_proof(self._token, challenge.nonce, self._nonce)
-        if not isinstance(message, Welcome) or not hmac.compare_digest(proof, message.proof):
-            raise Forged("this is not the controller")
-        self._sealer = LineSealer(session_key(self._token, challenge.nonce, self._nonce), "agent")
-        self.welcome, self.heard_s, self._wait_s = message, time.monotonic(), FIRST_WAIT_S
-        self.leased_s = max(self.leased_s, self._greeted_s)
+    def _hear(self, line: bytes) -> ControllerMessage:
+        message = _DECODER.decode(line)
+        self.heard_s = time.monotonic()
+        if isinstance(message, Pulse):
+            self.leased_s = max(self.leased_s, self._pulsed_s.get(message.echo, self.leased_s))
+        elif isinstance(message, Welcome):
+            self.welcome, self._entered, self._wait_s = message, True, FIRST_WAIT_S
+            self.leased_s = max(self.leased_s, self._greeted_s)
         return message
 
     def _write(self) -> None:

@@ -1,7 +1,7 @@
 """What the controller and the agents on the nodes say to each other: one JSON object a line.
 
-Every message is validated when it is decoded; an unknown field or type is an error. How a connection is
-authenticated and framed is told in `apportion.live.channel.reports`.
+Every message is validated when it is decoded; an unknown field or type is an error. All of it goes through
+the tunnel of `apportion.live.channel.tunnel`, the agent's `Hello` first.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = [
     "AGENT_LINE_LIMIT",
     "CONTROLLER_LINE_LIMIT",
     "STOPPED",
+    "VERSION",
     "Acknowledge",
     "AgentMessage",
-    "Challenge",
     "ControllerMessage",
     "Exited",
     "Hello",
@@ -38,6 +38,8 @@ AGENT_LINE_LIMIT = 16 * 1024
 """Bytes of a line to the controller, and of a line of a trainer to its agent."""
 CONTROLLER_LINE_LIMIT = 1024 * 1024
 """Bytes of a line to an agent."""
+VERSION = 2
+"""Of these messages; a controller turns away an agent that speaks another one."""
 STOPPED = 75
 """Exit code of a trainer that was told to stop, saved its checkpoint and is not done (EX_TEMPFAIL)."""
 
@@ -83,13 +85,6 @@ class TrainerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     done: bool = False
 
 
-class Challenge(_Line, frozen=True, tag="challenge"):
-    """Controller to agent, first line of a connection."""
-
-    version: int
-    nonce: Secret
-
-
 class Running(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which rank of which job an agent runs."""
 
@@ -99,25 +94,27 @@ class Running(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hello(_Line, frozen=True, tag="hello"):
-    """Agent to controller, answer to the challenge: who it is, proof of its token, what it runs.
+    """Agent to controller, the first line in the tunnel: who it is, its secret, what it runs.
 
     Attributes
     ----------
+    token
+        The pilot's secret.
     host, port
         Address at which peers reach this node, and a port it keeps free there for the next rendezvous.
     """
 
     pilot: Id
-    nonce: Secret
-    proof: Word
+    token: Secret
     host: Word
     port: Port
     node: Word
     running: Running | None = None
+    version: Count = VERSION
 
 
 class Welcome(_Line, frozen=True, tag="welcome"):
-    """Controller to agent: proof that it knows the token too, and the times to keep.
+    """Controller to agent, its answer to the hello: the times to keep.
 
     Attributes
     ----------
@@ -127,7 +124,6 @@ class Welcome(_Line, frozen=True, tag="welcome"):
         How often either side says at least something.
     """
 
-    proof: Word
     lease_s: Seconds
     pulse_s: Seconds
 
@@ -281,4 +277,4 @@ def grace_after_lease(lease_s: float) -> float:
 
 
 AgentMessage = Hello | Ready | Progress | Exited | RankRefused | Leaving | Pulse
-ControllerMessage = Challenge | Welcome | Run | Stop | Acknowledge | Leave | Pulse
+ControllerMessage = Welcome | Run | Stop | Acknowledge | Leave | Pulse

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 
 from apportion.errors import InvalidOption
 from apportion.live.channel.lines import LineBuffer, OutBuffer
 from apportion.live.channel.messages import AGENT_LINE_LIMIT, Running
-from apportion.live.channel.sealing import LineSealer, fresh_nonce
+from apportion.live.channel.tunnel import Tunnel
 from apportion.live.cluster import AgentSeen
 
 __all__ = ["Peer", "listen"]
@@ -17,7 +18,6 @@ LINES_PER_S = 500
 """An agent that says more in any second is cut off; it may come back."""
 WAITING_BYTES = 4 * 1024 * 1024
 """Bytes that wait to be taken by one agent; more, and it is cut off."""
-MAC_BYTES = 65
 
 
 class Peer:
@@ -27,16 +27,16 @@ class Peer:
     ----------
     connection
         Its socket.
+    context
+        The controller's end of TLS.
     now
         When it was opened, by `time.monotonic`.
     """
 
-    def __init__(self, connection: socket.socket, now: float) -> None:
-        self.socket = connection
-        self.nonce = fresh_nonce()
-        self.lines, self.out = LineBuffer(AGENT_LINE_LIMIT + MAC_BYTES), OutBuffer(WAITING_BYTES)
+    def __init__(self, connection: socket.socket, context: ssl.SSLContext, now: float) -> None:
+        self.socket, self.tunnel = connection, Tunnel(context)
+        self.lines, self.out = LineBuffer(AGENT_LINE_LIMIT), OutBuffer(WAITING_BYTES)
         self.pilot: str | None = None
-        self.sealer: LineSealer | None = None
         self.host, self.port = "", 0
         self.running: Running | None = None
         self.opened_s = self.heard_s = now
@@ -48,6 +48,10 @@ class Peer:
     def seen(self) -> AgentSeen:
         """Return what the controller is shown."""
         return AgentSeen(self.host, self.port, self.running, self.number, self.heard_s)
+
+    def say(self, line: bytes) -> None:
+        """Queue a line; the tunnel must be open, and whoever calls must hold the server's lock."""
+        self.out.add(self.tunnel.seal(line + b"\n"))
 
     def too_fast(self, now: float) -> bool:
         """Count a line; return whether there were too many in this second."""

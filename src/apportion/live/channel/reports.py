@@ -2,7 +2,7 @@
 
 One thread, the kernel's selector, no blocking call: a peer that says nothing, one byte a minute, too much or
 nonsense costs a bounded amount of memory and time and delays nobody else. It listens on the address it was
-given and on no other; see `apportion.live.channel.sealing` for how lines are authenticated.
+given and on no other, and speaks TLS only: see `apportion.live.channel.tunnel`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from apportion.live.channel.certificate import Certificate
 from apportion.live.channel.lines import LineTooLong
 from apportion.live.channel.messages import (
+    VERSION,
     AgentMessage,
-    Challenge,
     ControllerMessage,
     Exited,
     Hello,
@@ -31,13 +32,7 @@ from apportion.live.channel.messages import (
     Welcome,
 )
 from apportion.live.channel.peer import Peer, listen
-from apportion.live.channel.sealing import (
-    Forged,
-    LineSealer,
-    agent_proof,
-    controller_proof,
-    session_key,
-)
+from apportion.live.channel.tunnel import TunnelBroken, controller_side
 from apportion.live.cluster import AgentSeen
 
 __all__ = ["ReportServer"]
@@ -60,6 +55,8 @@ class ReportServer:
 
     Parameters
     ----------
+    certificate
+        What agents know this end by.
     host
         The address to listen on, a name or number of this machine; not empty, not the unspecified address.
     port
@@ -77,7 +74,10 @@ class ReportServer:
         If the address cannot be listened on.
     """
 
-    def __init__(self, host: str, port: int = 0, lease_s: float = 120.0, pulse_s: float = 5.0) -> None:
+    def __init__(
+        self, certificate: Certificate, host: str, port: int = 0, lease_s: float = 120.0, pulse_s: float = 5.0
+    ) -> None:
+        self.certificate, self._context = certificate, controller_side(certificate.path)
         self._listener = listen(host, port)
         self.lease_s, self.pulse_s = lease_s, pulse_s
         bound = self._listener.getsockname()
@@ -124,9 +124,9 @@ class ReportServer:
         """Queue a message without waiting; return whether the agent is connected."""
         with self._lock:
             peer = self._known.get(pilot)
-            if peer is None or peer.sealer is None:
+            if peer is None:
                 return False
-            peer.out.add(peer.sealer.seal(_ENCODER.encode(message)))
+            peer.say(_ENCODER.encode(message))
             self._dirty.add(peer.socket.fileno())
         self._wake()
         return True
@@ -208,11 +208,9 @@ class ReportServer:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._drop_oldest_stranger(at_least=STRANGERS)
-        peer = Peer(connection, time.monotonic())
+        peer = Peer(connection, self._context, time.monotonic())
         self._peers[connection.fileno()] = peer
         self._selector.register(connection, selectors.EVENT_READ)
-        peer.out.add(_ENCODER.encode(Challenge(version=1, nonce=peer.nonce)) + b"\n")
-        self._write(peer)
 
     def _drop_oldest_stranger(self, at_least: int) -> None:
         strangers = [peer for peer in self._peers.values() if peer.pilot is None]
@@ -230,11 +228,17 @@ class ReportServer:
             self._drop(peer)
             return
         try:
-            for line in peer.lines.feed(data):
+            with self._lock:  # one TLS connection is not to be read and written by two threads at once
+                plain = peer.tunnel.hear(data)
+                answer = peer.tunnel.answer()
+                peer.out.add(answer)
+            if answer:
+                self._write(peer)
+            for line in peer.lines.feed(plain):
                 if not self._hear(peer, line):
                     self._drop(peer)
                     return
-        except (LineTooLong, Forged, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (LineTooLong, TunnelBroken, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._drop(peer)
 
     def _hear(self, peer: Peer, line: bytes) -> bool:
@@ -242,10 +246,9 @@ class ReportServer:
         now = time.monotonic()
         if peer.too_fast(now):
             return False
-        if peer.sealer is None:
-            message = _DECODER.decode(line)
+        message = _DECODER.decode(line)
+        if peer.pilot is None:
             return isinstance(message, Hello) and self._greet(peer, message)
-        message = _DECODER.decode(peer.sealer.open(line))
         peer.heard_s = now
         if isinstance(message, Hello):
             return False
@@ -257,19 +260,15 @@ class ReportServer:
 
     def _greet(self, peer: Peer, hello: Hello) -> bool:
         with self._lock:
-            token = self._tokens.get(hello.pilot)
-            # a pilot nobody knows takes as long as one whose proof is wrong
-            proof = agent_proof(token or peer.nonce, peer.nonce, hello.nonce)
-            if not hmac.compare_digest(proof.encode(), hello.proof.encode()) or token is None:
+            token = self._tokens.get(hello.pilot, "")
+            known = hmac.compare_digest(token.encode(), hello.token.encode())
+            if not known or hello.version != VERSION:
                 return False
             before = self._known.pop(hello.pilot, None)
             self._numbers += 1
             peer.pilot, peer.number, peer.heard_s = hello.pilot, self._numbers, time.monotonic()
             peer.host, peer.port, peer.running = hello.host, hello.port, hello.running
-            answer = controller_proof(token, peer.nonce, hello.nonce)
-            welcome = Welcome(proof=answer, lease_s=self.lease_s, pulse_s=self.pulse_s)
-            peer.out.add(_ENCODER.encode(welcome) + b"\n")
-            peer.sealer = LineSealer(session_key(token, peer.nonce, hello.nonce), "controller")
+            peer.say(_ENCODER.encode(Welcome(lease_s=self.lease_s, pulse_s=self.pulse_s)))
             self._known[hello.pilot] = peer
         if before is not None:
             self._drop(before)

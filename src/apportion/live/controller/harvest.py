@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -108,9 +109,12 @@ def harvest(
     ------
     InUse
         If another controller works on the folder.
+    EncryptionMissing
+        If no certificate for the report channel can be made.
     SchedulerMissing, ClusterUnreachable, InvalidOption
         If Slurm, or its partition, is not there when it begins.
     """
+    from apportion.live.channel.certificate import controllers_certificate
     from apportion.live.channel.reports import ReportServer
 
     folder = private_folder(settings.folder)
@@ -118,7 +122,8 @@ def harvest(
         store = Store(folder)
         try:
             state = store.load()
-            server = _listening(settings, state, ReportServer)
+            certificate = controllers_certificate(folder, keep=_held(state))
+            server = _listening(settings, state, partial(ReportServer, certificate))
             try:
                 state.port = int(server.address.rpartition(":")[2])
                 clock, state.boot, state.ahead_s = continued(state.boot, state.ahead_s, state.newest_s)
@@ -128,6 +133,7 @@ def harvest(
                     state.instance,
                     folder,
                     server.address,
+                    certificate.fingerprint,
                     settings.python,
                     settings.options,
                     settings.output,
@@ -140,13 +146,17 @@ def harvest(
             store.close()
 
 
+def _held(state: State) -> bool:
+    return any(pilot.live for pilot in state.pilots.values())
+
+
 def _listening(settings: Settings, state: State, server: Callable[..., Channel]) -> Channel:
     port = state.port if settings.port is None else settings.port
     pulse_s = max(min(5.0, settings.limits.lease_s / 4), 0.05)
     try:
         return server(settings.host, port or 0, lease_s=settings.limits.lease_s, pulse_s=pulse_s)
     except OSError as error:
-        held = any(pilot.live for pilot in state.pilots.values())
+        held = _held(state)
         if settings.port is None and port is not None and not held:
             return server(settings.host, 0, lease_s=settings.limits.lease_s, pulse_s=pulse_s)
         hint = f"; pilots of an earlier controller look for it at port {port}" if held else ""
@@ -222,7 +232,7 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     with_requests(state, [waiting.request for waiting in requests.waiting(folder)[0]], now_s)
     if cluster is None:
         cluster = SlurmCluster(
-            settings.partition, state.instance, folder, "nowhere:1", output=settings.output
+            settings.partition, state.instance, folder, "nowhere:1", "", output=settings.output
         )
         cluster.check()
     seen = cluster.look()
@@ -243,7 +253,7 @@ def cancel_pilots(folder: Path) -> int:
         state = read_state(folder)
         if state is None:
             return 0
-        cluster = SlurmCluster("none", state.instance, folder, "nowhere:1")
+        cluster = SlurmCluster("none", state.instance, folder, "nowhere:1", "")
         pilots = [pilot for pilot in cluster.pilots() if pilot.state.value in ("pending", "running")]
         for pilot in pilots:
             cluster.release(pilot.handle)

@@ -67,6 +67,8 @@ class SlurmCluster:
         The state folder, where the pilot's script is written.
     controller
         ``HOST:PORT`` of the report channel.
+    fingerprint
+        SHA-256 of its certificate, by which pilots know it.
     python
         The interpreter on the nodes.
     options
@@ -83,6 +85,7 @@ class SlurmCluster:
         instance: str,
         folder: Path,
         controller: str,
+        fingerprint: str,
         python: str = sys.executable,
         options: Sequence[str] = (),
         output: str = "auto",
@@ -96,6 +99,7 @@ class SlurmCluster:
         if output not in ("auto", "json", "text"):
             raise InvalidOption(f"output must be auto, json or text, not {output!r}")
         self.partition, self.instance, self.controller = partition, instance, controller
+        self.fingerprint = fingerprint
         self.python, self.options, self.timeout_s = python, tuple(options), timeout_s
         self._script = folder / "pilot.sh"
         self._output = output
@@ -158,7 +162,7 @@ class SlurmCluster:
             *self.options,
             str(self._script),
             *(self.python, "-m", "apportion.live.agent.agent"),
-            *("--controller", self.controller, "--pilot", pilot),
+            *("--controller", self.controller, "--certificate", self.fingerprint, "--pilot", pilot),
             environment={TOKEN: token},
         )
         handle = answer.strip().split(";")[0]
