@@ -21,9 +21,13 @@ __all__ = [
     "Formulation",
     "KnapsackFormulation",
     "LinearFormulation",
+    "Packing",
     "PlacedFormulation",
     "Plan",
 ]
+
+Packing = NodePacking
+"""What is asked of the nodes of one type."""
 
 Plan = dict[str, Any]
 """A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""
@@ -85,7 +89,7 @@ class PlacedFormulation(KnapsackFormulation, Protocol):
     Every tightened model keeps the options of the first, so that a choice means the same in all of them.
     """
 
-    def packings(self, choice: NDArray[np.int64]) -> Mapping[str, NodePacking]:
+    def packings(self, choice: NDArray[np.int64]) -> Mapping[str, Packing]:
         """Return what a choice asks of the nodes, by the name of their type; empty where nothing has any."""
         ...
 

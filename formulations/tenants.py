@@ -95,8 +95,10 @@ class TenantedMenus:
         if self.ledger.floors:
             self.model = _with_floors(self.model, self.ledger, self._jobs, self.share)
 
-    def under(self, instance: Any) -> TenantedMenus:
+    def under(self, instance: Any, model: MultipleChoiceKnapsack | None = None) -> TenantedMenus:
         """Return the menus of the same instance with floors under tenants, of menus that have no floors.
+
+        They stand behind the capacities of `model`, by default those of the menus.
 
         Raises
         ------
@@ -105,7 +107,8 @@ class TenantedMenus:
         """
         found = copy(self)
         found.ledger = self.ledger.under(instance)
-        found.model = _with_floors(self.model, found.ledger, self._jobs, self.share)
+        model = self.model if model is None else model
+        found.model = _with_floors(model, found.ledger, self._jobs, self.share)
         return found
 
     @property

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from apportion.instances.freezing.meaning import configuration_name, offered
+from apportion.instances.freezing.nodes import NodeWeights
 from apportion.instances.freezing.schema import FreezingInstance
-from apportion.instances.tenants.offers import Offering
+from apportion.instances.tenants.offers import Further, Offer, Offering
 
 __all__ = ["OFFERING"]
 
@@ -19,4 +20,17 @@ def _taken(_: FreezingInstance, plan: Mapping[str, Any]) -> Mapping[str, str | N
     }
 
 
-OFFERING = Offering(offered, _taken)
+def _further(instance: FreezingInstance, name: str) -> Further | None:
+    """Return the capacity of node weights."""
+    weights = NodeWeights.named(instance, name)
+    if weights is None:
+        return None
+
+    def use(offer: Offer) -> int:
+        gpus = offer.uses.get(weights.gpu_type, 0)
+        return weights.of(gpus) if gpus else 0
+
+    return Further(weights.capacity(instance.gpus[weights.gpu_type]), use)
+
+
+OFFERING = Offering(offered, _taken, _further)

@@ -95,12 +95,6 @@ def check_quotas(
     if instance.penalty_cap_millionths is not None:
         capacities[PENALTY] = instance.penalty_cap_millionths
     check_tenants(instance, capacities, problems, touched=touched)
-    if instance.gpus_per_node and (instance.tenants is not UNSET or instance.fairness is not UNSET):
-        said = (
-            "jobs of tenants are not placed on nodes: fair shares are found by counts of GPUs, and "
-            "no plan on nodes need reach them; leave it out"
-        )
-        problems.append(Problem("$.gpus_per_node", said))
 
 
 def _check_nodes(instance: FreezingRound, problems: list[Problem]) -> None:

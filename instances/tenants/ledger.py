@@ -15,7 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.errors import InvalidInstance, Problem
-from apportion.instances.tenants.offers import Offer, Offering
+from apportion.instances.tenants.offers import Further, Offer, Offering
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
@@ -194,13 +194,19 @@ class Ledger:
                 found[f"share of {name}"] = forgone
         return found
 
-    def bound(self, multipliers: Mapping[str, float], sign: int) -> Fraction | None:
+    def bound(
+        self, multipliers: Mapping[str, float], sign: int, further: Mapping[str, Further]
+    ) -> Fraction | None:
         """Return the Lagrangian bound of valid multipliers in rational arithmetic; limits not named are free.
 
-        ``None`` if a job has no admissible offer.
+        ``None`` if a job has no admissible offer. Names that are no limit of the book are among `further`.
         """
         prices = {name: Fraction(price) for name, price in multipliers.items() if price}
-        total = sum((price * self.limits[name] for name, price in prices.items()), Fraction(0))
+        more = [(prices[name], one) for name, one in further.items() if name in prices]
+        total = sum(
+            (price * self.limits[name] for name, price in prices.items() if name in self.limits), Fraction(0)
+        )
+        total += sum((price * one.limit for price, one in more), Fraction(0))
         for job_id, offers in self.offers.items():
             worths = []
             for position, offer in enumerate(offers):
@@ -208,6 +214,7 @@ class Ledger:
                 for name, use in self.uses(job_id, position).items():
                     if name in prices:
                         paid += prices[name] * use
+                paid += sum((price * one.use(offer) for price, one in more), Fraction(0))
                 worths.append(sign * Fraction(offer.value) - paid)
             if not worths:
                 return None

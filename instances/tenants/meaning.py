@@ -6,7 +6,7 @@ Claims are added up along the tree, without the rows that formulations use.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -51,8 +51,12 @@ def with_tenants(kind: Kind) -> Kind:
         if not is_tenanted(instance):
             return kind.exact_bound(instance, multipliers)
         ledger = ledger_of(kind, instance)
-        _check_multipliers(kind.edits.capacities(instance) if kind.edits else {}, ledger, multipliers)
-        return ledger.bound(multipliers, 1 if kind.maximizes(instance) else -1)
+        beyond = (name for name in multipliers if name not in ledger.limits)
+        named = {name: kind.offering.further(instance, name) for name in beyond} if kind.offering else {}
+        further = {name: one for name, one in named.items() if one is not None}
+        known = ledger.limits.keys() | further.keys()
+        _check_multipliers(kind.edits.capacities(instance) if kind.edits else {}, known, multipliers)
+        return ledger.bound(multipliers, 1 if kind.maximizes(instance) else -1, further)
 
     return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
 
@@ -142,11 +146,11 @@ def _stop_costs(kind: Kind, instance: Any, plan: Any, ledger: Ledger) -> Iterato
 
 
 def _check_multipliers(
-    capacities: Mapping[str, int], ledger: Ledger, multipliers: Mapping[str, float]
+    capacities: Mapping[str, int], known: Set[str], multipliers: Mapping[str, float]
 ) -> None:
     for name, price in multipliers.items():
         number = isinstance(price, int | float) and not isinstance(price, bool)
-        if name not in ledger.limits or not number or not math.isfinite(price) or price < 0:
+        if name not in known or not number or not math.isfinite(price) or price < 0:
             said = "must be a capacity, a quota or a floor with a finite number >= 0"
             raise InvalidInstance(Problem(f"$.certificate.multipliers.{name}", said))
     if not capacities.keys() <= multipliers.keys():

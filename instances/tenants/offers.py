@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-__all__ = ["Offer", "Offering"]
+__all__ = ["Further", "Offer", "Offering"]
 
 
 class Offer(NamedTuple):
@@ -38,6 +38,21 @@ class Offer(NamedTuple):
     nothing: bool = False
 
 
+class Further(NamedTuple):
+    """A capacity that follows from an instance without standing in it; its name says which.
+
+    Attributes
+    ----------
+    limit
+        What no plan exceeds.
+    use
+        What an offer takes of it.
+    """
+
+    limit: int
+    use: Callable[[Offer], int]
+
+
 @dataclass(frozen=True, slots=True)
 class Offering:
     """How one kind of instance tells what its jobs may get.
@@ -49,7 +64,11 @@ class Offering:
     taken
         ``taken(instance, plan)``: the name of the offer that each job gets in a plan that keeps the kind's
         own rules, by job id; a job that is left out may be absent.
+    further
+        ``further(instance, name)``: a capacity that prices may name beside those of the instance; ``None``
+        for a name that is none.
     """
 
     offers: Callable[[Any, Any], Iterable[Offer]]
     taken: Callable[[Any, Any], Mapping[str, str | None]]
+    further: Callable[[Any, str], Further | None] = lambda _instance, _name: None

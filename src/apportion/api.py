@@ -20,10 +20,9 @@ from apportion.solution import Planned, PlanT, Solution
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving.attempt import Attempt, attempt
 from apportion.solving.call import Call
-from apportion.solving.compiling import compiled, structured
+from apportion.solving.compiling import compiled, structure_of, structured
 from apportion.solving.conclude import conclude
 from apportion.solving.in_doubt import decided, is_in_doubt
-from apportion.solving.knapsack import KnapsackStructure
 from apportion.solving.structure import Structure
 from apportion.solving.subject import Subject, kind_of_any
 from apportion.solving.warm_start import warm_start as carried_over
@@ -188,13 +187,15 @@ def _shared_out(
         raise InvalidOption(f"formulation {formulation!r} knows no tenants")
     reserved = 0.0 if options.time_limit is None else options.time_limit / 3
 
+    def left() -> float | None:
+        seconds = call.remaining().time_limit
+        return None if seconds is None else max(seconds - reserved, 1e-3)
+
     def asked(model: MultipleChoiceKnapsack) -> Solution:
-        left = call.remaining().time_limit
-        seconds = None if left is None else max(left - reserved, 1e-3)
-        limited = replace(options, time_limit=seconds, gap=0.0, on_incumbent=None)
+        limited = replace(options, time_limit=left(), gap=0.0, on_incumbent=None)
         return _solved(model, structured, limited, backend, None, None)
 
-    sharing = shared_out(ordered, menus, asked)
+    sharing = shared_out(ordered, menus, asked, left)
     under: Any = under_floors(instance, sharing.floors)
     known = warm_start if sharing.plan is None else sharing.plan
 
@@ -202,7 +203,7 @@ def _shared_out(
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
         if proof or entry.produces != "knapsack" or any(name.startswith("job ") for name in sharing.floors):
             return compiler(subject, entry)
-        return KnapsackStructure(menus.under(under))
+        return structure_of(sharing.menus.under(under), entry)
 
     solution = _solved(under, compiled_before, call.remaining(), backend, known, formulation, proof=proof)
     started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)

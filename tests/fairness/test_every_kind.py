@@ -60,12 +60,6 @@ def test_a_job_that_may_not_be_stopped_keeps_its_nodes() -> None:
     assert len(plan[running.id]) == len(running.current_nodes)
 
 
-def test_what_has_no_tenants_yet_says_so() -> None:
-    plain = freezing(5, 4, {"v100": 8}, depths=3)
-    with pytest.raises(InvalidInstance, match=r"\$\.gpus_per_node: jobs of tenants are not placed"):
-        owned(plain, "v100", 8)
-
-
 def test_a_matching_says_why_it_has_no_tenants(tmp_path: Path, root: Path) -> None:
     document = json.loads((root / "examples/matching_assignment.json").read_text())
     document["tenants"] = [{"id": "a"}]

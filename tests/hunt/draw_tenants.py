@@ -1,11 +1,12 @@
-"""Hostile tenants of knapsacks and gap filling: deep trees, weights and quotas of nothing and beyond all."""
+"""Hostile tenants of every kind: deep trees, weights and quotas of nothing and beyond all."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
-from tests.hunt import draw_gap_filling, draw_knapsack, numbers
+from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, numbers
+from tests.hunt.tenanted import TENANTED
 
 __all__ = ["instance"]
 
@@ -14,12 +15,10 @@ _MOST_CHOICES = 400
 
 def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw an instance; guarantees beyond the capacity are among them, and are refused when read."""
-    told = draw_gap_filling.instance(rng, wants) if rng.random() < 0.3 else _knapsack(rng)
+    told = rng.choice(_KINDS)(rng, wants)
+    kind = TENANTED[told["kind"]]
     told["jobs"] = _few(told)
-    capacities = (
-        {"idle_nodes": len(told["nodes"])} if told["kind"] == "gap_filling" else dict(told["capacities"])
-    )
-    told["tenants"] = _tree(rng, capacities)
+    told["tenants"] = _tree(rng, kind.capacities(told))
     leaves = [
         one["id"] for one in told["tenants"] if all(t.get("parent") != one["id"] for t in told["tenants"])
     ]
@@ -34,7 +33,7 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
         if rng.random() < 0.3:
             job["submitted_s"] = rng.choice((0.0, -1e9, 5.0, 1e12))
     if rng.random() < 0.75:
-        rates = told["kind"] != "gap_filling" and told["sense"] == "maximize"
+        rates = told["kind"] == "freezing" or told.get("sense") == "maximize"
         told["fairness"] = {
             "over": rng.choice(("tenants", "tenants", "tree", "jobs")),
             "inside": rng.choice(("sum", "sum", "fair", "first_come")),
@@ -44,7 +43,7 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     return told
 
 
-def _knapsack(rng: Random) -> dict[str, Any]:
+def _knapsack(rng: Random, _: str | None) -> dict[str, Any]:
     """Return a knapsack, mostly of plain uses: shares of nothing else differ."""
     told = draw_knapsack.instance(rng)
     if rng.random() < 0.6:
@@ -57,12 +56,22 @@ def _knapsack(rng: Random) -> dict[str, Any]:
     return told
 
 
+def _freezing(rng: Random, wants: str | None) -> dict[str, Any]:
+    """Return a round, mostly on nodes, of no more GPUs than jobs can want."""
+    told = draw_freezing.instance(rng, "nodes" if rng.random() < 0.6 else wants)
+    for name, amount in told["gpus"].items():
+        told["gpus"][name] = min(amount, 12)
+    return told
+
+
+_KINDS = (_knapsack, _knapsack, draw_gap_filling.instance, _freezing, _freezing)
+
+
 def _few(told: dict[str, Any]) -> list[dict[str, Any]]:
     """Return as many jobs as can be enumerated."""
     total, kept = 1, []
     for job in told["jobs"]:
-        width = len(told["nodes"]) + 1 if told["kind"] == "gap_filling" else len(job["options"]) + 1
-        total *= width
+        total *= len(TENANTED[told["kind"]].offers(told, job)) + 1
         if total > _MOST_CHOICES:
             break
         kept.append(job)

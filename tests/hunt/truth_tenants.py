@@ -8,51 +8,29 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tests.hunt import truth_gap_filling, truth_knapsack
+from tests.hunt.tenanted import TENANTED, Choice, Offer, Tenanted, Told
 
 __all__ = ["best", "misshared", "worth"]
 
-Told = dict[str, Any]
 _BILLION = 10**9
+_ANYWHERE = Tenanted._field_defaults["fits"]
 
 
-class _Offer(NamedTuple):
-    name: str | None
-    uses: Mapping[str, int]
-    value: Fraction
-    holds: bool
-    nothing: bool
-
-
-_Choice = tuple[_Offer, ...]
+def _kind(told: Told) -> Tenanted:
+    return TENANTED[told["kind"]]
 
 
 def _capacities(told: Told) -> dict[str, int]:
-    return {"idle_nodes": len(told["nodes"])} if told["kind"] == "gap_filling" else dict(told["capacities"])
+    return _kind(told).capacities(told)
 
 
 def _maximize(told: Told) -> bool:
-    return told["kind"] == "gap_filling" or told["sense"] == "maximize"
+    return _kind(told).maximize(told)
 
 
-def _offers(told: Told, job: Told) -> list[_Offer]:
+def _offers(told: Told, job: Told) -> list[Offer]:
     """Return what a job may get: what it runs with alone, if it may not be stopped or moved."""
-    offers = []
-    if told["kind"] == "gap_filling":
-        for count in range(len(told["nodes"]) + 1):
-            if truth_gap_filling._allowed(job, count):
-                earned, lost = truth_gap_filling._terms(told, job, count)
-                holds = count > 0 and count == len(job["current_nodes"])
-                offers.append(_Offer(str(count), {"idle_nodes": count}, earned - lost, holds, count == 0))
-    else:
-        options, must = truth_knapsack._allowed(job)
-        for option in options:
-            value = Fraction(option["value"])
-            offers.append(
-                _Offer(option["id"], option["uses"], value, option["id"] == job.get("current"), False)
-            )
-        if not must:
-            offers.append(_Offer(None, {}, Fraction(0), False, True))
+    offers = _kind(told).offers(told, job)
     held = [offer for offer in offers if offer.holds]
     if job.get("preemptible") is False and held:
         return held
@@ -67,7 +45,7 @@ def _children(told: Told) -> dict[str | None, list[Told]]:
     return children
 
 
-def _within(told: Told, choice: _Choice) -> bool:
+def _within(told: Told, choice: Choice) -> bool:
     """Return whether a choice keeps every capacity and every limit of the tree."""
     children = _children(told)
     for capacity, total in _capacities(told).items():
@@ -77,7 +55,7 @@ def _within(told: Told, choice: _Choice) -> bool:
         claims = [_claim(one, capacity, children, used) for one in children.get(None, [])]
         if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > total:
             return False
-    return True
+    return _kind(told).fits(told, choice)
 
 
 def _claim(
@@ -103,18 +81,17 @@ def _unit(told: Told) -> int:
     return unit if unit <= 10**12 else _BILLION
 
 
-def _share(told: Told, job: Told, offer: _Offer) -> int:
+def _share(told: Told, job: Told, offer: Offer) -> int:
     """Return the share of an offer in whole units, rounded down."""
     if told.get("fairness", {}).get("share") == "normalised_throughput":
-        best = max((max(0.0, float(o.value)) for o in _offers(told, job) if not o.nothing), default=0.0)
-        rate = 0.0 if offer.nothing else max(0.0, float(offer.value))
-        return int(rate / best * _BILLION) if best > 0 else 0
+        best = max((o.rate for o in _offers(told, job)), default=0.0)
+        return int(offer.rate / best * _BILLION) if best > 0 else 0
     room = _capacities(told)
     return min(10**12, max((_unit(told) * u // max(1, room[n]) for n, u in offer.uses.items()), default=0))
 
 
 class _Plan(NamedTuple):
-    choice: _Choice
+    choice: Choice
     shares: dict[str, int]
     total: Fraction
 
@@ -130,7 +107,7 @@ def _plans(told: Told) -> Iterator[_Plan]:
         choice = tuple(offer for _, offer in numbered)
         if _within(told, choice):
             own = {job["id"]: shares[j, numbered[j][0]] for j, job in enumerate(told["jobs"])}
-            yield _Plan(choice, own, sum((offer.value for offer in choice), Fraction(0)))
+            yield _Plan(choice, own, _kind(told).total(told, choice))
 
 
 def _below(told: Told, name: str) -> set[str]:
@@ -163,13 +140,10 @@ def best(told: Told, floors: Mapping[str, int] | None = None) -> tuple[bool, Fra
     return _maximize(told), max(totals) if _maximize(told) else min(totals)
 
 
-def _chosen(told: Told, plan: Any) -> _Choice | None:
+def _chosen(told: Told, plan: Any) -> Choice | None:
     choice = []
     for job in told["jobs"]:
-        if told["kind"] == "gap_filling":
-            name: str | None = str(len(plan["allocation"].get(job["id"], ())))
-        else:
-            name = plan["choice"].get(job["id"])
+        name = _kind(told).taken(plan, job)
         found = next((offer for offer in _offers(told, job) if offer.name == name), None)
         if found is None:
             return None
@@ -179,13 +153,12 @@ def _chosen(told: Told, plan: Any) -> _Choice | None:
 
 def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth, stopped jobs counted; ``None`` if it breaks a rule or a quota."""
-    kind = truth_gap_filling if told["kind"] == "gap_filling" else truth_knapsack
-    if kind.worth(told, plan) is None:
+    if _kind(told).worth(told, plan) is None:
         return None
     choice = _chosen(told, plan)
     if choice is None or not _within(told, choice):
         return None
-    return sum((offer.value for offer in choice), Fraction(0))
+    return _kind(told).total(told, choice)
 
 
 def misshared(told: Told, solution: Any) -> Iterator[str]:
@@ -269,18 +242,22 @@ def _is_leaf(told: Told, tenant: Told) -> bool:
 def _alone(told: Told, tenant: Told) -> int:
     """Return the best share of a tenant without children on what it is guaranteed and nothing else."""
     guaranteed = {name: quota.get("guarantee", 0) for name, quota in tenant.get("quotas", {}).items()}
-    states: dict[tuple[int, ...], int] = {(0,) * len(_capacities(told)): 0}
+    nothing = Offer(None, {}, Fraction(0), holds=False, nothing=True)
+    room, fits = _capacities(told), _kind(told).fits
+    states: dict[tuple[Any, ...], tuple[int, Choice]] = {(0,) * len(room): (0, ())}
     for job in told["jobs"]:
         if job["tenant"] != tenant["id"]:
             continue
-        after = dict(states)
-        for used, share in states.items():
-            for offer in _offers(told, job):
-                total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, _capacities(told), strict=True))
-                if any(u > guaranteed.get(n, 0) for u, n in zip(total, _capacities(told), strict=True)):
+        after = dict[tuple[Any, ...], tuple[int, Choice]]()
+        for used, (share, chosen) in states.items():
+            for offer in [nothing, *_offers(told, job)]:
+                total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, room, strict=False))
+                if any(u > guaranteed.get(n, 0) for u, n in zip(total, room, strict=True)):
                     continue
+                if fits is not _ANYWHERE:  # what is held where decides, not the amount alone
+                    total = (*total, *used[len(room) :], offer.name)
                 more = share + _share(told, job, offer)
-                if after.get(total, -1) < more:
-                    after[total] = more
+                if total not in after or after[total][0] < more:
+                    after[total] = more, (*chosen, offer)
         states = after
-    return max(states.values())
+    return max(share for share, chosen in states.values() if fits(told, chosen))

@@ -1,7 +1,7 @@
 """What every tenant could have alone, on its guarantee and nothing else: its share must not be less.
 
-All of these together can always be had, as guarantees add up to no more than there is, unless jobs that must
-run hold more than their tenant's own.
+All of these together can be had, as guarantees add up to no more than there is, unless jobs that must run
+hold more than their tenant's own, or what each could have needs the same nodes.
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.fairness.claimants import Claimant, tenant_claimant
 from apportion.fairness.levels import Ask
+from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
+from apportion.solution import Solution
 
 __all__ = ["guaranteed"]
 
 
-def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
+def guaranteed(placing: Placing, ask: Ask) -> dict[Claimant, int]:
     """Return the share of every tenant with a guarantee if it were alone on it, children before parents.
 
     A share that a limit kept from being proved the largest is still one that can be had.
     """
+    menus = placing.menus
     ledger, tree = menus.ledger, menus.ledger.tree
     capacities = menus.capacities
     amounts = {name: tree.guarantees(name) for name in capacities}
@@ -41,23 +45,63 @@ def guaranteed(menus: TenantedMenus, ask: Ask) -> dict[Claimant, int]:
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
         places = [index[job] for job in claimant.jobs]
-        alone = _alone(menus, claimant, places, own, inside)
-        solution = ask(alone)
-        share = 0 if solution.objective is None else int(solution.objective)
-        if solution.termination is Termination.OPTIMAL and solution.bound is not None:
-            most = math.floor(solution.bound)
-            while share < most:  # optimal is within a billionth, and of many units that is some
-                middle = (share + most + 1) // 2
-                answer = ask(_alone(menus, claimant, places, own, {**inside, claimant: middle}))
-                if answer.objective is not None:
-                    share = max(middle, int(answer.objective))
-                elif answer.termination is Termination.INFEASIBLE:
-                    most = middle - 1
-                else:
-                    break
-        if share > 0:
+        share = _best_share(placing, ask, claimant, places, own, inside)
+        if share is None and inside:  # on nodes what is below need not lie beside each other
+            share = _best_share(placing, ask, claimant, places, own, {})
+        if share:
             found[claimant] = share
     return found
+
+
+def _best_share(
+    placing: Placing,
+    ask: Ask,
+    claimant: Claimant,
+    places: Sequence[int],
+    own: Mapping[str, int],
+    inside: Mapping[Claimant, int],
+) -> int | None:
+    """Return the largest share found that a tenant has alone; ``None`` where it was refuted altogether."""
+    solution = _asked(placing, ask, claimant, places, own, inside)
+    if solution is None:
+        return 0
+    if solution.termination is Termination.INFEASIBLE:
+        return None
+    share = 0 if solution.objective is None else int(solution.objective)
+    if solution.termination is Termination.OPTIMAL and solution.bound is not None:
+        most = math.floor(solution.bound)
+        while share < most:  # optimal is within a billionth, and of many units that is some
+            middle = (share + most + 1) // 2
+            answer = _asked(placing, ask, claimant, places, own, {**inside, claimant: middle})
+            if answer is not None and answer.objective is not None:
+                share = max(middle, int(answer.objective))
+            elif answer is not None and answer.termination is Termination.INFEASIBLE:
+                most = middle - 1
+            else:
+                break
+    return share
+
+
+def _asked(
+    placing: Placing,
+    ask: Ask,
+    claimant: Claimant,
+    places: Sequence[int],
+    own: Mapping[str, int],
+    inside: Mapping[Claimant, int],
+) -> Solution | None:
+    """Ask for the best share until the jobs that have it can be placed; ``None`` if that was not decided."""
+    while True:
+        model, rows = _alone(placing.menus, claimant, places, own, inside)
+        solution = ask(model)
+        if not isinstance(solution.plan, np.ndarray):
+            return solution
+        choice = np.full(placing.menus.model.num_jobs, -1, dtype=np.int64)
+        chosen = solution.plan.astype(np.int64)
+        choice[places] = np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
+        verdict = placing.of(choice)
+        if verdict != "cut":
+            return solution if verdict == "placed" else None
 
 
 def _alone(
@@ -66,8 +110,11 @@ def _alone(
     places: Sequence[int],
     own: Mapping[str, int],
     inside: Mapping[Claimant, int],
-) -> MultipleChoiceKnapsack:
-    """Return the menus of a tenant's jobs on what it is guaranteed, each worth its share; none need run."""
+) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
+    """Return the menus of a tenant's jobs on its guarantee, each worth its share, and their options' rows.
+
+    None of them need run: row -1 is nothing.
+    """
     ledger, model = menus.ledger, menus.model
     menu = [np.append(np.arange(model.offsets[job], model.offsets[job + 1]), -1) for job in places]
     sizes = np.array([part.size for part in menu], dtype=np.int64)
@@ -87,6 +134,7 @@ def _alone(
         member = np.repeat([job in mine for job in claimant.jobs], sizes)
         columns.append(np.where(member, forgone, 0)[:, None])
         limits.append(sum(ledger.best[job] for job in one.jobs) - share)
-    return MultipleChoiceKnapsack.from_arrays(
+    model_alone = MultipleChoiceKnapsack.from_arrays(
         values.astype(np.float64), np.hstack(columns), offsets, np.array(limits, dtype=np.int64)
     )
+    return model_alone, rows

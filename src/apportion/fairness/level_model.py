@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from apportion.fairness.claimants import Claimant
 from apportion.fairness.greedy import raised_choice
+from apportion.fairness.placing import Placing
 from apportion.fairness.prices import SharePrices
 from apportion.formulations.tenants import TenantedMenus
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
@@ -58,20 +59,18 @@ class LevelModel:
 
     Parameters
     ----------
-    menus
-        The formulation, without any floor.
+    placing
+        The formulation, without any floor, and where its choices lie.
 
     Attributes
     ----------
-    model
-        Its model.
     share
         int64 [options].
     """
 
-    def __init__(self, menus: TenantedMenus) -> None:
-        self.model = menus.model
-        self._scopes = _scopes(menus)
+    def __init__(self, placing: Placing) -> None:
+        self.placing = placing
+        menus = placing.menus
         self._index = {job: index for index, job in enumerate(menus.job_names())}
         self._owner = self.model.job_of_option()
         self.share = menus.share
@@ -80,6 +79,11 @@ class LevelModel:
         self._reachable: dict[Claimant, _Sums | None] = {}
         self._best = np.zeros(self.model.num_jobs, dtype=np.int64)
         np.maximum.at(self._best, self._owner, self.share)
+
+    @property
+    def model(self) -> MultipleChoiceKnapsack:
+        """The model, with what was cut off so far."""
+        return self.placing.menus.model
 
     def least(self) -> Integers | None:
         """Return the choice of least use, each capacity counted in parts of it, if that keeps them all."""
@@ -171,7 +175,8 @@ class LevelModel:
     def prices(self, group: Sequence[Claimant]) -> SharePrices:
         """Return what the shares of disjoint claimants cost at prices."""
         rows = [self.rows(one) for one in group]
-        return SharePrices(group, rows, self.model.uses, self.share, self.model.capacities, self._scopes)
+        scopes = _scopes(self.placing.menus)
+        return SharePrices(group, rows, self.model.uses, self.share, self.model.capacities, scopes)
 
     def rows(self, claimant: Claimant) -> Integers:
         """Return the rows of the options of a claimant's jobs."""
@@ -194,7 +199,7 @@ class LevelModel:
         )
         if found is None or any(self.of(one, found) < floor for one, floor in floors.items()):
             return None
-        return found if model.check(found).feasible else None
+        return found if model.check(found).feasible and self.placing.of(found) == "placed" else None
 
     def reaching(self, floors: Mapping[Claimant, int]) -> tuple[MultipleChoiceKnapsack, Integers]:
         """Return the menus of the choices that reach every floor, worth 0, and the rows of their options."""

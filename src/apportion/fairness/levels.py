@@ -35,6 +35,9 @@ Ask = Callable[[MultipleChoiceKnapsack], Solution]
 
 Integers = NDArray[np.int64]
 
+_Question = Callable[[], tuple[MultipleChoiceKnapsack, Integers]]
+"""The menus of a question, with what was cut off so far, and the rows of their options."""
+
 _MOST_STEPS = 1_000_000
 
 
@@ -163,14 +166,12 @@ class Filling:
         quick = self._risen_at_once(floors, wanted)
         if quick is not None:
             return quick | above, True
-        menus, rows = self.model.rising(floors, wanted)
-        solution = self._asked(menus)
-        choice = self._carried(solution, rows)
+        termination, choice = self._asked(lambda: self.model.rising(floors, wanted))
         if choice is not None:
             self.choice = choice
         now = self.choice
         risen = {one for one in wanted if now is not None and self.model.of(one, now) >= wanted[one]}
-        return risen | above, solution.termination is Termination.OPTIMAL
+        return risen | above, termination is Termination.OPTIMAL
 
     def _risen_at_once(
         self, floors: Mapping[Claimant, int], wanted: Mapping[Claimant, int]
@@ -199,21 +200,24 @@ class Filling:
         found = None if begin is None else self.model.raised(begin, group, floors)
         if found is not None:
             return _Answer(found)
-        menus, rows = self.model.reaching(floors)
-        solution = self._asked(menus)
-        if solution.termination is Termination.INFEASIBLE:
-            return _Answer(None, refuted=True)
-        return _Answer(self._carried(solution, rows))
+        termination, choice = self._asked(lambda: self.model.reaching(floors))
+        return _Answer(choice, refuted=termination is Termination.INFEASIBLE)
 
-    def _asked(self, menus: MultipleChoiceKnapsack) -> Solution:
-        self.questions += 1
-        return self.ask(menus)
-
-    def _carried(self, solution: Solution, rows: Integers) -> Integers | None:
-        if not isinstance(solution.plan, np.ndarray):
-            return None
-        chosen = solution.plan[: self.model.model.num_jobs].astype(np.int64)
-        return np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
+    def _asked(self, question: _Question) -> tuple[Termination, Integers | None]:
+        """Ask until the choice can be placed; where that is not decided, neither is the question."""
+        while True:
+            menus, rows = question()
+            self.questions += 1
+            solution = self.ask(menus)
+            if not isinstance(solution.plan, np.ndarray):
+                return solution.termination, None
+            chosen = solution.plan[: self.model.model.num_jobs].astype(np.int64)
+            choice = np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
+            placed = self.model.placing.of(choice)
+            if placed == "placed":
+                return solution.termination, choice
+            if placed == "unknown":
+                return Termination.NODE_LIMIT, None
 
 
 def _disjoint(claimants: Iterable[Claimant]) -> list[Claimant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from apportion.fairness.claimants import groups_of
 from apportion.fairness.guarantees import guaranteed
 from apportion.fairness.level_model import LevelModel
 from apportion.fairness.levels import Ask, Filling
+from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
 from apportion.solution import Level
 
@@ -25,6 +27,8 @@ class Sharing:
     ----------
     floors
         The shares that every plan must keep, in whole units, as `Fairness.floors` names them.
+    menus
+        The formulation, with what was shown on the way to lie on no nodes.
     plan
         A plan that keeps them; ``None`` where none was found.
     levels
@@ -34,12 +38,13 @@ class Sharing:
     """
 
     floors: dict[str, int]
+    menus: TenantedMenus
     plan: Any
     levels: tuple[Level, ...]
     notes: tuple[str, ...]
 
 
-def shared_out(instance: Any, menus: TenantedMenus, ask: Ask) -> Sharing:
+def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[[], float | None]) -> Sharing:
     """Find the guarantees and levels of an instance.
 
     Parameters
@@ -50,16 +55,19 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask) -> Sharing:
         Its formulation.
     ask
         Solves menus within what is left of the call.
+    seconds
+        What is left of it for levels.
     """
-    ledger, notes = menus.ledger, list[str]()
-    filling = Filling(LevelModel(menus), ask, ledger.unit)
+    ledger, notes, placing = menus.ledger, list[str](), Placing(menus, seconds)
+    filling = Filling(LevelModel(placing), ask, ledger.unit)
     if not filling.hold({}):
-        return Sharing({}, None, (), ("no plan was found before any share was looked at",))
-    alone = guaranteed(menus, ask)
+        return Sharing({}, placing.menus, None, (), ("no plan was found before any share was looked at",))
+    alone = guaranteed(placing, ask)
     if alone and not filling.hold(alone):
         kept = [one for one, share in alone.items() if filling.hold({one: share})]
         lost = sorted(one.name for one in alone if one not in kept)
-        said = "cannot be kept together beside jobs that must run; not kept for"
+        beside = "beside jobs that must run" if placing.menus is menus else "on the nodes"
+        said = f"cannot be kept together {beside}; not kept for"
         notes.append(f"guarantees {said} {', '.join(lost)}")
     guarantees = dict(filling.floors)
     if instance.fairness is not UNSET:
@@ -75,4 +83,4 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask) -> Sharing:
         notes.append(f"{unproved} of {len(filling.levels)} levels were not proved before a limit")
     plan = None if filling.choice is None else menus.plan(filling.choice)
     named = {one.name: floor for one, floor in floors.items()}
-    return Sharing(named, cast(Any, plan), tuple(filling.levels), tuple(notes))
+    return Sharing(named, placing.menus, cast(Any, plan), tuple(filling.levels), tuple(notes))

@@ -23,7 +23,7 @@ from apportion.instances.freezing.meaning import capacities_of, configurations
 from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
 from apportion.proofs.certificate import MalformedProof
 
-__all__ = ["configured", "names_of"]
+__all__ = ["Cut", "configured", "cuts_of", "names_of"]
 
 _MOST_PACKINGS = 200_000
 """Partial packings that are tried before an exclusion counts as not shown."""
@@ -36,9 +36,7 @@ def configured(
     """Return values (as doubles), uses, menu sizes and capacities, the last option of a job being to wait."""
     capacities = capacities_of(instance)
     names = list(capacities)
-    if len(cuts) > _MOST_CUTS:
-        raise MalformedProof(f"more than {_MOST_CUTS} cuts")
-    further = [_Cut.read(instance, cut) for cut in cuts]
+    further = cuts_of(instance, cuts)
     values: list[float] = []
     rows: list[list[int]] = []
     sizes = []
@@ -62,6 +60,13 @@ def configured(
     )
 
 
+def cuts_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list[Cut]:
+    """Return the further capacities of a proof, the reason of each checked."""
+    if len(cuts) > _MOST_CUTS:
+        raise MalformedProof(f"more than {_MOST_CUTS} cuts")
+    return [Cut.read(instance, cut) for cut in cuts]
+
+
 def names_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list[str]:
     """Return the names of the capacities as multipliers name them; an exclusion has none."""
     weighed = [
@@ -71,7 +76,7 @@ def names_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list
     return [*capacities_of(instance), *weighed]
 
 
-class _Cut:
+class Cut:
     """One further capacity, its reason checked."""
 
     def __init__(
@@ -80,7 +85,8 @@ class _Cut:
         self._gpu_type, self._weights, self._excluded, self.room = gpu_type, weights, excluded, room
 
     @classmethod
-    def read(cls, instance: FreezingInstance, cut: dict[str, Any]) -> _Cut:
+    def read(cls, instance: FreezingInstance, cut: dict[str, Any]) -> Cut:
+        """Return a cut as a proof says it, once its reason holds."""
         gpu_type = cut.get("gpu_type")
         nodes = (
             nodes_of(instance, gpu_type) if isinstance(gpu_type, str) and gpu_type in instance.gpus else None
@@ -105,6 +111,7 @@ class _Cut:
         raise MalformedProof("a cut must have node_weights or excluded beside gpu_type")
 
     def use(self, job: int, gpu_type: str, gpus: int) -> int:
+        """Return what a configuration of the job at a position takes of it."""
         if gpu_type != self._gpu_type:
             return 0
         if self._weights is not None:

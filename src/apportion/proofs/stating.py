@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from apportion.instances.tenants.meaning import ledger_of
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import Claim, MalformedProof, Proof
 from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, scaled, whole_menus
+
+if TYPE_CHECKING:
+    from apportion.proofs.freezing import Cut
 
 __all__ = ["capacity_names", "stated", "threshold"]
 
@@ -48,7 +51,10 @@ def stated(instance: Any, proof: Proof) -> WholeMenus:
 def capacity_names(instance: Any, proof: Proof) -> list[str]:
     """Return the name of every capacity as multipliers name it; a machine's is that of its pool."""
     if is_tenanted(instance):
-        return list(ledger_of(kind_of(instance), instance).limits)
+        limits = ledger_of(kind_of(instance), instance).limits
+        if not isinstance(instance, FreezingInstance):
+            return list(limits)
+        return [*limits, *_freezing_names(instance, proof)[-len(proof.cuts) :]] if proof.cuts else [*limits]
     return _of(instance).names(instance, proof)
 
 
@@ -149,7 +155,9 @@ def _of_freezing(instance: FreezingInstance, proof: Proof) -> WholeMenus:
 
 def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
     """State an instance with tenants of any kind: what its jobs may get, under every limit of the ledger."""
-    _plain(proof)
+    on_nodes = isinstance(instance, FreezingInstance)
+    _plain(proof, cuts=on_nodes)
+    further = _freezing_cuts(instance, proof) if on_nodes else []
     kind = kind_of(instance)
     ledger = ledger_of(kind, instance)
     maximizes = kind.maximizes(instance)
@@ -157,9 +165,12 @@ def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
     column = {name: k for k, name in enumerate(ledger.limits)}
     sizes = [len(offers) for offers in ledger.offers.values()]
     worths: list[int] = []
-    uses = np.zeros((sum(sizes), len(column)), dtype=np.int64)
-    for job_id, offers in ledger.offers.items():
+    uses = np.zeros((sum(sizes), len(column) + len(further)), dtype=np.int64)
+    for position, (job_id, offers) in enumerate(ledger.offers.items()):
         for place, offer in enumerate(offers):
+            for gpu_type, gpus in offer.uses.items():
+                for k, cut in enumerate(further):
+                    uses[len(worths), len(column) + k] += cut.use(position, gpu_type, gpus)
             for name, use in ledger.uses(job_id, place).items():
                 uses[len(worths), column[name]] = use
             free = proof.claim.bound is None
@@ -168,7 +179,7 @@ def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
         held(worths),
         uses,
         sizes,
-        list(ledger.limits.values()),
+        [*ledger.limits.values(), *(cut.room for cut in further)],
         threshold(proof.claim, proof.shift, maximizes),
     )
 
@@ -178,6 +189,12 @@ def _of_matching(instance: MatchingInstance, proof: Proof) -> WholeMenus:
 
     _plain(proof, apart=True)
     return assigned(instance, proof)
+
+
+def _freezing_cuts(instance: FreezingInstance, proof: Proof) -> list[Cut]:
+    from apportion.proofs.freezing import cuts_of
+
+    return cuts_of(instance, proof.cuts)
 
 
 def _freezing_names(instance: FreezingInstance, proof: Proof) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 from apportion.errors import InvalidOption
+from apportion.formulations.placed_tenants import PlacedTenantedMenus
 from apportion.formulations.protocol import (
     AssignmentFormulation,
     Formulation,
@@ -25,7 +26,7 @@ from apportion.solving.placement import PlacedStructure
 from apportion.solving.structure import Structure
 from apportion.solving.subject import Subject, kind_of_any
 
-__all__ = ["compiled", "structured"]
+__all__ = ["compiled", "structure_of", "structured"]
 
 
 def compiled(subject: Subject, entry: FormulationEntry) -> Formulation:
@@ -39,6 +40,8 @@ def compiled(subject: Subject, entry: FormulationEntry) -> Formulation:
         return found
     if entry.produces != "knapsack":
         raise InvalidOption(f"formulation {entry.name!r} knows no tenants; leave it out, or remove them")
+    if entry.on_nodes:
+        return PlacedTenantedMenus(cast(PlacedFormulation, found), subject)
     return TenantedMenus(cast(KnapsackFormulation, found), subject)
 
 
@@ -61,8 +64,13 @@ def structured(
     if entry.produces == "linear":
         entry = formulation(kind_of_any(subject).name, None)
     found = compile(subject, entry)
+    return structure_of(found, entry)
+
+
+def structure_of(found: Formulation, entry: FormulationEntry) -> Structure:
+    """Return the structured model of a formulation that an entry has made."""
     if entry.produces == "assignment":
         return AssignmentStructure(cast(AssignmentFormulation, found))
-    if entry.on_nodes and not is_tenanted(subject):
+    if entry.on_nodes:
         return PlacedStructure(cast(PlacedFormulation, found))
     return KnapsackStructure(cast(KnapsackFormulation, found))

@@ -1,0 +1,135 @@
+"""What jobs of tenants may get, kind by kind, read from the JSON alone: offers, what fits, what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack
+
+__all__ = ["TENANTED", "Choice", "Offer", "Tenanted", "Told"]
+
+Told = dict[str, Any]
+
+
+class Offer(NamedTuple):
+    """One thing that a job may get."""
+
+    name: Any
+    uses: Mapping[str, int]
+    value: Fraction
+    holds: bool
+    nothing: bool
+    rate: float = 0.0
+
+
+Choice = Sequence[Offer]
+
+
+class Tenanted(NamedTuple):
+    """One kind: its capacities and sense, every offer of a job, and what a plan gives to each."""
+
+    capacities: Callable[[Told], dict[str, int]]
+    maximize: Callable[[Told], bool]
+    offers: Callable[[Told, Told], list[Offer]]
+    taken: Callable[[Any, Told], Any]
+    worth: Callable[[Told, Any], Fraction | None]
+    fits: Callable[[Told, Choice], bool] = lambda _told, _choice: True
+    total: Callable[[Told, Choice], Fraction] = lambda _, choice: sum(
+        (offer.value for offer in choice), Fraction(0)
+    )
+
+
+def _node_counts(told: Told, job: Told) -> list[Offer]:
+    offers = []
+    for count in range(len(told["nodes"]) + 1):
+        if truth_gap_filling._allowed(job, count):
+            earned, lost = truth_gap_filling._terms(told, job, count)
+            holds = count > 0 and count == len(job["current_nodes"])
+            offers.append(Offer(str(count), {"idle_nodes": count}, earned - lost, holds, count == 0))
+    return offers
+
+
+def _options(told: Told, job: Told) -> list[Offer]:
+    options, must = truth_knapsack._allowed(job)
+    offers = [
+        Offer(
+            option["id"],
+            option["uses"],
+            Fraction(option["value"]),
+            option["id"] == job.get("current"),
+            nothing=False,
+            rate=max(0.0, float(option["value"])),
+        )
+        for option in options
+    ]
+    return offers if must else [*offers, Offer(None, {}, Fraction(0), holds=False, nothing=True)]
+
+
+def _gpus(told: Told) -> dict[str, int]:
+    cap = told.get("penalty_cap_millionths")
+    return {**told["gpus"], **({} if cap is None else {"frozen_penalty": cap})}
+
+
+def _configurations(told: Told, job: Told) -> list[Offer]:
+    now = job.get("current") or {}
+    positive = [float(p) for row in job["menu"] for p in row["effective_progress"] if p > 0]
+    given = job.get("reference_progress")
+    reference = float(min(positive, default=1.0) if given is None else given)
+    progress = {
+        (row["gpu_type"], row["gpus"], depth): float(speed)
+        for row in job["menu"]
+        for depth, speed in zip(row["depths"], row["effective_progress"], strict=True)
+    }
+    offers = []
+    for one in truth_freezing._configurations(told, job):
+        uses = {one.gpu_type: one.gpus}
+        if told.get("penalty_cap_millionths") is not None:
+            uses["frozen_penalty"] = one.penalty
+        factor = truth_freezing._factor(told, job, one.gpu_type, one.gpus, one.depth)
+        holds = (now.get("gpu_type"), now.get("gpus")) == (one.gpu_type, one.gpus)
+        rate = factor * progress[one[:3]] / reference
+        offers.append(Offer(one[:3], uses, Fraction(one.value), holds, nothing=False, rate=rate))
+    if not job.get("required", False):
+        offers.append(Offer(None, {}, Fraction(told.get("queue_penalty", 1.1)), holds=False, nothing=True))
+    return offers
+
+
+def _on_nodes(told: Told, choice: Choice) -> bool:
+    held = [None if offer.nothing else truth_freezing._Configuration(*offer.name, 0, 0.0) for offer in choice]
+    return truth_freezing._placeable(told, held)
+
+
+def _configured(plan: Any, job: Told) -> Any:
+    got = plan["configuration"].get(job["id"])
+    return None if got is None else (got["gpu_type"], got["gpus"], got["depth"])
+
+
+TENANTED: Mapping[str, Tenanted] = MappingProxyType(
+    {
+        "gap_filling": Tenanted(
+            lambda told: {"idle_nodes": len(told["nodes"])},
+            lambda _: True,
+            _node_counts,
+            lambda plan, job: str(len(plan["allocation"].get(job["id"], ()))),
+            truth_gap_filling.worth,
+        ),
+        "multiple_choice_knapsack": Tenanted(
+            lambda told: dict(told["capacities"]),
+            lambda told: bool(told["sense"] == "maximize"),
+            _options,
+            lambda plan, job: plan["choice"].get(job["id"]),
+            truth_knapsack.worth,
+        ),
+        "freezing": Tenanted(
+            _gpus,
+            lambda told: bool(told.get("power", -0.5) > 0),
+            _configurations,
+            _configured,
+            truth_freezing.worth,
+            _on_nodes,
+        ),
+    }
+)
