@@ -45,32 +45,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="two workloads and few cases, under a minute")
     parser.add_argument("--minutes", type=float, help="begin no run after so long; the next call goes on")
+    parser.add_argument("--part", action="append", choices=PARTS, help="run and tell it alone; repeatable")
     parser.add_argument("--commit", help="of the code that ran, where it is no checkout")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
-    runs, planned = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
+    runs, asked = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
+    parts = given.part or PARTS
     until = None if given.minutes is None else time.monotonic() + 60 * given.minutes
-    left = runs.run((case for part in PARTS for case in cases(part, planned[part], given.quick)), until)
+    left = runs.run((case for part in parts for case in cases(part, asked[part], given.quick)), until)
     if left:
-        print(f"{left} runs are left; what is whole is told, call again for the rest")
-    finished = [
-        part for part in PARTS if all(case in runs.known for case in cases(part, planned[part], given.quick))
-    ]
-    text = list(_head(runs, planned, finished, given.quick))
-    seeds = f"workloads {', '.join(planned['main'])}; error seed 0"
-    for name, (title, rows) in _tables(runs, planned, finished, given.quick).items():
+        print(f"{left} runs are left; the workloads that are whole are told, call again for the rest")
+    planned = _whole(runs, {part: asked[part] for part in parts}, given.quick)
+    text = list(_head(runs, planned, given.quick))
+    for name, (part, title, rows) in _tables(runs, planned, given.quick).items():
         text += [f"## {title}", "", *markdown(rows), ""]
+        seeds = f"workloads {', '.join(planned[part])}; error seed 0"
         made = Table("paper_repro.icefrog", rows, seeds, commit=given.commit)
         write_table(given.out / "results" / f"{name}.json", made)
     print("\n".join(text))
     (given.out / "results.md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    for name, draw in _drawings(runs, planned, given.data, finished).items():
+    for name, draw in _drawings(runs, planned, given.data).items():
         (given.out / name).write_text(draw(), encoding="utf-8")
         print(f"written: {given.out / name}")
 
 
-def _head(runs: Runs, planned: Plan, finished: Sequence[str], quick: bool) -> Iterator[str]:
-    asked = dict.fromkeys(case for part in finished for case in cases(part, planned[part], quick))
+def _whole(runs: Runs, asked: Plan, quick: bool) -> Plan:
+    """Return the workloads of every part that were run whole; a part with fewer than three is left out."""
+    least = 1 if quick else 3
+    found = {
+        part: [one for one in workloads if all(case in runs.known for case in cases(part, [one], quick))]
+        for part, workloads in asked.items()
+    }
+    return {part: workloads for part, workloads in found.items() if len(workloads) >= least}
+
+
+def _head(runs: Runs, planned: Plan, quick: bool) -> Iterator[str]:
+    asked = dict.fromkeys(case for part in planned for case in cases(part, planned[part], quick))
     cpu_s = sum(runs[case].seconds for case in asked)
     packages = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy"))
     yield (
@@ -80,44 +90,48 @@ def _head(runs: Runs, planned: Plan, finished: Sequence[str], quick: bool) -> It
     )
     starved = sum(runs[case].jobs_done < 160 for case in asked)
     yield f"Runs in which not all jobs ended within 10 days: {starved}."
-    missing = [part for part in PARTS if part not in finished]
+    missing = [part for part in PARTS if part not in planned]
     if missing:
-        yield f"Parts that are not finished, and not told: {', '.join(missing)}."
+        yield f"Parts that are not told here: {', '.join(missing)}."
     yield ""
 
 
-def _tables(
-    runs: Runs, planned: Plan, finished: Sequence[str], quick: bool
-) -> dict[str, tuple[str, list[dict[str, Any]]]]:
-    """Return title and rows of every table whose runs are all there."""
-    study = {part: Study(runs, planned[part]) for part in finished}
-    found: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+def _tables(runs: Runs, planned: Plan, quick: bool) -> dict[str, tuple[str, str, list[dict[str, Any]]]]:
+    """Return part, title and rows of every table whose runs are there."""
+    study = {part: Study(runs, workloads) for part, workloads in planned.items()}
+    found: dict[str, tuple[str, str, list[dict[str, Any]]]] = {}
     for part, gpus in (("main", 48), ("wide", 64)):
         if part in study:
             where = f"{gpus} GPUs, each policy's own batches"
-            found[f"policies_{gpus}"] = (where, policies(study[part], gpus, None))
-            found[f"less_{gpus}"] = (f"{where}: less than", reductions(study[part], gpus, None))
+            found[f"policies_{gpus}"] = (part, where, policies(study[part], gpus, None))
+            found[f"less_{gpus}"] = (part, f"{where}: less than", reductions(study[part], gpus, None))
     if "main" in study:
-        found["together"] = ("Deciding together, 48 GPUs", together(study["main"]))
+        found["together"] = ("main", "Deciding together, 48 GPUs", together(study["main"]))
     if "fixed" in study:
         sizes = (48,) if quick else (48, 64)
         rows = [row for gpus in sizes for row in policies(study["fixed"], gpus, False)]
-        found["policies_users"] = ("Users' batches", rows)
+        found["policies_users"] = ("fixed", "Users' batches", rows)
         rows = [row for gpus in sizes for row in reductions(study["fixed"], gpus, False)]
-        found["less_users"] = ("Users' batches: less than", rows)
+        found["less_users"] = ("fixed", "Users' batches: less than", rows)
     if "loads" in study:
-        found["loads"] = ("Loads, 64 GPUs", loads(study["loads"]))
+        found["loads"] = ("loads", "Loads, 64 GPUs", loads(study["loads"]))
     if "depths" in study and "beliefs" in study:
-        found["grid"] = ("Theta, depth and belief, 48 GPUs", grid(study["depths"], study["beliefs"]))
+        rows = grid(study["depths"], study["beliefs"])
+        found["grid"] = ("depths", "Theta, depth and belief, 48 GPUs", rows)
     if "wrong" in study:
-        found["wrong"] = ("Other errors, 48 GPUs", wrong_beliefs(study["wrong"], reported_thetas(quick)))
+        found["wrong"] = (
+            "wrong",
+            "Other errors, 48 GPUs",
+            wrong_beliefs(study["wrong"], reported_thetas(quick)),
+        )
     if "ablation" in study:
-        found["ablation"] = ("Ablation, 48 GPUs", ablation(study["ablation"], reported_thetas(quick)))
+        rows = ablation(study["ablation"], reported_thetas(quick))
+        found["ablation"] = ("ablation", "Ablation, 48 GPUs", rows)
     return found
 
 
-def _drawings(runs: Runs, planned: Plan, data: Path, finished: Sequence[str]) -> dict[str, Callable[[], str]]:
-    if "main" not in finished:
+def _drawings(runs: Runs, planned: Plan, data: Path) -> dict[str, Callable[[], str]]:
+    if "main" not in planned:
         return {}
     main_study = Study(runs, planned["main"])
     shown = replace(FREEZING["IceFrog, theta 0.5"], workload=planned["main"][0], gpus=48)
@@ -126,7 +140,7 @@ def _drawings(runs: Runs, planned: Plan, data: Path, finished: Sequence[str]) ->
         "band.svg": lambda: band_chart(main_study, 48),
         "course.svg": lambda: course_chart(data, shown),
     }
-    if "depths" in finished and "beliefs" in finished:
+    if "depths" in planned and "beliefs" in planned:
         depths, beliefs = Study(runs, planned["depths"]), Study(runs, planned["beliefs"])
         drawn["sensitivity.svg"] = lambda: heat_chart(depths, beliefs)
     return drawn
