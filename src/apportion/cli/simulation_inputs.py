@@ -139,8 +139,16 @@ class MeasuredInputs:
         return freezing_profiles(read_freezing(folder), self._given["stand_in"])
 
     def under(self, policy: NamedPolicy) -> UnderPolicy:
-        """Return truth and beliefs for one policy, both new; freezing profiles are read where it freezes."""
+        """Return truth and beliefs for one policy, both new; freezing profiles are read where it freezes.
+
+        Raises
+        ------
+        InvalidInstance
+            If the policy keeps what users asked for and a job cannot run like that, or a profile is wrong.
+        """
         theta, scenario = self._given["theta"], self._scenario
+        if not (policy.adaptive or policy.elastic):
+            scenario.check_requests()
         believed = theta if self._given["believed_theta"] is None else self._given["believed_theta"]
         freezing = self._freezing if policy.freezes else {}
         return UnderPolicy(

@@ -25,6 +25,8 @@ class NamedPolicy:
         Further keyword arguments of the class.
     adaptive
         Whether its jobs choose their batch by themselves; otherwise they keep their user's.
+    elastic
+        Whether it chooses GPU counts for jobs that keep their user's batch.
     freezes
         Whether its jobs may be frozen.
     live
@@ -37,6 +39,7 @@ class NamedPolicy:
     parameter: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     adaptive: bool = False
+    elastic: bool = False
     freezes: bool = False
     live: bool = False
     round_s: float = 60.0

@@ -124,7 +124,7 @@ class JobBelief:
             Name of their type.
         """
         split = self._split(placement, gpu_type)
-        if split is None:
+        if split is None or split.local < 1:
             return float("nan")
         step, sync = self.application.step_times[gpu_type].seconds(placement, split.local)
         return self.application.gain(split.total(sum(placement)), self.epoch) / split.seconds(step, sync)

@@ -21,7 +21,7 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
     {
         "fifo": NamedPolicy(f"{_HERE}.fifo:fifo"),
         "srtf": NamedPolicy(f"{_HERE}.fifo:srtf"),
-        "optimus": NamedPolicy(f"{_HERE}.optimus:optimus"),
+        "optimus": NamedPolicy(f"{_HERE}.optimus:optimus", elastic=True),
         "tiresias": NamedPolicy(f"{_HERE}.tiresias:Tiresias"),
         "gavel-max-min": _gavel("max_min"),
         "gavel-makespan": _gavel("makespan"),

@@ -98,7 +98,7 @@ class MeasuredTraining:
         """Return AdaScale's gain over the seconds of a step, less the frozen penalty."""
         application = self._applications[job]
         split, times = self._splits(job, placement, gpu_type, epoch), application.step_times.get(gpu_type)
-        if split is None or times is None:
+        if split is None or split.local < 1 or times is None:
             return float("nan")
         step, sync = times.seconds(placement, split.local)
         gain = application.gain(split.total(sum(placement)), epoch)

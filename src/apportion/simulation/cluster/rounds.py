@@ -19,12 +19,16 @@ from apportion.policies.cluster.cluster_view import (
     Nodes,
     check_cluster_plan,
 )
+from apportion.policies.cluster.placing import filled
 from apportion.simulation.cluster.conditions import Beliefs, Observe, RoundRules, SimulatedJobs
 from apportion.simulation.cluster.job_states import JobStates
 
 __all__ = ["Account", "ClusterRun", "Stalled", "run_cluster"]
 
 _PATIENCE_ROUNDS = 10_000
+_PATIENCE_UNMEASURED = 100
+"""Rounds where no waiting job could run on the GPUs it asked for: a policy may yet choose other counts."""
+_NAMED = 20
 
 
 class Account(Protocol):
@@ -216,8 +220,20 @@ class _Course:
         self._events += changed
         waits = not any(plan.nodes) and self._arrived == self._arrivals.size
         self._idle_rounds = self._idle_rounds + 1 if waits else 0
-        if self._idle_rounds > _PATIENCE_ROUNDS:
-            raise Stalled(f"{self.active.size} jobs wait and none has run for {self._idle_rounds} rounds")
+        if self._idle_rounds >= _PATIENCE_UNMEASURED:
+            self._give_up(view)
+
+    def _give_up(self, view: ClusterView) -> None:
+        """Raise if waiting is in vain: every job that waits can run nowhere, or the rounds were too many."""
+        nowhere = [position for position in range(view.num_jobs) if not _runs_as_asked(view, position)]
+        if len(nowhere) < view.num_jobs and self._idle_rounds <= _PATIENCE_ROUNDS:
+            return
+        names = ", ".join(map(str, view.jobs[:_NAMED].tolist())) + (", ..." if view.num_jobs > _NAMED else "")
+        raise Stalled(
+            f"{view.num_jobs} jobs wait and none has run for {self._idle_rounds} rounds: {names} (numbered "
+            f"from 0 in the workload's order). {len(nowhere)} of them run on the GPUs they asked for on no "
+            "type: change their GPU counts or batches, or take a policy that chooses them"
+        )
 
     def so_far(self) -> ClusterRun:
         """Return the course of every job until now."""
@@ -231,6 +247,16 @@ class _Course:
             rounds=self._rounds,
             events=self._events,
         )
+
+
+def _runs_as_asked(view: ClusterView, position: int) -> bool:
+    """Return whether a job is believed to run on the GPU count it asked for, on some type."""
+    wanted = int(view.requested_gpus[position])
+    for kind, name in enumerate(view.nodes.types):
+        own = view.nodes.gpus[view.nodes.of_type(kind)]
+        if own.sum() >= wanted and view.beliefs[position].rate(filled(wanted, int(own.max())), name) > 0:
+            return True
+    return False
 
 
 class _Lazily(Sequence[Belief]):

@@ -18,6 +18,7 @@ from apportion.estimation.training.freezing_file import FreezingProfiles
 from apportion.estimation.training.goodput import GoodputTable
 from apportion.policies.cluster.belief import BelievedFreezing, JobBelief
 from apportion.policies.cluster.cluster_view import Nodes
+from apportion.policies.cluster.placing import filled
 from apportion.policies.cluster.remembered_belief import RememberedBelief
 from apportion.simulation.cluster.conditions import Beliefs
 from apportion.simulation.cluster.job_states import JobStates
@@ -86,6 +87,43 @@ class Scenario:
     def requested_gpus(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """int64 [jobs]."""
         return np.array([job.gpus for job in self.jobs], dtype=np.int64)
+
+    def check_requests(self) -> None:
+        """Check that every job can run as its user asked, on at least one GPU type.
+
+        For policies that keep the users' GPU counts and batches: what nobody measured would wait for ever.
+
+        Raises
+        ------
+        InvalidInstance
+            If nothing was measured for a job's batch on its GPU count; every such job is named.
+        """
+        sizes = {
+            name: self.nodes.gpus[self.nodes.of_type(kind)] for kind, name in enumerate(self.nodes.types)
+        }
+        told = ", ".join(f"{own.sum()} of type {name}" for name, own in sizes.items())
+        known: dict[tuple[str, int, int], bool] = {}
+        problems = []
+        for job, application in zip(self.jobs, self.applications, strict=True):
+            asked = (job.application, job.batch, job.gpus)
+            if asked not in known:
+                belief = JobBelief(application, job.batch, epoch=0, progress=0.0)
+                known[asked] = any(
+                    own.sum() >= job.gpus and belief.rate(filled(job.gpus, int(own.max())), name) > 0
+                    for name, own in sizes.items()
+                )
+            if not known[asked]:
+                problems.append(
+                    Problem(
+                        job.name,
+                        f"a batch of {job.batch} on {job.gpus} GPUs was measured for {job.application} on "
+                        f"none of the cluster's GPUs ({told}): it would wait for ever; change "
+                        "num_replicas or batch_size, or take a policy that chooses them (sia, pollux)",
+                        job=job.name,
+                    )
+                )
+        if problems:
+            raise InvalidInstance(problems)
 
     def nature(
         self,
