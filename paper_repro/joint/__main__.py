@@ -23,6 +23,7 @@ from paper_repro.joint.drawing import dots
 from paper_repro.joint.matching import MATCHING
 from paper_repro.joint.packing import PACKING
 from paper_repro.joint.parts import PARTS, run_one, tasks_of
+from paper_repro.joint.sia_options import SIA
 from paper_repro.joint.tables import COLUMNS, Estimate, Row, estimate, figures, rows, table
 from paper_repro.joint.tasks import Result, run_all
 from paper_repro.tables import Table, write_table
@@ -40,7 +41,12 @@ def tables(part: str, results: Sequence[Result]) -> Iterator[list[Row]]:
         for setting in sorted(settings):
             yield list(rows(results, setting, list(ABLATION), FULL, same))
         return
-    cases = {"matching": list(MATCHING), "packing": list(PACKING), "beliefs": list(BELIEFS)}[part]
+    cases = {
+        "matching": list(MATCHING),
+        "packing": list(PACKING),
+        "beliefs": list(BELIEFS),
+        "sia": list(SIA),
+    }[part]
     for setting in settings:
         yield list(rows(results, setting, cases, cases[0], {}))
 

@@ -103,6 +103,7 @@ def ablation_run(
     gap: bool,
     theta: float,
     freezes: bool,
+    slowdowns: Mapping[str, float] = MappingProxyType({}),
 ) -> Callable[[str, float], ClusterSummary]:
     """Simulate a Philly workload of Sia's artifact on the study's cluster.
 
@@ -120,6 +121,8 @@ def ablation_run(
         Scale of the frozen penalty, true and believed.
     freezes
         Whether layers may be frozen.
+    slowdowns
+        By how much jobs run slower than was measured, by application.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def ablation_run(
         make(nodes.types, frozenset(job.application for job in jobs)),
         nodes,
         SimulatedJobs(
-            scenario.nature(True, freezing, theta),
+            scenario.nature(True, freezing, theta, slowdowns),
             scenario.submitted_s,
             scenario.requested_gpus,
             scenario.beliefs(True, freezing, theta),

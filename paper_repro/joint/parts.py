@@ -8,11 +8,12 @@ from paper_repro.joint.ablation import ablation_tasks, run_ablation
 from paper_repro.joint.believing import belief_tasks, run_beliefs
 from paper_repro.joint.matching import matching_tasks, run_matching
 from paper_repro.joint.packing import packing_tasks, run_packing
+from paper_repro.joint.sia_options import run_sia, sia_tasks
 from paper_repro.joint.tasks import Result, Task
 
 __all__ = ["PARTS", "run_one", "tasks_of"]
 
-PARTS = ("matching", "packing", "joint", "beliefs")
+PARTS = ("matching", "packing", "joint", "beliefs", "sia")
 _SEEDS, _QUICK_SEEDS = range(10), range(2)
 _WORKLOADS, _QUICK_WORKLOADS = range(1, 9), range(2, 3)
 
@@ -24,6 +25,7 @@ def run_one(data: Path, task: Task) -> Result:
         "packing": run_packing,
         "joint": run_ablation,
         "beliefs": run_beliefs,
+        "sia": run_sia,
     }
     return run[task.part](data, task)
 
@@ -36,4 +38,5 @@ def tasks_of(part: str, quick: bool) -> list[Task]:
     if part == "packing":
         return packing_tasks(seeds, quick)
     workloads = _QUICK_WORKLOADS if quick else _WORKLOADS
-    return ablation_tasks(workloads, quick) if part == "joint" else belief_tasks(workloads, quick)
+    made = {"joint": ablation_tasks, "beliefs": belief_tasks, "sia": sia_tasks}
+    return made[part](workloads, quick)

@@ -10,11 +10,13 @@ import pytest
 
 from apportion.errors import InvalidInstance, InvalidOption
 from apportion.estimation.model_signature import ModelSignature
+from apportion.estimation.training.bootstrapped_times import BootstrappedTimes
 from apportion.estimation.training.step_times import StepTimes
-from apportion.policies.cluster.belief import JobBelief
+from apportion.policies.cluster.belief import JobBelief, profiled
 from apportion.policies.cluster.beliefs import believing
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
 from apportion.policies.cluster.matching import Matching
+from apportion.policies.cluster.sia import restart_factor
 from apportion.policies.cluster.similar_speeds import similar_speeds
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
@@ -124,3 +126,72 @@ def test_what_was_measured_on_a_line_is_not_known_between() -> None:
     assert line.seconds((8,), 1) == (0.1, 0.3)
     assert all(math.isnan(one) for one in line.seconds((1,), 1))
     assert np.isnan(line.curve((4,), np.array([1, 2]))[0]).all()
+
+
+def test_scaling_is_believed_perfect_until_it_is_seen() -> None:
+    truth = ALIKE["net-a"].step_times
+    local = np.array([8, 16, 32])
+    alone, together = truth["slow"].curve((1,), local)[0], truth["slow"].curve((2, 4), local)
+    new = BootstrappedTimes("slow", truth, {})
+    assert new.curve((1,), local)[0].tolist() == alone.tolist()
+    assert new.curve((2, 4), local)[0].tolist() == alone.tolist() and not new.curve((2, 4), local)[1].any()
+    assert (together[0] > alone).all(), "so perfect scaling is too good"
+    learnt = BootstrappedTimes("slow", truth, {"slow": frozenset({(2, 4)})})
+    assert [one.tolist() for one in learnt.curve((2, 4), local)] == [one.tolist() for one in together]
+    assert learnt.seconds((4, 4), 16)[0] == pytest.approx(together[0][1]), "the nearest count's step"
+    assert math.isnan(learnt.seconds((99,), 16)[0]), "where nothing was measured is known"
+
+
+def test_what_was_seen_on_one_type_is_taken_over_by_the_speeds_of_one_gpu() -> None:
+    truth = ALIKE["net-a"].step_times
+    taken = BootstrappedTimes("fast", truth, {"slow": frozenset({(2,)})})
+    (slow_1, _), (slow_2, sync) = truth["slow"].seconds((1,), 16), truth["slow"].seconds((2,), 16)
+    fast_1, _ = truth["fast"].seconds((1,), 16)
+    assert taken.seconds((2,), 16) == pytest.approx((fast_1 * slow_2 / slow_1, fast_1 * sync / slow_1))
+
+
+def test_a_bootstrapped_job_learns_by_running_and_for_itself_alone() -> None:
+    """A job on two GPUs knows their true speed after a round in which it moved on; another job does not."""
+    seen: list[list[float]] = []
+
+    def policy(view: ClusterView) -> ClusterPlan:
+        believed = [profiled(belief) for belief in view.beliefs]
+        true = [JobBelief(ALIKE["net-a"], 128, one.epoch, one.progress) for one in believed]
+        seen.append(
+            [a.rate((2,), "slow") / b.rate((2,), "slow") for a, b in zip(believed, true, strict=True)]
+        )
+        return ClusterPlan([(0, 0) if job == 0 else () for job in view.jobs.tolist()])
+
+    made = scenario([(0.0, "net-a", 2, 128)] * 2, parse_nodes("slow:1x2"), ALIKE)
+    run_cluster(
+        believing("bootstrapped", policy, dict),
+        made.nodes,
+        SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
+        RoundRules(limit_s=150.0, restart_s=50.0),
+    )
+    assert seen[0][0] == seen[0][1] == seen[1][1] > 1.05
+    assert seen[1][0] == pytest.approx(1.0)
+
+
+def test_a_first_start_may_count_as_a_restart() -> None:
+    factors: list[list[float]] = []
+
+    def policy(view: ClusterView) -> ClusterPlan:
+        factors.append([float(restart_factor(view, counts)[0]) for counts in (True, False)])
+        return ClusterPlan([(0,)])
+
+    made = scenario([(0.0, "net-a", 1, 32)], parse_nodes("fast:1x2"), ALIKE)
+    jobs = SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False))
+    run_cluster(policy, made.nodes, jobs, RoundRules(limit_s=150.0))
+    assert factors == [[60 / 90, 60 / 90], [(120 - 30) / 150, 120 / 150]]
+
+
+def test_slow_downs_slow_the_truth_down() -> None:
+    made = scenario([(0.0, "net-a", 1, 32), (0.0, "odd", 1, 32)], parse_nodes("fast:1x2"), ALIKE)
+    plain, slowed = made.nature(False), made.nature(False, slowdowns={"odd": 2.0})
+    rates = [[one.rate(job, 0, 0.0, (1,), "fast", 0) for job in (0, 1)] for one in (plain, slowed)]
+    assert rates[1] == [rates[0][0], rates[0][1] / 2]
+    with pytest.raises(InvalidOption, match="no job is of application 'net-b'"):
+        made.nature(False, slowdowns={"net-b": 2.0})
+    with pytest.raises(InvalidOption, match="must be positive"):
+        made.nature(False, slowdowns={"odd": 0.0})

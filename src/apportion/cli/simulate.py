@@ -80,7 +80,14 @@ __all__ = ["command"]
     default="true",
     show_default=True,
     help="What the policy knows of GPU types: their true speeds; how they differ for similar applications; "
-    "nothing but what it sees its jobs do; nothing.",
+    "nothing but what it sees its jobs do; nothing; their speed on one GPU, and on several what it sees.",
+)
+@click.option(
+    "--slowdown",
+    "slowdowns",
+    multiple=True,
+    metavar="APPLICATION=FACTOR",
+    help="Jobs of it run slower than was measured, as in Sia's calibration; no policy knows. Repeatable.",
 )
 @click.option(
     "--models",

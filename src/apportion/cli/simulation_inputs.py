@@ -73,6 +73,8 @@ class DurationInputs:
     def __init__(self, given: Mapping[str, Any], nodes: Nodes) -> None:
         from apportion.simulation.cluster.durations import read_durations
 
+        if given["slowdowns"]:
+            raise InvalidOption("--slowdown needs --profiles: a log has no applications")
         if given["belief"] != "true":
             raise InvalidOption(f"--belief {given['belief']} needs --profiles: a log knows no speeds")
         if given["tenants"] is not None:
@@ -112,6 +114,7 @@ class MeasuredInputs:
 
         self.nodes = nodes
         self._given = given
+        self._slowdowns = dict(_slowdown(text) for text in given["slowdowns"])
         self._profiles: Mapping[str, Application] = read_applications(given["profiles"])
         self._scenario = Scenario.of(read_workload(given["workload"], self._profiles), self._profiles, nodes)
         self.names = [job.name for job in self._scenario.jobs]
@@ -152,7 +155,15 @@ class MeasuredInputs:
         believed = theta if self._given["believed_theta"] is None else self._given["believed_theta"]
         freezing = self._freezing if policy.freezes else {}
         return UnderPolicy(
-            scenario.nature(policy.adaptive, freezing, theta),
+            scenario.nature(policy.adaptive, freezing, theta, self._slowdowns),
             scenario.beliefs(policy.adaptive, freezing, believed),
             scenario.unfreezable(freezing) if policy.freezes else {},
         )
+
+
+def _slowdown(text: str) -> tuple[str, float]:
+    name, _, factor = text.partition("=")
+    try:
+        return name, float(factor)
+    except ValueError:
+        raise InvalidOption(f"--slowdown must be APPLICATION=FACTOR, as imagenet=1.2; got {text!r}") from None

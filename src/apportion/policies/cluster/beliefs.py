@@ -9,8 +9,8 @@ from apportion.policies.cluster.cluster_view import ClusterPolicy
 
 __all__ = ["BELIEFS", "believing"]
 
-BELIEFS = ("true", "similar", "fitted", "none")
-"""The truth; what similar applications do; nothing at first, then what is seen; nothing."""
+BELIEFS = ("true", "similar", "fitted", "none", "bootstrapped")
+"""The truth; what similar applications do; nothing at first, then what is seen; nothing; one-GPU profiles."""
 
 
 def believing(
@@ -18,14 +18,16 @@ def believing(
 ) -> ClusterPolicy:
     """Return a policy that is told no more of GPU types than a belief allows.
 
-    How a job scales over GPUs of one type, and how quick it is on an average one, is known in each of them.
+    How a job scales over GPUs of one type, and how quick it is on an average one, is known in each of them
+    but ``bootstrapped``.
 
     Parameters
     ----------
     belief
         ``true``: the measured speeds. ``similar``: the types differ as predicted from other applications.
         ``none``: all types are alike. ``fitted``: alike at first, then as the jobs of the application are
-        seen to run.
+        seen to run. ``bootstrapped``: the speed on one GPU of every type is known, and scaling is believed
+        perfect until it is seen, as Sia does.
     policy
         Who decides.
     similar
@@ -43,6 +45,10 @@ def believing(
         from apportion.policies.cluster.similar_speeds import SimilarSpeeds
 
         return SimilarSpeeds(policy, similar())
+    if belief == "bootstrapped":
+        from apportion.policies.cluster.bootstrapped import Bootstrapped
+
+        return Bootstrapped(policy)
     from apportion.policies.cluster.type_agnostic import TypeAgnostic
 
     if belief == "none":

@@ -37,11 +37,14 @@ class Sia:
         Lambda, what a waiting job costs.
     gap
         Relative optimality gap of a round.
+    first_start_counts
+        Whether the restart factor counts a job's first start; in the published simulator it does not.
     """
 
     power: float = -0.5
     queue_penalty: float = 1.1
     gap: float = 1e-4
+    first_start_counts: bool = True
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
@@ -51,7 +54,7 @@ class Sia:
         rates[~reachable(view, menu)] = np.nan
         least = np.nanmin(np.where(np.isnan(rates), np.inf, rates), axis=1, keepdims=True)
         goodput = rates / least
-        goodput *= moving_factor(view, menu, current)
+        goodput *= moving_factor(view, menu, current, self.first_start_counts)
         with np.errstate(divide="ignore"):
             worth = goodput**self.power
         worth[~np.isfinite(worth)] = np.nan
@@ -62,21 +65,24 @@ class Sia:
         return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
 
 
-def restart_factor(view: ClusterView) -> NDArray[np.float64]:
+def restart_factor(view: ClusterView, first_start_counts: bool = True) -> NDArray[np.float64]:
     """Return float64 [jobs]: (T - N S) / (T + S), at least 0, of age T, restarts N and restart seconds S."""
     age = view.time_s - view.submitted_s
-    lost = view.restarts * view.restart_s
+    restarts = view.restarts if first_start_counts else np.maximum(view.restarts - 1, 0)
+    lost = restarts * view.restart_s
     return np.asarray(np.maximum(age - lost, 0.0) / np.maximum(age + view.restart_s, 1e-9))
 
 
-def moving_factor(view: ClusterView, menu: Configurations, current: NDArray[np.int64]) -> NDArray[np.float64]:
+def moving_factor(
+    view: ClusterView, menu: Configurations, current: NDArray[np.int64], first_start_counts: bool = True
+) -> NDArray[np.float64]:
     """Return float64 [jobs, configurations]: the restart factor where a running job would move, else 1.
 
     `current` is int64 [jobs]: the configuration that each job has, -1 for none on the menu.
     """
     moved = np.arange(menu.gpus.size) != current[:, None]
     running = np.array([bool(held) for held in view.held])
-    return np.where(moved & running[:, None], restart_factor(view)[:, None], 1.0)
+    return np.where(moved & running[:, None], restart_factor(view, first_start_counts)[:, None], 1.0)
 
 
 def reachable(view: ClusterView, menu: Configurations) -> NDArray[np.bool_]:

@@ -68,6 +68,9 @@ class MeasuredTraining:
     theta
         Scale of the frozen penalty: 1 - theta (1 - psi) of the statistical progress remains, but never less
         than a hundredth: a scheduler that trusts a wrong penalty shall lose much, not wait for ever.
+    slowdowns
+        By how much jobs of an application run slower than was measured, 1 where it is not told: what Sia's
+        simulator calls calibration.
     """
 
     def __init__(
@@ -76,9 +79,11 @@ class MeasuredTraining:
         splits: SplitRule,
         freezing: Mapping[str, FreezingProfile] = MappingProxyType({}),
         theta: float = 1.0,
+        slowdowns: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._applications, self._splits = applications, splits
         self._freezing, self._theta = freezing, theta
+        self._slowdowns = [slowdowns.get(application.name, 1.0) for application in applications]
 
     def epochs(self, job: int) -> int:
         """Return how many epochs the job trains."""
@@ -102,6 +107,7 @@ class MeasuredTraining:
             return float("nan")
         step, sync = times.seconds(placement, split.local)
         gain = application.gain(split.total(sum(placement)), epoch)
+        gain /= self._slowdowns[job]
         profile = self._freezing.get(application.name)
         if depth == 0 or profile is None:
             return gain / split.seconds(step, sync)

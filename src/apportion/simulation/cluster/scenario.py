@@ -130,6 +130,7 @@ class Scenario:
         adaptive: bool,
         freezing: FreezingProfiles = _NOTHING,
         theta: float = 1.0,
+        slowdowns: Mapping[str, float] = MappingProxyType({}),
     ) -> MeasuredTraining:
         """Return what the jobs really do.
 
@@ -141,12 +142,25 @@ class Scenario:
             The true effect of freezing, by application.
         theta
             True scale of the frozen penalty.
+        slowdowns
+            By application, by how much its jobs run slower than was measured.
+
+        Raises
+        ------
+        InvalidOption
+            If a slow-down is not positive, or of an application that no job has.
         """
+        for name, factor in slowdowns.items():
+            if name not in self.tables:
+                known = ", ".join(self.tables)
+                raise InvalidOption(f"slowdown: no job is of application {name!r}; there are {known}")
+            if not 0 < factor < 1e6:
+                raise InvalidOption(f"slowdown of {name} must be positive, not {factor}")
         if adaptive:
             rule = most_goodput([self.tables[job.application] for job in self.jobs])
         else:
             rule = fixed_batches(self.applications, [job.batch for job in self.jobs])
-        return MeasuredTraining(self.applications, rule, freezing, theta)
+        return MeasuredTraining(self.applications, rule, freezing, theta, slowdowns)
 
     def unfreezable(self, freezing: FreezingProfiles) -> dict[str, int]:
         """Return how many jobs each application has that `freezing` does not tell: they run unfrozen."""
