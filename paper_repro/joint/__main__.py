@@ -26,6 +26,7 @@ from paper_repro.joint.parts import PARTS, run_one, tasks_of
 from paper_repro.joint.sia_options import SIA
 from paper_repro.joint.tables import COLUMNS, Estimate, Row, estimate, figures, rows, table
 from paper_repro.joint.tasks import Result, run_all
+from paper_repro.joint.with_rounds import ROUNDS
 from paper_repro.tables import Table, write_table
 
 _AVERAGE = COLUMNS[0][1]
@@ -46,6 +47,7 @@ def tables(part: str, results: Sequence[Result]) -> Iterator[list[Row]]:
         "packing": list(PACKING),
         "beliefs": list(BELIEFS),
         "sia": list(SIA),
+        "rounds": list(ROUNDS),
     }[part]
     for setting in settings:
         yield list(rows(results, setting, cases, cases[0], {}))

@@ -19,7 +19,16 @@ from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.policies.in_turn import in_turn
 from paper_repro.joint.tasks import Result, Task
 
-__all__ = ["LONGEST_GAP", "MATCHING", "RESTART_S", "ROUND_S", "matching_tasks", "run_matching"]
+__all__ = [
+    "LONGEST_GAP",
+    "MATCHING",
+    "RESTART_S",
+    "ROUND_S",
+    "MatchingCase",
+    "matching_tasks",
+    "run_case",
+    "run_matching",
+]
 
 ROUND_S = 360.0
 """Gavel's rounds."""
@@ -33,30 +42,38 @@ _OTHER = "pytorch-gpu-benchmark, all at once"
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class MatchingCase:
+    """How a policy is made, and what it believes of the speeds."""
+
     make: Callable[[], ClusterPolicy]
     believes: str
 
 
-MATCHING: Mapping[str, _Case] = MappingProxyType(
+MATCHING: Mapping[str, MatchingCase] = MappingProxyType(
     {
-        "first come, first served": _Case(lambda: in_turn, "agnostic"),
-        "in turn, by similarity": _Case(lambda: in_turn, "similarity"),
-        "in turn, oracle": _Case(lambda: in_turn, "oracle"),
-        "shortest first, agnostic": _Case(Matching, "agnostic"),
-        "shortest first, agnostic + observed": _Case(lambda: ObservedSpeeds(Matching()), "agnostic"),
-        "shortest first, by similarity": _Case(Matching, "similarity"),
-        "shortest first, similarity + observed": _Case(lambda: ObservedSpeeds(Matching()), "similarity"),
-        "shortest first, one profile": _Case(Matching, "one profile"),
-        "shortest first, profile + observed": _Case(lambda: ObservedSpeeds(Matching()), "one profile"),
-        "shortest first, oracle": _Case(Matching, "oracle"),
-        "longest first, by similarity": _Case(lambda: Matching(longest_first, gap=LONGEST_GAP), "similarity"),
-        "longest first, one profile": _Case(lambda: Matching(longest_first, gap=LONGEST_GAP), "one profile"),
-        "longest first, oracle": _Case(lambda: Matching(longest_first, gap=LONGEST_GAP), "oracle"),
-        "Gavel max-min, one profile": _Case(Gavel, "one profile"),
-        "Gavel max-min, oracle": _Case(Gavel, "oracle"),
-        "Gavel makespan, one profile": _Case(lambda: Gavel("makespan"), "one profile"),
-        "Gavel makespan, oracle": _Case(lambda: Gavel("makespan"), "oracle"),
+        "first come, first served": MatchingCase(lambda: in_turn, "agnostic"),
+        "in turn, by similarity": MatchingCase(lambda: in_turn, "similarity"),
+        "in turn, oracle": MatchingCase(lambda: in_turn, "oracle"),
+        "shortest first, agnostic": MatchingCase(Matching, "agnostic"),
+        "shortest first, agnostic + observed": MatchingCase(lambda: ObservedSpeeds(Matching()), "agnostic"),
+        "shortest first, by similarity": MatchingCase(Matching, "similarity"),
+        "shortest first, similarity + observed": MatchingCase(
+            lambda: ObservedSpeeds(Matching()), "similarity"
+        ),
+        "shortest first, one profile": MatchingCase(Matching, "one profile"),
+        "shortest first, profile + observed": MatchingCase(lambda: ObservedSpeeds(Matching()), "one profile"),
+        "shortest first, oracle": MatchingCase(Matching, "oracle"),
+        "longest first, by similarity": MatchingCase(
+            lambda: Matching(longest_first, gap=LONGEST_GAP), "similarity"
+        ),
+        "longest first, one profile": MatchingCase(
+            lambda: Matching(longest_first, gap=LONGEST_GAP), "one profile"
+        ),
+        "longest first, oracle": MatchingCase(lambda: Matching(longest_first, gap=LONGEST_GAP), "oracle"),
+        "Gavel max-min, one profile": MatchingCase(Gavel, "one profile"),
+        "Gavel max-min, oracle": MatchingCase(Gavel, "oracle"),
+        "Gavel makespan, one profile": MatchingCase(lambda: Gavel("makespan"), "one profile"),
+        "Gavel makespan, oracle": MatchingCase(lambda: Gavel("makespan"), "oracle"),
     }
 )
 
@@ -76,9 +93,13 @@ def matching_tasks(seeds: range, quick: bool) -> list[Task]:
 
 def run_matching(data: Path, task: Task) -> Result:
     """Simulate one."""
+    return run_case(data, task, MATCHING[task.case])
+
+
+def run_case(data: Path, task: Task, case: MatchingCase) -> Result:
+    """Simulate the jobs that a task's setting and seed draw, under a case."""
     source, arrivals = task.setting.split(", ", 1)
     jobs = drawn(data, source, task.seed, _LOADS[arrivals], widest=8, slots=1)
-    case = MATCHING[task.case]
     begun = time.process_time()
     run = run_cluster(
         case.make(),

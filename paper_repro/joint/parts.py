@@ -10,10 +10,11 @@ from paper_repro.joint.matching import matching_tasks, run_matching
 from paper_repro.joint.packing import packing_tasks, run_packing
 from paper_repro.joint.sia_options import run_sia, sia_tasks
 from paper_repro.joint.tasks import Result, Task
+from paper_repro.joint.with_rounds import round_tasks, run_rounds
 
 __all__ = ["PARTS", "run_one", "tasks_of"]
 
-PARTS = ("matching", "packing", "joint", "beliefs", "sia")
+PARTS = ("matching", "packing", "joint", "beliefs", "sia", "rounds")
 _SEEDS, _QUICK_SEEDS = range(10), range(2)
 _WORKLOADS, _QUICK_WORKLOADS = range(1, 9), range(2, 3)
 
@@ -26,6 +27,7 @@ def run_one(data: Path, task: Task) -> Result:
         "joint": run_ablation,
         "beliefs": run_beliefs,
         "sia": run_sia,
+        "rounds": run_rounds,
     }
     return run[task.part](data, task)
 
@@ -33,10 +35,9 @@ def run_one(data: Path, task: Task) -> Result:
 def tasks_of(part: str, quick: bool) -> list[Task]:
     """Return the runs of a part."""
     seeds = _QUICK_SEEDS if quick else _SEEDS
-    if part == "matching":
-        return matching_tasks(seeds, quick)
-    if part == "packing":
-        return packing_tasks(seeds, quick)
+    drawn = {"matching": matching_tasks, "packing": packing_tasks, "rounds": round_tasks}
+    if part in drawn:
+        return drawn[part](seeds, quick)
     workloads = _QUICK_WORKLOADS if quick else _WORKLOADS
     made = {"joint": ablation_tasks, "beliefs": belief_tasks, "sia": sia_tasks}
     return made[part](workloads, quick)

@@ -21,7 +21,7 @@ class Task:
     Attributes
     ----------
     part
-        ``matching``, ``packing``, ``joint`` or ``beliefs``.
+        One of `paper_repro.joint.parts.PARTS`.
     setting
         What is compared under: arrivals, jobs and machines.
     case

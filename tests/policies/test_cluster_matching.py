@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from paper_repro.joint.gap_nodes import GapNodes
-from paper_repro.joint.policies.in_turn import in_turn
+from paper_repro.joint.policies.in_turn import in_turn, longest_in_turn
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
+from paper_repro.joint.policies.without_moves import WithoutMoves
 from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.policies.cluster.belief import SpeedBelief
@@ -30,7 +31,14 @@ from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.joint import Joint
 from apportion.policies.cluster.joint_counts import as_requested
-from apportion.policies.cluster.matching import Matching, Weights, gains, longest_first, shortest_first
+from apportion.policies.cluster.matching import (
+    Matching,
+    Weights,
+    gains,
+    longest_first,
+    matching_makespan,
+    shortest_first,
+)
 from apportion.policies.cluster.observed_speeds import ObservedSpeeds
 from apportion.policies.cluster.packing import Packing, PairSpeeds
 from apportion.policies.cluster.sia import Sia
@@ -110,6 +118,26 @@ def test_in_turn_takes_the_quickest_free_type_and_nobody_overtakes() -> None:
     assert in_turn(view).nodes == [(1,), (0, 0), ()]
     agnostic = TypeAgnostic(in_turn)(view)
     assert agnostic.nodes == [(0,), (), ()], "no type is told from another: the emptier one, then all wait"
+
+
+def test_longest_in_turn_begins_with_the_most_gpu_time() -> None:
+    nodes = Nodes(np.array([2, 1]), np.array([0, 1]), TYPES)
+    view = view_of(np.array([[1.0, 3.0], [1.0, 3.0], [1.0, 3.0]]), np.array([1, 2, 1]), nodes)
+    assert longest_in_turn(view).nodes == [(1,), (0, 0), ()], "the job of two GPUs first, then in order"
+
+
+def test_a_job_that_can_run_nowhere_takes_nothing_from_the_others() -> None:
+    """Its infinite time made every other job worth nothing to the longest first, so that none ran."""
+    nodes = Nodes(np.array([2, 1]), np.array([0, 1]), TYPES)
+    view = view_of(np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([1, 5]), nodes)
+    assert matching_makespan(view).nodes == [(1,), ()]
+
+
+def test_who_runs_without_moves_stays_and_the_others_share_what_is_free() -> None:
+    nodes = Nodes(np.array([2, 1]), np.array([0, 1]), TYPES)
+    speeds = np.array([[1.0, 3.0], [1.0, 3.0], [1.0, 1.0]])
+    view = view_of(speeds, np.array([1, 1, 2]), nodes, [(0,), (), ()])
+    assert WithoutMoves(Matching())(view).nodes == [(0,), (1,), ()]
 
 
 def test_agnostic_beliefs_are_the_geometric_mean_wherever_a_job_runs() -> None:

@@ -49,9 +49,12 @@ def shortest_first(view: ClusterView, seconds: NDArray[np.float64]) -> NDArray[n
 
 
 def longest_first(view: ClusterView, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return float64 [jobs]: GPUs times the square of the remaining time, over the greatest of them."""
-    area = view.requested_gpus * np.maximum(seconds, view.round_s) ** 2
-    return np.asarray(area / area.max())
+    """Return float64 [jobs]: GPUs times the square of the remaining time, over the greatest of them.
+
+    A job that can run nowhere, whose time is infinite, is worth nothing and takes nothing from the others.
+    """
+    area = view.requested_gpus * np.where(np.isfinite(seconds), np.maximum(seconds, view.round_s) ** 2, 0.0)
+    return np.asarray(area / max(float(area.max()), 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
