@@ -18,6 +18,7 @@ from apportion.live.channel.messages import (
     Leave,
     Leaving,
     Progress,
+    RankRefused,
     Run,
     Stop,
 )
@@ -222,6 +223,9 @@ class MemoryCluster:
             if key in pilot.exits:
                 self._news.append((pilot.pilot, pilot.exits[key]))
             return
+        if key in pilot.never:
+            self._news.append((pilot.pilot, RankRefused(*key, reason="it was told to stop before it began")))
+            return
         if pilot.run is not None:
             self.broken.append(f"{pilot.node} was to run {run.job} while {pilot.run.job} ran")
             return
@@ -239,9 +243,9 @@ class MemoryCluster:
                 pilot.stop_s, pilot.kill_s = self.now_s + self.stop_s, self.now_s + stop.grace_s
         elif key in pilot.exits:
             self._news.append((pilot.pilot, pilot.exits[key]))
-        elif key not in pilot.seen:
-            pilot.seen.add(key)
-            pilot.exits[key] = Exited(stop.job, stop.generation, 0, "x" * 16, None, asked=True)
+        else:  # as the agent does: what is told to stop before it began never begins
+            pilot.never.add(key)
+            self._news.append((pilot.pilot, RankRefused(*key, reason="it never ran here, and will not")))
 
     # the trainers
 

@@ -62,6 +62,7 @@ class MemoryPilot:
     reported_s: float | None = None
     exits: dict[tuple[str, int], Exited] = field(default_factory=dict)
     seen: set[tuple[str, int]] = field(default_factory=set)
+    never: set[tuple[str, int]] = field(default_factory=set)
     silent: bool = False
     forgotten: bool = False
     left_s: float | None = None

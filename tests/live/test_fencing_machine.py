@@ -237,6 +237,34 @@ def test_a_node_cut_off_wanted_and_marked_down_is_waited_for() -> None:
     assert site.job("a").state is JobState.RUNNING, "after the fence the job goes on elsewhere"
 
 
+def test_a_stop_that_was_lost_on_its_way_is_sent_again() -> None:
+    """A rank on a pilot that Slurm has forgotten ends by its agent alone: one lost message kept its job."""
+    world = FailingCluster(NODES[:2])
+    site = Site(world=world)
+    site.submit("a", concave(30.0), low=1, high=1, samples=90_000)
+    site.run(6)
+    (pilot,) = [pilot for pilot in world.pilots.values() if pilot.run is not None]
+    world.lose_messages = True
+    world.forget(pilot.node)
+    site.run(4)
+    assert site.job("a").state is JobState.STOPPING and pilot.run is not None
+    world.lose_messages = False
+    site.run(10)
+    assert pilot.run is None
+    assert site.job("a").state is JobState.RUNNING and site.job("a").generation == 2
+
+
+def test_a_job_whose_start_and_stop_were_both_lost_goes_on() -> None:
+    """The shortest way to a job that was stopping to the end of its time, found by the machine above."""
+    machine = Fencing()
+    machine.two_jobs_train()
+    machine.messages_are_lost(True)
+    machine.main_queue_takes(None)
+    machine.slurm_forgets(None)
+    machine.slurm_forgets("n3")
+    machine.teardown()
+
+
 def every_order_of_faults(depth: int) -> int:
     """Play every sequence of `depth` faults on one of two nodes, a job of one rank on it; return how many."""
     played = 0

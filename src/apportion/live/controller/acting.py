@@ -19,6 +19,7 @@ from apportion.live.record.state import Hold, Pilot, Rank, State
 __all__ = ["Acting"]
 
 _AGAIN_S = 5.0
+"""A pilot that is not given back yet, and a rank that has not stopped, are asked again after so long."""
 
 
 class Acting:
@@ -40,7 +41,7 @@ class Acting:
         self, cluster: Cluster, channel: Channel, limits: Limits, note: Note, at: Callable[[str], None]
     ) -> None:
         self.cluster, self.channel, self.limits, self.note, self.at = cluster, channel, limits, note, at
-        self._said: dict[str, tuple[int, int, int, str]] = {}
+        self._said: dict[str, tuple[tuple[int, int, int, str], float]] = {}
         self._released: dict[str, float] = {}
         self._unheard: dict[str, float] = {}
 
@@ -104,7 +105,7 @@ class Acting:
     ) -> str | None:
         """Do everything that is on record and not done; return what stands in the way, if anything."""
         trouble: str | None = None
-        self._command(state)
+        self._command(state, now_s)
         try:
             self._release(state, orphans, now_s)
             self._take(taken, avoid, now_s)
@@ -112,7 +113,7 @@ class Acting:
             trouble = f"{error}; what runs goes on"
         return trouble
 
-    def _command(self, state: State) -> None:
+    def _command(self, state: State, now_s: float) -> None:
         agents = self.channel.agents()
         self._said = {pilot: said for pilot, said in self._said.items() if pilot in agents}
         for job in state.jobs.values():
@@ -125,7 +126,10 @@ class Acting:
                     continue
                 verb = "run" if job.state is JobState.RUNNING else "stop"
                 said = (agent.connection, job.number, job.generation, verb)
-                if self._said.get(rank.pilot) == said:
+                last, last_s = self._said.get(rank.pilot, (None, now_s))
+                # a stop that was lost on its way is lost for good: nothing else ends a rank whose pilot the
+                # scheduler has forgotten; a run that was lost shows as a job that makes no progress
+                if last == said and (verb == "run" or now_s - last_s < _AGAIN_S):
                     continue
                 message = (
                     _run(state, job, rank, ranks)
@@ -134,7 +138,7 @@ class Acting:
                 )
                 self.at("commanding")
                 if self.channel.send(rank.pilot, message):
-                    self._said[rank.pilot] = said
+                    self._said[rank.pilot] = said, now_s
                 self.at("commanded")
         rank_on = state.rank_on()
         for pilot in state.pilots.values():  # the scheduler has given these up, and ends them no more
