@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from apportion.formulations.matching.decoding import gang_schedule, slots
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance, MatchingMachine
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
 from apportion.models.lowering import OptionLabels
 
@@ -145,9 +145,12 @@ class MatchingByMachine:
         """Return the plan of a choice, pools packed; of a divisible instance, the shares of time."""
         if self.instance.divisible:
             return self._fractions(point)
-        taken = {job.id: row for job, row in zip(self.instance.jobs, point.tolist(), strict=True) if row >= 0}
+        choice, turns = in_turn(point)
+        jobs = [job.id for job in self.instance.jobs]
+        taken = {job: row for job, row in zip(jobs, choice.tolist(), strict=True) if row >= 0}
+        turn = None if turns is None else dict(zip(jobs, turns.tolist(), strict=True))
         plan: Plan = {"assignment": {job: self._pool_of_row[row] for job, row in taken.items()}}
-        index, start = self._placed(taken)
+        index, start = self._placed(taken, turn)
         if index:
             plan["machine_index"] = index
         if start:
@@ -171,7 +174,21 @@ class MatchingByMachine:
                 number = self._job_index[job]
                 single = self._row.get((number, pool, at)) if isinstance(at, int) else None
                 rows[number] = self._row.get((number, pool, 0), -1) if single is None else single
-        return rows
+        return self._turned(rows, plan.get("start_s"))
+
+    def _turned(self, rows: NDArray[np.int64], starts: Any) -> NDArray[np.int64]:
+        """Return a choice with the turns that its starts state, where there are gangs that keep them."""
+        gangs = self.instance.objective == "makespan" and (self.model.gpus[rows[rows >= 0]] > 1).any()
+        if not gangs or not isinstance(starts, Mapping):
+            return rows
+        begin = [starts.get(job.id, 0.0) for job in self.instance.jobs]
+        if not all(isinstance(at, int | float) and math.isfinite(at) for at in begin):
+            return rows
+        # a job that takes no time holds no machine: first, it does not wait for one
+        lasting = self.model.values[rows] > 0
+        turns = np.empty_like(rows)
+        turns[np.lexsort((begin, lasting))] = np.arange(rows.size)
+        return np.stack((rows, turns))
 
     def preferred(self) -> None:
         """Return ``None``: a matching has no present state."""
@@ -193,7 +210,9 @@ class MatchingByMachine:
         apart = unit.index is not None and unit.pool.count > 1
         return f"{unit.pool.id}[{unit.index}]" if apart else unit.pool.id
 
-    def _placed(self, taken: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, float]]:
+    def _placed(
+        self, taken: Mapping[str, int], turn: Mapping[str, int] | None
+    ) -> tuple[dict[str, Any], dict[str, float]]:
         """Return machine indices and starts where the plan must say them."""
         timed = self.instance.objective == "makespan"
         index: dict[str, Any] = {}
@@ -210,7 +229,8 @@ class MatchingByMachine:
                 if timed:
                     start |= _one_after_another(jobs, units, times)
             elif timed:
-                places, starts = gang_schedule(times, gpus, pool.count)
+                turns = None if turn is None else [turn[job] for job in jobs]
+                places, starts = gang_schedule(times, gpus, pool.count, turns)
                 index |= {
                     job: held if len(held) > 1 else held[0] for job, held in zip(jobs, places, strict=True)
                 }

@@ -12,10 +12,13 @@ __all__ = ["gang_schedule", "slots"]
 
 
 def gang_schedule(
-    times: Sequence[float], gpus: Sequence[int], count: int
+    times: Sequence[float], gpus: Sequence[int], count: int, turns: Sequence[int] | None = None
 ) -> tuple[list[list[int]], list[float]]:
-    """Return the machines and the start of each job on a pool of `count` machines."""
-    places, starts, _ = pack(np.asarray(times, dtype=np.float64), np.asarray(gpus, dtype=np.int64), count)
+    """Return the machines and the start of each job on a pool of `count` machines, placed in turn."""
+    turn = None if turns is None else np.asarray(turns, dtype=np.int64)
+    places, starts, _ = pack(
+        np.asarray(times, dtype=np.float64), np.asarray(gpus, dtype=np.int64), count, turn
+    )
     return [sorted(held) for held in places], starts.tolist()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import Assignment, in_turn
 
 __all__ = ["relieve", "repaired"]
 
@@ -20,7 +20,7 @@ def repaired(model: Assignment, point: NDArray[Any]) -> NDArray[Any] | None:
     model
         The assignment.
     point
-        int64 [jobs] with -1 where nothing fits; of a divisible assignment float64 [entries].
+        int64 [jobs] with -1 where nothing fits, with turns or without; divisible float64 [entries].
     """
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None
@@ -34,10 +34,12 @@ def repaired(model: Assignment, point: NDArray[Any]) -> NDArray[Any] | None:
         shares[np.isin(owner, missing)] = 0.0
         shares[first_best[missing]] = 1.0
         return shares
-    choice = np.asarray(point, dtype=np.int64).copy()
+    near, turns = in_turn(np.asarray(point, dtype=np.int64))
+    choice = near.copy()
     unplaced = model.required & (choice < 0)
     choice[unplaced] = first_best[unplaced]
-    return relieve(model, choice, sign * model.values)
+    fitting = relieve(model, choice, sign * model.values)
+    return fitting if fitting is None or turns is None else np.stack((fitting, turns))
 
 
 def _cheapest(model: Assignment, cost: NDArray[np.float64]) -> NDArray[np.int64]:

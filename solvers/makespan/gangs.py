@@ -1,45 +1,57 @@
-"""Pools with gangs as cumulative resources: CP-SAT's bound on few jobs, and the pools it would use.
+"""Pools with gangs as cumulative resources: few jobs scheduled by CP-SAT, to the end or to a bound.
 
 An optional interval for every entry, one per job, pools as cumulative constraints (Baptiste, Le Pape, Nuijten
-2001). Its starts are not kept, for a choice is packed by list schedules; its bound holds for any schedule.
+2001). Beside a job that takes a pool alone nothing runs, so these may be moved behind all others: they form a
+chain, and what is left of the time is all that the others have. The rest is implied, and found by no
+propagation: widths rounded by a dual feasible function fill a pool too (Fekete and Schepers 2004), and jobs
+that each last longer than half the time all run at once.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import Assignment, in_turn
 from apportion.options import SolveOptions
+from apportion.outcome import Termination
 from apportion.solvers.general.cp_sat_call import Limits, call, new_model, weighted_sum
+from apportion.solvers.search.lattice import Lattice, on_lattice
 
 __all__ = ["Gangs", "scheduled", "small_enough"]
 
 _JOBS, _ENTRIES = 40, 200
-_GRAIN = 2**20
+_GRAIN = 2**40
+"""The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
 _WORK = 4.0
-"""Deterministic seconds of a search without a clock."""
+"""Deterministic seconds of each of two searches without a clock."""
+_TURNS = ((0.5, False), (1.0, True))
+"""Share of what is left of the time, and whether linear relaxations are solved; each proves some."""
+_PARTS = (1, 2, 3)
+"""Of the dual feasible functions of widths: into how many parts a pool is cut, less one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gangs:
-    """Where CP-SAT's best schedule runs the jobs, and a bound on every schedule.
+    """CP-SAT's best schedule, and a bound on every schedule.
 
     Attributes
     ----------
-    choice
-        Where the jobs of its best schedule run, or ``None``.
+    point
+        int64 [2, jobs]: where the jobs run and in which turn, or ``None``.
     bound
         A lower bound on the makespan of any schedule.
     interrupted
         Whether Ctrl-C ended it.
     """
 
-    choice: NDArray[np.int64] | None
+    point: NDArray[np.int64] | None
     bound: float
     interrupted: bool
 
@@ -55,7 +67,7 @@ def scheduled(
     incumbent: NDArray[np.int64],
     least: float,
     options: SolveOptions,
-    seconds: float | None,
+    left: Callable[[], float | None],
 ) -> Gangs:
     """Search all schedules that end no later than the incumbent.
 
@@ -64,50 +76,136 @@ def scheduled(
     model
         A makespan on pools.
     incumbent
-        A choice.
+        A choice, with turns or without.
     least
         A known lower bound.
     options
-        Seed and gap.
-    seconds
-        Time limit, ``None`` to bound the work instead.
+        Seed, gap and threads.
+    left
+        Says what is left of the time limit once the model is written; ``None`` bounds the work instead.
     """
-    native = new_model()
-    largest = float(model.values.max(initial=0.0))
-    whole = bool((model.values == np.rint(model.values)).all()) and largest < _GRAIN
-    # rounded down, no schedule is longer than it was: the bound holds for the true times
-    scale = 1.0 if whole or largest == 0 else 2.0 ** math.floor(math.log2(_GRAIN / largest))
-    times = np.floor(model.values * scale).astype(np.int64)
-    top = math.floor(model.objective(incumbent) * scale)
-    low = math.ceil(least - 1e-6) if whole else math.floor(least * scale)
-    end = native.new_int_var(min(low, top), top, "")
-    taken = [native.new_bool_var("") for _ in range(model.num_options)]
-    for first, last in zip(model.offsets[:-1].tolist(), model.offsets[1:].tolist(), strict=True):
-        native.add_exactly_one(taken[first:last])
-    for pool in range(model.num_machines):
-        rows = np.flatnonzero(model.machine == pool).tolist()
-        count = int(model.counts[pool])
-        busy = [int(times[row] * model.gpus[row]) for row in rows]
-        native.add(weighted_sum([taken[row] for row in rows], busy) <= count * end)
-        if count > 1:
-            spans = [_interval(native, taken[row], int(times[row]), top, end) for row in rows]
-            native.add_cumulative(spans, model.gpus[rows].tolist(), count)
-    for row, (chosen, job) in enumerate(zip(taken, model.job_of_option().tolist(), strict=True)):
-        native.add_hint(chosen, bool(incumbent[job] == row))
-    native.minimize(end)
-    work = _WORK if seconds is None else None
-    said = call(native, Limits(seconds=seconds, work=work, gap=options.gap, seed=options.seed))
-    if said.value is None or said.bound is None:
-        return Gangs(None, least, said.interrupted)
-    held = np.array([bool(said.value(chosen)) for chosen in taken])
-    choice = np.full(model.num_jobs, -1, dtype=np.int64)
-    choice[model.job_of_option()[held]] = np.flatnonzero(held)
-    return Gangs(choice, max(least, said.bound / scale), said.interrupted)
+    lattice = on_lattice(model.values, _GRAIN)
+    found = Gangs(None, least, False)
+    if lattice is None:
+        return found
+    best = incumbent
+    for share, relaxes in _TURNS:
+        written = _Written(model, lattice, best, found.bound)
+        seconds = left()
+        said = call(
+            written.native,
+            Limits(
+                seconds=None if seconds is None else share * seconds,
+                work=_WORK if seconds is None else None,
+                gap=options.gap,
+                seed=options.seed,
+                threads=options.threads,
+                interleaved=options.deterministic and options.threads > 1,
+                relaxes=relaxes,
+            ),
+        )
+        bound = found.bound if said.bound is None else max(found.bound, _proven(model, lattice, said.bound))
+        found = Gangs(found.point, bound, said.interrupted)
+        if said.value is not None:
+            point = written.point(said.value)
+            if model.objective(point) < model.objective(best):
+                best, found = point, replace(found, point=point)
+        if said.interrupted or said.termination in (Termination.OPTIMAL, Termination.ERROR):
+            break
+    return found
 
 
-def _interval(native: Any, present: Any, time: int, top: int, end: Any) -> Any:
-    start = native.new_int_var(0, max(top - time, 0), "")
-    if time > top:
-        native.add(present == 0)
-    native.add(start + time <= end).only_enforce_if(present)
-    return native.new_optional_fixed_size_interval_var(start, time, present, "")
+def _proven(model: Assignment, lattice: Lattice, claimed: float) -> float:
+    """Return a bound in whole units as one on float64 times, each of which is off by at most the error."""
+    bound = Fraction(round(claimed)) * lattice.unit - model.num_jobs * lattice.error
+    rounded = float(bound)
+    return rounded if Fraction(rounded) <= bound else float(np.nextafter(rounded, -np.inf))
+
+
+class _Written:
+    """The model as CP-SAT's, and the way back."""
+
+    def __init__(
+        self, model: Assignment, lattice: Lattice, incumbent: NDArray[np.int64], least: float
+    ) -> None:
+        self.native = native = new_model()
+        self._model, self._time = model, lattice.whole
+        self._top = int(replace(model, values=lattice.whole.astype(np.float64)).objective(incumbent))
+        low = math.ceil((Fraction(least) - model.num_jobs * lattice.error) / lattice.unit)
+        self._end = native.new_int_var(min(max(low, 0), self._top), self._top, "")
+        self._taken = [native.new_bool_var("") for _ in range(model.num_options)]
+        self._start: dict[int, Any] = {}
+        for first, last in zip(model.offsets[:-1].tolist(), model.offsets[1:].tolist(), strict=True):
+            native.add_exactly_one(self._taken[first:last])
+        for pool in range(model.num_machines):
+            self._pool(np.flatnonzero(model.machine == pool), int(model.counts[pool]))
+        # where the jobs run, not when: starts given as well were followed too far to find better ones
+        chosen = in_turn(incumbent)[0][model.job_of_option()]
+        for row, taken in enumerate(self._taken):
+            native.add_hint(taken, bool(chosen[row] == row))
+        native.minimize(self._end)
+
+    def point(self, value: Any) -> NDArray[np.int64]:
+        """Return the choice of a solution, and the turns of its starts."""
+        model = self._model
+        rows = np.flatnonzero([bool(value(taken)) for taken in self._taken])
+        choice = np.full(model.num_jobs, -1, dtype=np.int64)
+        choice[model.job_of_option()[rows]] = rows
+        # what takes no time goes first, what takes the pool alone last
+        key = [value(self._start[row]) if row in self._start else self._top for row in choice.tolist()]
+        turns = np.empty_like(choice)
+        turns[np.lexsort((np.array(key), self._time[choice] > 0))] = np.arange(choice.size)
+        return np.stack((choice, turns))
+
+    def _pool(self, rows: NDArray[np.int64], count: int) -> None:
+        """Write one pool: the chain of those that take it alone, and what runs in the rest of the time."""
+        native, gpus = self.native, self._model.gpus
+        for row in rows[self._time[rows] > self._top].tolist():
+            native.add(self._taken[row] == 0)
+        rows = rows[self._time[rows] <= self._top]
+        if not rows.size:
+            return
+        alone = _alone(gpus[rows], count)
+        chain, rest = rows[alone], rows[~alone]
+        left = self._end
+        if rest.size:
+            left = native.new_int_var(0, self._top, "")
+        native.add(self._sum(chain, self._time[chain]) + (left if rest.size else 0) <= self._end)
+        if not rest.size:
+            return
+        spans = [self._span(row, left) for row in rest.tolist()]
+        native.add_cumulative(spans, gpus[rest].tolist(), count)
+        for widths, whole in _rounded(gpus[rest], count):
+            native.add(self._sum(rest, self._time[rest] * widths) <= whole * left)
+        long = rows[2 * self._time[rows] > self._top]
+        if long.size > 1:
+            native.add(self._sum(long, gpus[long]) <= count)
+
+    def _sum(self, rows: NDArray[np.int64], weights: NDArray[np.int64]) -> Any:
+        return weighted_sum([self._taken[row] for row in rows.tolist()], weights.tolist())
+
+    def _span(self, row: int, left: Any) -> Any:
+        native, time = self.native, int(self._time[row])
+        start = native.new_int_var(0, self._top - time, "")
+        native.add(start + time <= left).only_enforce_if(self._taken[row])
+        self._start[row] = start
+        return native.new_optional_fixed_size_interval_var(start, time, self._taken[row], "")
+
+
+def _alone(gpus: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Return bool [entries]: beside which of a pool's entries no other job fits."""
+    return np.asarray(gpus + gpus.min() > count, dtype=np.bool_)
+
+
+def _rounded(gpus: NDArray[np.int64], count: int) -> list[tuple[NDArray[np.int64], int]]:
+    """Return whole widths whose sum at any time is at most the number beside them.
+
+    With parts k: a width x of 1 is ``floor((k + 1) x) / k``, or x itself where ``(k + 1) x`` is whole.
+    """
+    found = [(gpus, count)]
+    for k in _PARTS:
+        cut = (k + 1) * gpus
+        widths = np.where(cut % count == 0, k * gpus, cut // count * count)
+        if (widths > k * gpus).any():
+            found.append((widths.astype(np.int64), k * count))
+    return found

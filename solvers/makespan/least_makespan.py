@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
 from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
 from apportion.options import SolveOptions
@@ -35,10 +35,10 @@ __all__ = ["solve"]
 
 _WIDE, _TRIES = 2_500, 20
 """Entries from which a few machines at a time are searched first, and in vain how often until that ends."""
-_REARRANGED = 3.0
-"""Most seconds of local search over pools."""
-_LOADED = 2.0
-"""Seconds below which CP-SAT, which takes one to load, is not asked."""
+_REARRANGED, _FEW = 3.0, 0.15
+"""Most seconds of local search over pools; its share of the time where CP-SAT comes after it."""
+_LOADED = 1.0
+"""Seconds below which CP-SAT, which takes about one to load, is not asked."""
 _NODES = 10_000
 """Nodes of branch and bound where neither time nor work is limited."""
 _BRANCHED = 4_000
@@ -46,7 +46,7 @@ _BRANCHED = 4_000
 
 
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
-    """Solve the makespan of a call, from a feasible choice or ``None``."""
+    """Solve the makespan of a call, from a feasible point or ``None``."""
     model, clock = call.model, call.clock
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model, _share(clock, 0.6))
@@ -68,12 +68,12 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     prices = pooled(model, weights)
     call.best.bound = bound_of(model, prices)
     found = first_schedules(model, lowered, solved)
+    if (model.counts > 1).any() or (model.limited.any() and not fits(model)):
+        return _aggregated(call, lowered, found if start is None else [*found, start], prices)
     if start is not None:
-        found.append(start)
+        found.append(in_turn(start)[0])  # on single machines turns make no difference
     if fits(model):
         return _by_tree(call, found, weights)
-    if model.limited.any() or (model.counts > 1).any():
-        return _aggregated(call, lowered, found, prices)
     choice, ended = _searched(call, lowered, found, prices)
     ended = Termination.OPTIMAL if call.closes(model.objective(choice)) else ended
     return _outcome(call, choice, prices, ended)
@@ -175,57 +175,51 @@ def _aggregated(
     found: list[NDArray[np.int64]],
     prices: NDArray[np.float64],
 ) -> Outcome:
-    """Pools packed by list schedules, or machines with capacities: the best start, then branch and bound."""
+    """Pools packed by list schedules, or machines with capacities: the best start, then what proves most."""
     model, clock = call.model, call.clock
     best = min(found, key=model.objective) if found else None
-    if best is not None and not model.limited.any():
-        call.offer(best)
-        best = _rearranged(call, best)
-    if best is not None and call.closes(model.objective(best)):
-        return _outcome(call, best, prices, Termination.OPTIMAL)
+    if best is None or model.limited.any():
+        return _branched(call, lowered, best, prices)
+    call.offer(best)
     left = clock.seconds_left
-    # on pools the local search and CP-SAT end with a proof or at their share of the clock
-    cut = left is not None and best is not None and not model.limited.any()
-    if (
-        best is not None
-        and gangs.small_enough(model)
-        and usable("ortools")
-        and (left is None or left > _LOADED)
-    ):
-        best, interrupted = _by_cp_sat(call, best)
-        if interrupted:
-            return _outcome(call, best, prices, Termination.INTERRUPTED)
-        if call.closes(model.objective(best)):
-            return _outcome(call, best, prices, Termination.OPTIMAL)
-    if best is not None and model.num_options > _BRANCHED:
+    by_cp_sat = gangs.small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
+    best = _rearranged(call, best, _FEW if by_cp_sat else 1.0)
+    if call.closes(model.objective(best)):
+        return _outcome(call, best, prices, Termination.OPTIMAL)
+    if by_cp_sat:
+        outcome = _by_cp_sat(call, best, prices)
+    elif model.num_options > _BRANCHED:
         outcome = _outcome(call, best, prices, _ended(clock))
     else:
         outcome = _branched(call, lowered, best, prices)
-    by_clock = cut and outcome.termination is Termination.SOLUTION_LIMIT
+    # on pools the local search and CP-SAT end with a proof or at their share of the clock
+    by_clock = left is not None and outcome.termination is Termination.SOLUTION_LIMIT
     return replace(outcome, termination=Termination.TIME_LIMIT) if by_clock else outcome
 
 
-def _rearranged(call: AssignmentCall, best: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rearranged(call: AssignmentCall, best: NDArray[np.int64], share: float) -> NDArray[np.int64]:
     """Search locally over pools; without a time limit only the search's own rounds end it."""
     clock = call.clock
     left = clock.seconds_left
-    until = math.inf if left is None else clock.seconds + min(_REARRANGED, left)
+    until = math.inf if left is None else clock.seconds + min(_REARRANGED, share * left)
 
     def over(makespan: float) -> bool:
         return call.closes(makespan) or clock.seconds >= until
 
-    return rearranged(call.model, best, call.options.seed, over)
+    found = rearranged(call.model, in_turn(best)[0], call.options.seed, over)
+    return min(best, found, key=call.model.objective)
 
 
-def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
-    """Return the better of the best schedule and CP-SAT's, and whether Ctrl-C ended it."""
-    model = call.model
-    turned = gangs.scheduled(model, best, call.best.bound or 0.0, call.options, _share(call.clock, 0.7))
+def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]) -> Outcome:
+    """Let CP-SAT have what is left of the time: its model says all that HiGHS would."""
+    model, clock = call.model, call.clock
+    turned = gangs.scheduled(model, best, call.best.bound or 0.0, call.options, lambda: clock.seconds_left)
     call.best.bound = turned.bound
-    if turned.choice is not None and model.objective(turned.choice) < model.objective(best):
-        best = turned.choice
-        call.offer(best)
-    return best, turned.interrupted
+    if turned.point is not None and model.objective(turned.point) < model.objective(best):
+        best = turned.point
+    ended = Termination.INTERRUPTED if turned.interrupted else _ended(clock)
+    closed = call.closes(model.objective(best))
+    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended)
 
 
 def _branched(

@@ -2,6 +2,9 @@
 
 Per job a ragged menu of entries, each on one machine. Minimise the makespan or a cost, or maximise a value;
 a machine with a capacity bounds the sum of the uses on it. Machines of one pool are alike.
+
+A point is a choice, int64 [jobs]. Of a makespan it may have a second row, the turns in which the jobs of a
+pool are placed: any schedule of gangs is a list of them, but not always the longest or the widest first.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from apportion.models.ragged import Ragged
 from apportion.models.sums import accurate_sum
 from apportion.report import Report, Violation
 
-__all__ = ["Assignment", "Goal"]
+__all__ = ["Assignment", "Goal", "in_turn"]
 
 Goal = Literal["makespan", "cost", "value"]
 _LARGEST_TOTAL = 2**62
@@ -242,10 +245,13 @@ class Assignment(Ragged):
         """Return the makespan (pools packed by `pool_ends`), the cost or the value of a point."""
         if self.divisible:
             return self._divided(np.asarray(point, dtype=np.float64))
-        taken = point[point >= 0]
+        choice, turns = in_turn(point)
+        placed = choice >= 0
+        taken = choice[placed]
         if self.goal != "makespan":
             return accurate_sum(self.values[taken])
-        ends = pool_ends(self.values[taken], self.machine[taken], self.gpus[taken], self.counts)
+        turn = None if turns is None else turns[placed]
+        ends = pool_ends(self.values[taken], self.machine[taken], self.gpus[taken], self.counts, turn)
         return float(ends.max(initial=0.0))
 
     def check(self, point: ArrayLike) -> Report:
@@ -253,10 +259,12 @@ class Assignment(Ragged):
         given = np.asarray(point)
         if self.divisible:
             return self._check_shares(given)
-        if given.dtype.kind not in "iu" or given.shape != (self.num_jobs,):
+        shapes = [(self.num_jobs,), *([(2, self.num_jobs)] if self.goal == "makespan" else [])]
+        if given.dtype.kind not in "iu" or given.shape not in shapes:
             message = f"must be int64 [{self.num_jobs}], is {given.dtype} {list(given.shape)}"
             return Report(None, (Violation("shape", "choice", message),))
-        choice = given.astype(np.int64, copy=False)
+        point = given.astype(np.int64, copy=False)
+        choice, _ = in_turn(point)
         taken = choice != -1
         foreign = taken & ((choice < self.offsets[:-1]) | (choice >= self.offsets[1:]))
         if foreign.any():
@@ -276,7 +284,7 @@ class Assignment(Ragged):
             Violation("capacity", f"machine {k}", f"uses {used[k]} of {self.capacities[k]}")
             for k in np.flatnonzero(self.limited & (used > self.capacities))[:20]
         ]
-        return Report(self.objective(choice), tuple(violations))
+        return Report(self.objective(point), tuple(violations))
 
     def _check_shares(self, given: NDArray[Any]) -> Report:
         if given.dtype.kind not in "fiu" or given.shape != (self.num_options,):
@@ -294,6 +302,11 @@ class Assignment(Ragged):
         alone = np.bincount(self.job_of_option(), weights=seconds, minlength=self.num_jobs)
         busy = np.bincount(self.machine, weights=seconds * self.gpus, minlength=self.num_machines)
         return float(max(alone.max(initial=0.0), (busy / self.counts).max(initial=0.0)))
+
+
+def in_turn(point: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the choice of a point, and its turns where it has any."""
+    return (point[0], point[1]) if point.ndim == 2 else (point, None)
 
 
 def _invalid(name: str, message: str) -> InvalidInstance:

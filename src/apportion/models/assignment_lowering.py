@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound
 from apportion.models.builder import LinearModelBuilder
 from apportion.models.linear import LinearModel
@@ -41,7 +41,8 @@ class LoweredAssignment:
             x = np.asarray(point, dtype=np.float64)
         else:
             x = np.zeros(own.num_options)
-            x[point[point >= 0]] = 1.0
+            choice, _ = in_turn(point)
+            x[choice[choice >= 0]] = 1.0
         return x if own.goal != "makespan" else np.append(x, own.objective(point))
 
     def choice(self, point: NDArray[np.float64]) -> NDArray[Any]:

@@ -1,7 +1,8 @@
 """Jobs on a pool of identical machines: list schedules, longest first, gangs as rigid tasks.
 
 Graham's rule, each job as early as it fits behind what is placed (Garey and Graham 1975); where there are
-gangs also the widest first, and the schedule that ends first is kept.
+gangs also the widest first, and the schedule that ends first is kept. Any schedule is met by the list of its
+jobs in the order of their starts: when a job started there, as many machines are free here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ __all__ = ["pack", "pool_ends"]
 
 
 def pack(
-    times: NDArray[np.float64], gpus: NDArray[np.int64], count: int
+    times: NDArray[np.float64],
+    gpus: NDArray[np.int64],
+    count: int,
+    turns: NDArray[np.int64] | None = None,
 ) -> tuple[list[list[int]], NDArray[np.float64], float]:
     """Schedule jobs on `count` identical machines.
 
@@ -27,12 +31,16 @@ def pack(
         int64 [jobs]: machines held at the same time, each from 1 to `count`.
     count
         How many machines there are.
+    turns
+        int64 [jobs]: when each is placed, the smallest first; ``None`` for the longest or the widest first.
 
     Returns
     -------
     tuple
         The machines of each job, its start in seconds, and the makespan.
     """
+    if turns is not None:
+        return _listed(times, gpus, count, np.argsort(turns, kind="stable"))
     longest = np.argsort(-times, kind="stable")
     found = _listed(times, gpus, count, longest)
     if (gpus > 1).any():
@@ -61,11 +69,16 @@ def _listed(
 
 
 def pool_ends(
-    times: NDArray[np.float64], machine: NDArray[np.int64], gpus: NDArray[np.int64], counts: NDArray[np.int64]
+    times: NDArray[np.float64],
+    machine: NDArray[np.int64],
+    gpus: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    turns: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
     """Return float64 [machines]: when each machine, or the pool of `counts` behind it, is done."""
     ends = np.bincount(machine, weights=times, minlength=counts.size).astype(np.float64, copy=False)
     for pool in np.flatnonzero(counts > 1):
         own = np.flatnonzero(machine == pool)
-        ends[pool] = pack(times[own], gpus[own], int(counts[pool]))[2]
+        turn = None if turns is None else turns[own]
+        ends[pool] = pack(times[own], gpus[own], int(counts[pool]), turn)[2]
     return ends

@@ -47,8 +47,10 @@ class BareAssignment:
         if self.model.divisible:
             fits = point.shape == (self.model.num_options,) and point.dtype.kind in "iuf"
             return point.astype(np.float64) if fits else None
-        if point.shape != (self.model.num_jobs,) or point.dtype.kind not in "iu":
+        if point.dtype.kind not in "iu" or point.shape[-1:] != (self.model.num_jobs,) or point.ndim > 2:
             return None
+        if point.ndim == 2:  # a makespan with the turns of its jobs, checked as it is
+            return point.astype(np.int64) if self.model.check(point).feasible else None
         own = (point >= self.model.offsets[:-1]) & (point < self.model.offsets[1:])
         return np.where(own, point, -1).astype(np.int64)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import apportion
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingInstance
 from apportion.instances.matching.generator import generate_cluster
+from apportion.instances.matching.meaning import check
+from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.solvers.assignment.repair import repaired
@@ -28,14 +32,55 @@ def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None
         return
     start = repaired(model, np.full(model.num_jobs, -1, dtype=np.int64))
     assert start is not None
-    found = scheduled(model, start, 0.0, SolveOptions(), None)
+    found = scheduled(model, start, 0.0, SolveOptions(), lambda: None)
     assert found.bound <= best * (1 + 1e-9)
-    assert found.bound >= best * (1 - 1e-4)
-    if found.choice is not None:
-        assert model.check(found.choice).feasible
+    assert found.bound >= best * (1 - 1e-9)
+    if found.point is not None:
+        assert model.check(found.point).feasible
+        assert model.objective(found.point) == pytest.approx(best, rel=1e-9)
     solution = apportion.solve(instance, time_limit=None)
     assert solution.bound is not None
     assert solution.bound <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_schedule_that_no_list_by_length_or_width_gives_is_kept(seed: int) -> None:
+    """Starts of a search were thrown away: only whom it placed where was kept."""
+    rng = np.random.default_rng(seed)
+    jobs = int(rng.integers(5, 8))
+    model = Assignment.from_arrays(
+        "makespan",
+        rng.integers(1, 12, jobs).astype(float) / 10,
+        np.zeros(jobs, dtype=np.int64),
+        np.arange(jobs + 1),
+        1,
+        gpus=rng.integers(1, 5, jobs),
+        counts=[5],
+    )
+    choice = np.arange(jobs)
+    lists = [np.stack((choice, np.array(order))) for order in permutations(range(jobs))]
+    best = min(model.objective(point) for point in lists)
+    found = scheduled(model, choice, 0.0, SolveOptions(), lambda: None)
+    assert found.bound == pytest.approx(best, rel=1e-9)
+    assert found.bound <= best * (1 + 1e-12)
+    own = choice if found.point is None else found.point
+    assert model.objective(own) == pytest.approx(best, rel=1e-12)
+
+
+def test_a_plan_with_starts_comes_back_with_its_turns() -> None:
+    instance = generate_cluster(1, 24, {"a": 8, "b": 8}, wide=0.6)
+    formulation = MatchingByMachine(instance)
+    model = formulation.model
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        rows = model.offsets[:-1] + rng.integers(0, np.diff(model.offsets))
+        point = np.stack((rows, rng.permutation(model.num_jobs)))
+        plan = formulation.plan(point)
+        assert check(instance, plan).feasible
+        back = formulation.choice(plan)
+        assert back is not None
+        assert model.objective(back) <= model.objective(point)
+        assert check(instance, formulation.plan(back)).objective == pytest.approx(model.objective(back))
 
 
 def test_twelve_gangs_on_two_pools_are_proven() -> None:
