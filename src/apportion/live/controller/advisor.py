@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from apportion.estimation.profiling import ProfilingAdvisor
 from apportion.live.channel.messages import Progress
+from apportion.live.controller.actions import Lesson, Why
+from apportion.live.controller.observations import Learnt
 from apportion.live.record.jobs import Job, Point
 
 __all__ = ["LiveAdvisor"]
@@ -78,6 +80,23 @@ class LiveAdvisor:
             if job.trusted:
                 for count, point in sorted(job.curve.items(), reverse=True):
                     self.profiling.observe(job.number, count, point.rate)
+
+    def learn(self, lessons: Iterable[Lesson]) -> tuple[Learnt, ...]:
+        """Learn from what happened to jobs; return what is to be put on their records."""
+        learnt: dict[int, Learnt] = {}
+        for lesson in lessons:
+            job = lesson.job.copy()
+            known = learnt.get(job.number)
+            if known is not None:
+                known.write(job)
+            if lesson.why is Why.STOPPING:
+                self.stopping(job, lesson.count, lesson.at_s)
+            elif lesson.why is Why.INTERRUPTED:
+                self.interrupted(job)
+            elif lesson.line is not None:
+                self.progress(job, lesson.count, lesson.line, lesson.agrees, lesson.at_s)
+                learnt[job.number] = _learnt(lesson.job, job)
+        return tuple(learnt.values())
 
     def progress(self, job: Job, count: int, line: Progress, agrees: bool, now_s: float) -> None:
         """Learn from a booked report of a job on `count` nodes; `agrees` is what `accounts.book` said."""
@@ -188,3 +207,9 @@ class LiveAdvisor:
     def _forget(self, job: Job) -> None:
         known = [number for number, _ in self.profiling.state()["points"]]
         self.profiling.forget(np.array([number for number in known if number != job.number]))
+
+
+def _learnt(before: Job, job: Job) -> Learnt:
+    message = job.message if job.message != before.message else None
+    contradictions = job.inconsistent - before.inconsistent
+    return Learnt(job.number, job.curve, job.error, job.up_s, job.down_s, contradictions, message)

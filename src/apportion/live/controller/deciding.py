@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.planned import Idle, Place, Planned
 from apportion.live.controller.settings import Limits
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Pilot, State
 from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan, Policy, check_plan
 
-__all__ = ["Decision", "Idle", "admitted", "decide", "put_on_record"]
+__all__ = ["Decision", "admitted", "decide"]
 
 _ENDLESS = 1e15
 """Samples still to train on that are assumed of a job without a goal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """The nodes that a decision is about, as the scheduler and the agents show them.
-
-    Attributes
-    ----------
-    names
-        Nodes without a pilot that one would get at once.
-    since_s
-        When a node of the decision became idle, as far as it was seen.
-    departed_after_s
-        For every node that left since the last decision, how long it had been idle.
-    """
-
-    names: Sequence[str]
-    since_s: Callable[[str], float]
-    departed_after_s: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +49,18 @@ class Decision:
     def changes(self) -> bool:
         """Whether any node changes hands."""
         return not np.array_equal(self.plan.holder, self.view.holder)
+
+    def planned(self) -> Planned:
+        """Return the decision as the core takes it."""
+        numbers = [
+            None if holder == FREE else self.jobs[holder].number for holder in self.plan.holder.tolist()
+        ]
+        places = tuple(
+            Place(node, None if pilot is None else pilot.pilot, number)
+            for node, pilot, number in zip(self.nodes, self.pilots, numbers, strict=True)
+        )
+        told = tuple(self.explain()) if self.changes else ()
+        return Planned(places, self.plan.wake_s, self.changes, told)
 
     def explain(self) -> list[dict[str, object]]:
         """Return, for every admitted job, what it gets, and what is believed of it there."""
@@ -152,22 +145,6 @@ def decide(
     plan = policy(view)
     counts = check_plan(view, plan)
     return Decision(tuple(jobs), nodes, (*pilots, *([None] * len(fresh))), view, plan, counts, view.held())
-
-
-def put_on_record(state: State, decision: Decision, now_s: float) -> list[Pilot]:
-    """Write a plan into the state as who is to run where; return the pilots to be taken."""
-    new = []
-    for node, pilot, holder in zip(
-        decision.nodes, decision.pilots, decision.plan.holder.tolist(), strict=True
-    ):
-        number = None if holder == FREE else decision.jobs[holder].number
-        if pilot is None:
-            if number is not None:
-                new.append(state.new_pilot(node, secrets.token_urlsafe(24), now_s, number))
-        elif pilot.job != number:
-            pilot.job = number
-            pilot.free_s = now_s if number is None else None
-    return new
 
 
 def _view(

@@ -7,172 +7,160 @@ when all of them are ready.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 from apportion.live.channel.messages import STOPPED
 from apportion.live.cluster import AgentSeen
-from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.observing import Note
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.actions import Why
+from apportion.live.controller.core import Draft
 from apportion.live.record.accounts import close_books, open_books
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Hold, Pilot, Rank, State
 
-__all__ = ["Generations"]
+__all__ = ["conclude", "resize"]
 
 _FAILED, _UNFINISHED = "a rank failed", "a rank has ended, others have not"
 _UNPLANNED = frozenset({"", _FAILED, _UNFINISHED})
 """Why ranks end when nobody wanted them to; planned stops and nodes taken back are no failures."""
 
 
-class Generations:
-    """Moves every job on by what is on record and who is ready.
+def conclude(draft: Draft) -> None:
+    """Conclude generations that have ended; tell those to stop that must."""
+    state, now_s = draft.state, draft.now_s
+    ranks_of = state.by_job()
+    for job in state.jobs.values():
+        if job.ended:
+            continue
+        ranks = ranks_of.get(job.number, [])
+        live = [rank for rank in ranks if rank.live]
+        if job.state is JobState.RUNNING:
+            why = _reason_to_stop(draft, job, ranks, live)
+            if not live:
+                _close(draft, job, ranks)
+            elif why is not None:
+                _stop(draft, job, why, len(ranks))
+        elif job.state is JobState.STOPPING and not live:
+            _close(draft, job, ranks)
+        if job.cancel and job.state is JobState.QUEUED:
+            _free(state, job, now_s)
+            job.enter(JobState.CANCELLED, now_s, "cancelled")
+            draft.note("cancelled", job=job.id, samples=job.samples)
 
-    Parameters
-    ----------
-    limits
-        Times to keep.
-    advisor
-        Told of resizes, whose cost it measures.
-    note
-        The journal.
-    """
 
-    def __init__(self, limits: Limits, advisor: LiveAdvisor, note: Note) -> None:
-        self.limits, self.advisor, self.note = limits, advisor, note
+def resize(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:
+    """Stop jobs that are to run elsewhere, and start those whose nodes all have an agent that waits."""
+    state, now_s = draft.state, draft.now_s
+    ranks_of, rank_on = state.by_job(), state.rank_on()
+    for job in state.jobs.values():
+        if job.ended or job.cancel or state.draining:
+            continue
+        wanted = state.wanted(job)
+        able = all(pilot.hold is Hold.HELD and pilot.pilot in agents for pilot in wanted)
+        if job.state is JobState.RUNNING:
+            running = {rank.pilot for rank in ranks_of.get(job.number, [])}
+            if able and running != {pilot.pilot for pilot in wanted}:
+                draft.learn(Why.STOPPING, job, len(running))
+                reason = f"resized from {len(running)} to {len(wanted)} nodes" if wanted else "suspended"
+                _stop(draft, job, reason, len(running))
+        elif job.state is JobState.QUEUED and able and job.not_before_s <= now_s:
+            fits = job.spec.min_nodes <= len(wanted) <= job.spec.max_nodes
+            if fits and not any(pilot.pilot in rank_on for pilot in wanted):
+                _start(draft, job, wanted, agents)
 
-    def conclude(self, state: State, now_s: float) -> None:
-        """Conclude generations that have ended; tell those to stop that must."""
-        ranks_of = state.by_job()
-        for job in state.jobs.values():
-            if job.ended:
-                continue
-            ranks = ranks_of.get(job.number, [])
-            live = [rank for rank in ranks if rank.live]
-            if job.state is JobState.RUNNING:
-                why = self._reason_to_stop(state, job, ranks, live, now_s)
-                if not live:
-                    self._close(state, job, ranks, now_s)
-                elif why is not None:
-                    self._stop(job, why, len(ranks), now_s)
-            elif job.state is JobState.STOPPING and not live:
-                self._close(state, job, ranks, now_s)
-            if job.cancel and job.state is JobState.QUEUED:
-                self._free(state, job, now_s)
-                job.enter(JobState.CANCELLED, now_s, "cancelled")
-                self.note("cancelled", job=job.id, samples=job.samples)
 
-    def resize(self, state: State, agents: Mapping[str, AgentSeen], now_s: float) -> None:
-        """Stop jobs that are to run elsewhere, and start those whose nodes all have an agent that waits."""
-        ranks_of, rank_on = state.by_job(), state.rank_on()
-        for job in state.jobs.values():
-            if job.ended or job.cancel or state.draining:
-                continue
-            wanted = state.wanted(job)
-            able = all(pilot.hold is Hold.HELD and pilot.pilot in agents for pilot in wanted)
-            if job.state is JobState.RUNNING:
-                running = {rank.pilot for rank in ranks_of.get(job.number, [])}
-                if able and running != {pilot.pilot for pilot in wanted}:
-                    self.advisor.stopping(job, len(running), now_s)
-                    reason = f"resized from {len(running)} to {len(wanted)} nodes" if wanted else "suspended"
-                    self._stop(job, reason, len(running), now_s)
-            elif job.state is JobState.QUEUED and able and job.not_before_s <= now_s:
-                fits = job.spec.min_nodes <= len(wanted) <= job.spec.max_nodes
-                if fits and not any(pilot.pilot in rank_on for pilot in wanted):
-                    self._start(state, job, wanted, agents, now_s)
+def _reason_to_stop(draft: Draft, job: Job, ranks: list[Rank], live: list[Rank]) -> str | None:
+    state, limits, now_s = draft.state, draft.limits, draft.now_s
+    if job.cancel or state.draining:
+        return "cancelled" if job.cancel else "drained"
+    over = [rank for rank in ranks if not rank.live]
+    if any(rank.departed for rank in over):
+        return "a node was taken back"
+    if any(rank.code != 0 for rank in over):
+        return _FAILED
+    first_s = min((rank.ended_s for rank in over if rank.ended_s is not None), default=now_s)
+    if over and now_s - first_s > limits.finish_s:
+        return _UNFINISHED
+    hang_s = limits.hang_s
+    if live and hang_s and now_s - max(job.heard_s, job.changed_s) > hang_s:
+        job.hung = True
+        return f"no progress for {hang_s:g} s"
+    return None
 
-    def _reason_to_stop(
-        self, state: State, job: Job, ranks: list[Rank], live: list[Rank], now_s: float
-    ) -> str | None:
-        if job.cancel or state.draining:
-            return "cancelled" if job.cancel else "drained"
-        over = [rank for rank in ranks if not rank.live]
-        if any(rank.departed for rank in over):
-            return "a node was taken back"
-        if any(rank.code != 0 for rank in over):
-            return _FAILED
-        first_s = min((rank.ended_s for rank in over if rank.ended_s is not None), default=now_s)
-        if over and now_s - first_s > self.limits.finish_s:
-            return _UNFINISHED
-        hang_s = self.limits.hang_s
-        if live and hang_s and now_s - max(job.heard_s, job.changed_s) > hang_s:
-            job.hung = True
-            return f"no progress for {hang_s:g} s"
+
+def _start(draft: Draft, job: Job, wanted: list[Pilot], agents: Mapping[str, AgentSeen]) -> None:
+    state, now_s = draft.state, draft.now_s
+    for key in [key for key in state.ranks if key[0] == job.number]:
+        del state.ranks[key]
+    job.generation += 1
+    job.token = draft.secret(f"job/{job.number}/{job.generation}")
+    wanted = sorted(wanted, key=lambda pilot: (pilot.since_s, pilot.node))
+    first = agents[wanted[0].pilot]
+    host = f"[{first.host}]" if ":" in first.host else first.host
+    job.rendezvous = f"{host}:{first.port}"
+    for number, pilot in enumerate(wanted):
+        state.ranks[job.number, job.generation, number] = Rank(
+            job.number, job.generation, number, pilot.pilot
+        )
+    open_books(job, now_s)
+    if job.started_s is None:
+        job.started_s = now_s
+    job.enter(JobState.RUNNING, now_s)
+    nodes = [pilot.node for pilot in wanted]
+    draft.note("started", job=job.id, generation=job.generation, nodes=nodes, samples=job.durable)
+
+
+def _stop(draft: Draft, job: Job, why: str, count: int) -> None:
+    hung = job.hung
+    if not why.startswith("resized"):
+        draft.learn(Why.INTERRUPTED, job)
+    job.enter(JobState.STOPPING, draft.now_s)
+    job.why, job.hung = why, hung
+    draft.note("stopping", job=job.id, generation=job.generation, nodes=count, why=why)
+
+
+def _close(draft: Draft, job: Job, ranks: list[Rank]) -> None:
+    """Conclude a generation all of whose ranks have ended."""
+    state, now_s = draft.state, draft.now_s
+    job.restarts += 1
+    codes = [rank.code for rank in ranks]
+    reporter = next((rank for rank in ranks if rank.rank == job.done_rank), None)
+    done = all(code == 0 for code in codes) and not any(rank.asked for rank in ranks)
+    done = done or (reporter is not None and reporter.code == 0)
+    departed = any(rank.departed for rank in ranks)
+    stopped = all(code in (0, STOPPED) for code in codes)
+    why, hung, tail = job.why, job.hung, next((rank.tail for rank in ranks if rank.tail), "")
+    failed = hung or (not departed and why in _UNPLANNED)
+    if done:
+        samples = job.samples
+        close_books(job, stopped=True)
+        job.samples = job.durable = samples
+        _free(state, job, now_s)
+        job.enter(JobState.DONE, now_s, _early_end(job))
+        draft.note("done", job=job.id, samples=job.samples)
+        return
+    close_books(job, stopped and not departed)
+    job.enter(JobState.QUEUED, now_s)
+    if job.cancel or not failed:
+        draft.note("stopped", job=job.id, samples=job.samples, why=why or "its nodes were taken back")
+        return
+    job.failures += 1
+    job.message = (why if hung else f"exit codes {codes}: {tail}")[:2000]
+    _free(state, job, now_s)
+    if job.failures >= draft.limits.failures:
+        job.enter(JobState.FAILED, now_s)
+        draft.note("failed", job=job.id, samples=job.samples, message=job.message)
+    else:
+        job.not_before_s = now_s + min(2.0**job.failures, 60.0)
+        draft.note("failure", job=job.id, failures=job.failures, message=job.message)
+
+
+def _early_end(job: Job) -> str | None:
+    goal = job.spec.samples
+    if goal is None or goal == job.samples:
         return None
+    return f"its command ended well after {job.samples} of {goal} samples"
 
-    def _start(
-        self, state: State, job: Job, wanted: list[Pilot], agents: Mapping[str, AgentSeen], now_s: float
-    ) -> None:
-        for key in [key for key in state.ranks if key[0] == job.number]:
-            del state.ranks[key]
-        job.generation += 1
-        job.token = secrets.token_urlsafe(24)
-        wanted = sorted(wanted, key=lambda pilot: (pilot.since_s, pilot.node))
-        first = agents[wanted[0].pilot]
-        host = f"[{first.host}]" if ":" in first.host else first.host
-        job.rendezvous = f"{host}:{first.port}"
-        for number, pilot in enumerate(wanted):
-            state.ranks[job.number, job.generation, number] = Rank(
-                job.number, job.generation, number, pilot.pilot
-            )
-        open_books(job, now_s)
-        if job.started_s is None:
-            job.started_s = now_s
-        job.enter(JobState.RUNNING, now_s)
-        nodes = [pilot.node for pilot in wanted]
-        self.note("started", job=job.id, generation=job.generation, nodes=nodes, samples=job.durable)
 
-    def _stop(self, job: Job, why: str, count: int, now_s: float) -> None:
-        hung = job.hung
-        if not why.startswith("resized"):
-            self.advisor.interrupted(job)
-        job.enter(JobState.STOPPING, now_s)
-        job.why, job.hung = why, hung
-        self.note("stopping", job=job.id, generation=job.generation, nodes=count, why=why)
-
-    def _close(self, state: State, job: Job, ranks: list[Rank], now_s: float) -> None:
-        """Conclude a generation all of whose ranks have ended."""
-        job.restarts += 1
-        codes = [rank.code for rank in ranks]
-        reporter = next((rank for rank in ranks if rank.rank == job.done_rank), None)
-        done = all(code == 0 for code in codes) and not any(rank.asked for rank in ranks)
-        done = done or (reporter is not None and reporter.code == 0)
-        departed = any(rank.departed for rank in ranks)
-        stopped = all(code in (0, STOPPED) for code in codes)
-        why, hung, tail = job.why, job.hung, next((rank.tail for rank in ranks if rank.tail), "")
-        failed = hung or (not departed and why in _UNPLANNED)
-        if done:
-            samples = job.samples
-            close_books(job, stopped=True)
-            job.samples = job.durable = samples
-            self._free(state, job, now_s)
-            job.enter(JobState.DONE, now_s, self._early_end(job))
-            self.note("done", job=job.id, samples=job.samples)
-            return
-        close_books(job, stopped and not departed)
-        job.enter(JobState.QUEUED, now_s)
-        if job.cancel or not failed:
-            self.note("stopped", job=job.id, samples=job.samples, why=why or "its nodes were taken back")
-            return
-        job.failures += 1
-        job.message = (why if hung else f"exit codes {codes}: {tail}")[:2000]
-        self._free(state, job, now_s)
-        if job.failures >= self.limits.failures:
-            job.enter(JobState.FAILED, now_s)
-            self.note("failed", job=job.id, samples=job.samples, message=job.message)
-        else:
-            job.not_before_s = now_s + min(2.0**job.failures, 60.0)
-            self.note("failure", job=job.id, failures=job.failures, message=job.message)
-
-    @staticmethod
-    def _early_end(job: Job) -> str | None:
-        goal = job.spec.samples
-        if goal is None or goal == job.samples:
-            return None
-        return f"its command ended well after {job.samples} of {goal} samples"
-
-    @staticmethod
-    def _free(state: State, job: Job, now_s: float) -> None:
-        for pilot in state.wanted(job):
-            pilot.job, pilot.free_s = None, now_s
+def _free(state: State, job: Job, now_s: float) -> None:
+    for pilot in state.wanted(job):
+        pilot.job, pilot.free_s = None, now_s

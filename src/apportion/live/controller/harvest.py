@@ -17,8 +17,10 @@ from apportion.errors import InvalidOption
 from apportion.live.cluster import Channel, Cluster
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import Controller, Stepped
-from apportion.live.controller.deciding import Decision, Idle, decide
+from apportion.live.controller.core import Draft, Memory
+from apportion.live.controller.deciding import Decision, decide
 from apportion.live.controller.observing import list_pilots
+from apportion.live.controller.planned import Idle
 from apportion.live.controller.settings import Limits
 from apportion.live.record import requests
 from apportion.live.record.listing import with_requests
@@ -194,7 +196,7 @@ def _run(
     with _draining_on_signals() as asked:
         while True:
             if asked.is_set():
-                controller.state.draining = True
+                controller.drain()
             stepped = controller.step(min(_SPOOL_S, limits.interval_s))
             on_step(controller, stepped)
             if stepped.finished:
@@ -236,7 +238,7 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
         )
         cluster.check()
     seen = cluster.look()
-    list_pilots(state, seen, (), now_s, lambda event, **hint: None)
+    list_pilots(Draft(state, Memory(), settings.limits, now_s), seen, ())
     advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)
     advisor.recall(state.jobs.values())
     policy = make_policy(settings.policy, settings.horizon_s, settings.limits, advisor)

@@ -25,6 +25,14 @@ class IdleNodes:
         self._avoided: dict[str, float] = {}
         self._now_s = 0.0
 
+    def copy(self) -> IdleNodes:
+        """Return a copy that may be changed."""
+        made = IdleNodes()
+        made.departed_after_s = list(self.departed_after_s)
+        made._since, made._avoided = dict(self._since), dict(self._avoided)
+        made._names, made._now_s = self._names, self._now_s
+        return made
+
     def saw(self, ours: Iterable[str], idle: Iterable[str], now_s: float) -> None:
         """Take in a look: nodes that are idle or held, and those that are idle."""
         present = set(ours)

@@ -4,29 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from hmac import compare_digest
-from typing import Protocol
 
-from apportion.live.channel.messages import AgentMessage, Exited, Leaving, Progress, RankRefused
+from apportion.live.channel.messages import (
+    AgentMessage,
+    Exited,
+    Leaving,
+    Progress,
+    RankRefused,
+    grace_after_lease,
+)
 from apportion.live.cluster import ClusterSeen, PilotState
-from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.actions import Release, Why
+from apportion.live.controller.core import Draft
+from apportion.live.controller.observations import Outcome
+from apportion.live.controller.settings import Limits
 from apportion.live.record.accounts import book
 from apportion.live.record.jobs import Job
 from apportion.live.record.state import Hold, Pilot, Rank, State
 
-__all__ = ["Note", "hear", "list_pilots", "ranks_without_pilots"]
+__all__ = ["fence_s", "hear", "list_pilots", "outcome", "ranks_without_pilots"]
 
 
-class Note(Protocol):
-    """Writes one line of the controller's journal."""
-
-    def __call__(self, event: str, **fields: object) -> None:
-        """Note an event and what is to be told of it."""
-        ...
+def fence_s(limits: Limits) -> float:
+    """Return how long after its agent was last reached a rank may go on: lease, grace and a margin."""
+    return limits.lease_s + grace_after_lease(limits.lease_s) + limits.overdue_s
 
 
-def list_pilots(
-    state: State, seen: ClusterSeen, connected: Collection[str], now_s: float, note: Note
-) -> list[str]:
+def outcome(draft: Draft, came: Outcome) -> None:
+    """Write down what the scheduler answered to an action."""
+    action = came.action
+    if isinstance(action, Release):
+        draft.memory.released[action.handle] = draft.now_s
+        return
+    pilot = draft.state.pilots.get(action.pilot)
+    if pilot is None or not pilot.live:
+        return
+    if came.refused is None:
+        pilot.handle = came.handle
+    else:
+        draft.note("not_taken", node=pilot.node, pilot=pilot.pilot, message=came.refused)
+        pilot.enter(Hold.ENDED, draft.now_s)
+        draft.memory.idle.avoid(pilot.node, draft.now_s)
+
+
+def list_pilots(draft: Draft, seen: ClusterSeen, connected: Collection[str]) -> list[str]:
     """Bring the pilots on record up to date; return the handles of those that nobody ordered.
 
     That a pilot has ended, and with it what it ran, is believed at once only where the scheduler says so
@@ -35,6 +56,7 @@ def list_pilots(
     when its rank is over. A pilot that the scheduler lists but that is not on record as live is an
     orphan: a controller was killed between asking and noting down, or the answer was lost.
     """
+    state, now_s = draft.state, draft.now_s
     listed = {pilot.pilot: pilot for pilot in seen.pilots}
     rank_on = state.rank_on()
     for pilot in state.pilots.values():
@@ -43,25 +65,25 @@ def list_pilots(
         found = listed.get(pilot.pilot)
         if found is None:
             if pilot.pilot in connected or pilot.pilot in rank_on:
-                _lost(pilot, now_s, note)
+                _lost(draft, pilot)
             elif pilot.lost_s is None:
-                _gone(pilot, now_s, note)
+                _gone(draft, pilot)
             continue
         if found.state is PilotState.ENDED:
             if pilot.node not in seen.sound and pilot.pilot in rank_on:
-                _lost(pilot, now_s, note)
+                _lost(draft, pilot)
             elif pilot.lost_s is None:
-                _gone(pilot, now_s, note)
+                _gone(draft, pilot)
             continue
         pilot.handle = found.handle
         if found.state is PilotState.LOST:
-            _lost(pilot, now_s, note)
+            _lost(draft, pilot)
         elif found.state is PilotState.ENDING:
             if pilot.usable:
-                note("node_leaves", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
+                draft.note("node_leaves", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
                 pilot.enter(Hold.RELEASING, now_s)
             if pilot.node not in seen.sound and pilot.pilot not in connected:
-                _lost(pilot, now_s, note)
+                _lost(draft, pilot)
         elif found.state is PilotState.RUNNING and pilot.hold is Hold.TAKING:
             pilot.enter(Hold.HELD, now_s)
     orphans = []
@@ -69,14 +91,12 @@ def list_pilots(
         known = state.pilots.get(found.pilot)
         over = found.state in (PilotState.ENDED, PilotState.ENDING)
         if not over and (known is None or not known.live):
-            note("orphan", pilot=found.pilot, handle=found.handle, node=found.node)
+            draft.note("orphan", pilot=found.pilot, handle=found.handle, node=found.node)
             orphans.append(found.handle)
     return orphans
 
 
-def ranks_without_pilots(
-    state: State, reached: Collection[str], fence_s: float, now_s: float, note: Note
-) -> None:
+def ranks_without_pilots(draft: Draft, reached: Collection[str], fence_s: float) -> None:
     """End the ranks whose pilots are gone.
 
     What a lost pilot ran may go on: that has ended only if its agent says so, or when nothing can have
@@ -85,11 +105,12 @@ def ranks_without_pilots(
     Parameters
     ----------
     reached
-        Pilots whose agents were connected now or at the step before: their leases may have been renewed
-        until now.
+        Pilots whose agents were connected at any moment since the step before: their leases may have been
+        renewed until now.
     fence_s
         The lease, the grace after it and a margin.
     """
+    state, now_s = draft.state, draft.now_s
     rank_on = state.rank_on()
     for pilot in state.pilots.values():
         if not pilot.live or pilot.lost_s is None:
@@ -97,7 +118,7 @@ def ranks_without_pilots(
         if pilot.pilot in reached:
             pilot.lost_s = now_s
         elif pilot.pilot not in rank_on or now_s - pilot.lost_s > fence_s:
-            _gone(pilot, now_s, note)
+            _gone(draft, pilot)
     for rank in state.ranks.values():
         if not rank.live:
             continue
@@ -106,16 +127,15 @@ def ranks_without_pilots(
             rank.end(now_s, departed=True)
 
 
-def hear(
-    state: State, pilot_id: str, message: AgentMessage, advisor: LiveAdvisor, now_s: float, note: Note
-) -> Exited | None:
+def hear(draft: Draft, pilot_id: str, message: AgentMessage) -> Exited | None:
     """Write what an agent said into the state; return an exit to be acknowledged once that is on disk."""
+    state, now_s = draft.state, draft.now_s
     pilot = state.pilots.get(pilot_id)
     if pilot is None:
         return None
     if isinstance(message, Leaving):
         if pilot.usable:
-            note("node_leaves", node=pilot.node, pilot=pilot_id, job=pilot.job, reason=message.reason)
+            draft.note("node_leaves", node=pilot.node, pilot=pilot_id, job=pilot.job, reason=message.reason)
             pilot.enter(Hold.RELEASING, now_s)
         return None
     if not isinstance(message, Progress | Exited | RankRefused):
@@ -126,47 +146,40 @@ def hear(
         return message if isinstance(message, Exited) else None  # long concluded: nothing waits for it
     if isinstance(message, RankRefused):
         if rank.live:
-            note("refused", job=job.id, node=pilot.node, reason=message.reason)
+            draft.note("refused", job=job.id, node=pilot.node, reason=message.reason)
             rank.end(now_s, departed=not pilot.usable)
             rank.tail = message.reason
         return None
     if not compare_digest(message.token.encode(), job.token.encode()):
-        note("wrong_token", job=job.id, node=pilot.node)
+        draft.note("wrong_token", job=job.id, node=pilot.node)
         return None
     if isinstance(message, Progress):
         if rank.live:
-            _progress(state, job, message, advisor, now_s)
+            _progress(draft, job, message)
         return None
-    _exited(state, job, rank, pilot, message, advisor, now_s, note)
+    _exited(draft, job, rank, pilot, message)
     return message
 
 
-def _exited(
-    state: State,
-    job: Job,
-    rank: Rank,
-    pilot: Pilot,
-    message: Exited,
-    advisor: LiveAdvisor,
-    now_s: float,
-    note: Note,
-) -> None:
+def _exited(draft: Draft, job: Job, rank: Rank, pilot: Pilot, message: Exited) -> None:
     last = message.last
     if last is not None and last.generation == message.generation and last.job == message.job:
         if rank.live:
-            _progress(state, job, last, advisor, now_s)
+            _progress(draft, job, last)
         elif rank.departed and last.durable is not None and not job.ended:
             job.durable = max(job.durable, min(last.durable, last.samples))
             job.samples = max(job.samples, job.durable)
     if rank.live:
-        rank.end(now_s, departed=not pilot.usable and message.code != 0)
+        rank.end(draft.now_s, departed=not pilot.usable and message.code != 0)
         rank.code, rank.asked, rank.tail = message.code, message.asked, message.tail
-        note("exited", job=job.id, rank=rank.rank, node=pilot.node, code=message.code, asked=message.asked)
+        code, asked = message.code, message.asked
+        draft.note("exited", job=job.id, rank=rank.rank, node=pilot.node, code=code, asked=asked)
 
 
-def _progress(state: State, job: Job, line: Progress, advisor: LiveAdvisor, now_s: float) -> None:
-    agrees = book(job, line, now_s)
-    advisor.progress(job, len(state.ranks_of(job)), line, agrees, now_s)
+def _progress(draft: Draft, job: Job, line: Progress) -> None:
+    agrees = book(job, line, draft.now_s)
+    if line.rank == job.reporter:
+        draft.learn(Why.PROGRESS, job, len(draft.state.ranks_of(job)), line, agrees)
 
 
 def _rank(state: State, job: Job, generation: int, pilot: str) -> Rank | None:
@@ -175,17 +188,17 @@ def _rank(state: State, job: Job, generation: int, pilot: str) -> Rank | None:
     return next((rank for rank in state.ranks_of(job) if rank.pilot == pilot), None)
 
 
-def _lost(pilot: Pilot, now_s: float, note: Note) -> None:
+def _lost(draft: Draft, pilot: Pilot) -> None:
     if pilot.lost_s is None:
-        pilot.lost_s = now_s
-        note("node_lost", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
+        pilot.lost_s = draft.now_s
+        draft.note("node_lost", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
     if pilot.usable:
-        pilot.enter(Hold.RELEASING, now_s)
+        pilot.enter(Hold.RELEASING, draft.now_s)
 
 
-def _gone(pilot: Pilot, now_s: float, note: Note) -> None:
+def _gone(draft: Draft, pilot: Pilot) -> None:
     if pilot.hold is not Hold.RELEASING or pilot.lost_s is not None:
-        note("node_gone", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
+        draft.note("node_gone", node=pilot.node, pilot=pilot.pilot, job=pilot.job)
     else:
-        note("released", node=pilot.node, pilot=pilot.pilot)
-    pilot.enter(Hold.ENDED, now_s)
+        draft.note("released", node=pilot.node, pilot=pilot.pilot)
+    pilot.enter(Hold.ENDED, draft.now_s)

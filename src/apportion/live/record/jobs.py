@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -255,6 +256,12 @@ class Job:
     def ended(self) -> bool:
         """Whether the job will never run again."""
         return self.state in ENDED
+
+    def copy(self) -> Job:
+        """Return a copy that may be changed."""
+        made = copy(self)
+        made.said, made.curve, made.error = dict(self.said), dict(self.curve), dict(self.error)
+        return made
 
     def enter(self, state: JobState, now_s: float, message: str | None = None) -> None:
         """Change the state."""

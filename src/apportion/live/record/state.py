@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from apportion.live.record.jobs import Job
@@ -140,6 +141,15 @@ class State:
         """The latest time on record, 0 if there is none."""
         pilots = [pilot.since_s for pilot in self.pilots.values()]
         return max([0.0, *pilots, *(job.changed_s for job in self.jobs.values())])
+
+    def copy(self) -> State:
+        """Return a copy that may be changed; it shares what has ended, which changes no more."""
+        return replace(
+            self,
+            jobs={key: job if job.ended else job.copy() for key, job in self.jobs.items()},
+            pilots={key: copy(pilot) if pilot.live else pilot for key, pilot in self.pilots.items()},
+            ranks={key: copy(rank) if rank.live else rank for key, rank in self.ranks.items()},
+        )
 
     def job(self, id: str) -> Job | None:
         """Return the job that users know by this id."""

@@ -1,0 +1,64 @@
+"""A decision as the controller's core takes it: which node is to serve which job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Idle", "Place", "Planned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The nodes that a decision is about, as the scheduler and the agents show them.
+
+    Attributes
+    ----------
+    names
+        Nodes without a pilot that one would get at once.
+    since_s
+        When a node of the decision became idle, as far as it was seen.
+    departed_after_s
+        For every node that left since the last decision, how long it had been idle.
+    """
+
+    names: Sequence[str]
+    since_s: Callable[[str], float]
+    departed_after_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What one node is to serve.
+
+    Attributes
+    ----------
+    pilot
+        The pilot that holds it, ``None`` where one is to be taken.
+    job
+        Number of the job, ``None`` for none.
+    """
+
+    node: str
+    pilot: str | None
+    job: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A decision about all nodes that can be used.
+
+    Attributes
+    ----------
+    wake_s
+        When is to be decided again at the latest.
+    changes
+        Whether any node changes hands.
+    told
+        What the journal says of it, a line for every job.
+    """
+
+    places: tuple[Place, ...]
+    wake_s: float | None = None
+    changes: bool = True
+    told: tuple[dict[str, object], ...] = ()
