@@ -104,6 +104,8 @@ def commands(draft: Draft, agents: Mapping[str, AgentSeen]) -> list[Tell]:
                 continue
             said = (agent.connection, job.number, job.generation, verb)
             before = memory.said.get(rank.pilot)
+            # a stop that was lost on its way is lost for good: nothing else ends a rank whose pilot the
+            # scheduler has forgotten; a run that was lost shows as a job that makes no progress
             again = verb == "stop" and before is not None and now_s - before[4] >= _AGAIN_S
             if before is not None and before[:4] == said and not again:
                 continue
