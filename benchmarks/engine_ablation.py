@@ -1,0 +1,225 @@
+"""What each part of the engines around the exact search is worth: whole calls with one of them taken away.
+
+    python -m benchmarks.engine_ablation [--only PATTERN] [--seconds S]
+
+Each engine has a few instances of its own, proven in milliseconds or cut off after so many CPU seconds
+(gangs: after one deterministic second of each turn of CP-SAT). For every part: how many were proven, nodes,
+CPU seconds, and the mean distance from the best plan and from the best bound that any row found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import apportion
+from apportion.instances.matching.generator import generate_cluster, generate_unrelated
+from apportion.outcome import Termination
+from benchmarks.suite.making import make
+from benchmarks.timing import provenance
+
+_MENUS = "apportion.solvers.multiknapsack"
+_COSTS = "apportion.solvers.generalised_assignment"
+_TIMES = "apportion.solvers.makespan"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that can be taken away.
+
+    Attributes
+    ----------
+    name
+        What it is.
+    without
+        What stands in for it, by ``module:name`` or ``module:class.name``.
+    """
+
+    name: str
+    without: Mapping[str, Any]
+
+
+def _no_pass(*_: Any) -> SimpleNamespace:
+    """Stand in for a beam pass: it finds nothing."""
+    return SimpleNamespace(expanded=0, choice=None, complete=False)
+
+
+def _one_temperature(menus: Any, start: Any, late: Any = lambda: False) -> Any:
+    """Stand in for the search for the temperature at which choices freeze."""
+    from apportion.solvers.multiknapsack.tilt import tilted
+
+    return tilted(menus, start, 1e-3 * float(np.ptp(menus.values)), late)
+
+
+def _as_it_is(_: Any, choice: Any, *__: Any) -> Any:
+    return choice
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+NOTHING = Part("nothing", {})
+
+
+def _several() -> Iterator[Any]:
+    """Yield menus with several capacities: two kinds that the exact search proves, two that it does not."""
+    for seed in range(2):
+        yield make("half_menus", {"seed": seed, "jobs": 30, "options": 4, "capacities": 5}, None)
+        yield make("knapsack", {"seed": seed, "items": 100, "capacities": 5}, None)
+        yield make("half_menus", {"seed": seed, "jobs": 60, "options": 10, "capacities": 10}, None)
+        yield make("sia", {"seed": seed, "scale": 1}, None)
+
+
+def _costs() -> Iterator[Any]:
+    """Yield generalised assignments of three types."""
+    for law, machines, jobs in (("c", 10, 100), ("d", 5, 50), ("d", 20, 200), ("e", 10, 60)):
+        yield make(
+            "generalised_assignment", {"seed": 0, "jobs": jobs, "machines": machines, "law": law}, None
+        )
+
+
+def _single() -> Iterator[Any]:
+    """Yield makespans on single machines, the last of more than 2,500 entries and long times."""
+    yield generate_unrelated(0, 50, 10)
+    yield generate_unrelated(0, 100, 10)
+    yield generate_unrelated(1, 300, 20, high=1000)
+
+
+def _gangs() -> Iterator[Any]:
+    """Yield 24 gang jobs on two and on three pools."""
+    for seed in range(2):
+        yield generate_cluster(seed, 24, {"a": 8, "b": 8}, wide=0.6)
+        yield generate_cluster(seed, 24, {"k80": 8, "p100": 8, "v100": 4}, wide=0.3 + 0.3 * seed)
+
+
+ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
+    "several capacities": (
+        _several,
+        (
+            NOTHING,
+            Part("the exact search", {f"{_MENUS}.anytime:provable": _never}),
+            Part("beams", {f"{_MENUS}.anytime:search": _no_pass}),
+            Part("the last jobs matched (meet)", {f"{_MENUS}.beam:list_tails": _nothing}),
+            Part("the freezing temperature (tilt)", {f"{_MENUS}.anytime:freezing": _one_temperature}),
+            Part("HiGHS on cores (core_mip)", {f"{_MENUS}.anytime:Search._mip_is_due": _never}),
+        ),
+    ),
+    "generalised assignment": (
+        _costs,
+        (
+            NOTHING,
+            Part("trees over few machines", {f"{_COSTS}.by_tree:TreeSearch._improve": _nothing}),
+        ),
+    ),
+    "single machines": (
+        _single,
+        (
+            NOTHING,
+            Part("descent before the tree", {f"{_TIMES}.local_search:ScheduleSearch.descend": _nothing}),
+            Part("trees over few machines", {f"{_TIMES}.by_tree:MakespanSearch.rebalance": _nothing}),
+        ),
+    ),
+    "gangs": (
+        _gangs,
+        (
+            NOTHING,
+            Part("local search", {f"{_TIMES}.least_makespan:rearranged": _as_it_is}),
+            Part(
+                "the chain of those alone",
+                {f"{_TIMES}.gangs:_alone": lambda gpus, _: np.zeros(gpus.size, dtype=np.bool_)},
+            ),
+            Part("the turn without relaxations", {f"{_TIMES}.gangs:_TURNS": ((1.0, True),)}),
+            Part("the turn with relaxations", {f"{_TIMES}.gangs:_TURNS": ((1.0, False),)}),
+        ),
+    ),
+}
+
+
+@contextmanager
+def taken_away(part: Part) -> Iterator[None]:
+    """Put the stand-ins of a part in its place, and undo it."""
+    before: list[tuple[Any, str, Any]] = []
+    try:
+        for place, stand_in in part.without.items():
+            module, path = place.split(":")
+            *owners, name = path.split(".")
+            owner: Any = import_module(module)
+            for step in owners:
+                owner = getattr(owner, step)
+            before.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, stand_in)
+        yield
+    finally:
+        for owner, name, value in reversed(before):
+            setattr(owner, name, value)
+
+
+def solved(subject: Any, seconds: float) -> Any:
+    """Return the solution within so many CPU seconds, or where that is 0 within the work of a call."""
+    if seconds > 0:
+        return apportion.solve(subject, time_limit=seconds)
+    return apportion.solve(subject, deterministic=True)
+
+
+def measured(engine: str, seconds: float) -> None:
+    """Print the table of one engine."""
+    instances, parts = ENGINES[engine]
+    subjects = list(instances())
+    solved(subjects[0], seconds)  # imports
+    rows = {}
+    for part in parts:
+        with taken_away(part):
+            began = time.process_time()
+            found = [solved(subject, seconds) for subject in subjects]
+            rows[part.name] = found, time.process_time() - began
+    told = np.array(
+        [[(one.objective, one.bound) for one in found] for found, _ in rows.values()], dtype=float
+    )
+    sign = np.array([1.0 if one.bound >= one.objective else -1.0 for one in rows["nothing"][0]])
+    best = (told[:, :, 0] * sign).max(axis=0) * sign
+    tightest = (told[:, :, 1] * sign).min(axis=0) * sign
+    print(f"{engine}, without:")
+    for place, (name, (found, took)) in enumerate(rows.items()):
+        proven = sum(one.termination is Termination.OPTIMAL for one in found)
+        plan = 100 * np.abs(told[place, :, 0] / best - 1).mean()
+        bound = 100 * np.abs(told[place, :, 1] / tightest - 1).mean()
+        nodes = sum(int(one.outcome.counters.get("nodes", 0)) for one in found)
+        print(
+            f"  {name:<34} proven {proven} of {len(found)}  {nodes:>12,} nodes  {took:>7.2f} CPU s  "
+            f"plans {plan:.3f} %  bounds {bound:.3f} % off",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Print a table for each engine."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="*", metavar="PATTERN")
+    parser.add_argument("--seconds", type=float, default=0.5)
+    given = parser.parse_args()
+    print(provenance("highspy", "ortools"), f"{given.seconds} CPU s each")
+    by_processor = Part("", {"apportion.solvers.clock:perf_counter": time.process_time})
+    few = Part("", {f"{_TIMES}.gangs:_WORK": 1.0})
+    for engine in ENGINES:
+        if fnmatchcase(engine, given.only):
+            timed = engine != "gangs"
+            with taken_away(by_processor if timed else few):
+                measured(engine, given.seconds if timed else 0.0)
+
+
+if __name__ == "__main__":
+    main()
