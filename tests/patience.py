@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-__all__ = ["patience", "slowdown"]
+__all__ = ["patience", "slowdown", "wait_until"]
 
 _SPIN_S = 0.05
 _QUIET = 1.3
@@ -23,3 +24,17 @@ def patience(seconds: float) -> float:
     """Return `seconds` on a quiet machine, and on a busy one twice as many times longer as it is slower."""
     slower = slowdown()
     return seconds if slower <= _QUIET else 2.0 * slower * seconds
+
+
+def wait_until(holds: Callable[[], object], seconds: float = 10.0, every_s: float = 0.05) -> bool:
+    """Look every so often until something holds; false if it does not within `patience(seconds)`.
+
+    Whether the time is over is judged by how slow the machine is by then: it may have become busy meanwhile.
+    """
+    began = time.monotonic()
+    while not holds():
+        waited = time.monotonic() - began
+        if waited >= seconds and waited >= patience(seconds):
+            return bool(holds())
+        time.sleep(every_s)
+    return True

@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from apportion.live.channel.certificate import controllers_certificate
 from apportion.live.channel.messages import Acknowledge, AgentMessage, Exited, Progress, Run, Stop
 from apportion.live.channel.reports import ReportServer
-from tests.patience import patience
+from tests.patience import patience, wait_until
 
 JOB_TOKEN = "x" * 32
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -83,10 +82,12 @@ class Site:
                 self.server.send(pilot, Acknowledge(message.job, message.generation))
 
     def until(self, holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
-        end = time.monotonic() + patience(timeout_s)
-        while not holds():
-            assert time.monotonic() < end, f"waited in vain; heard: {self.heard[-20:]}"
-            self.pump()
+        def pumped() -> bool:
+            if not holds():
+                self.pump()
+            return holds()
+
+        assert wait_until(pumped, timeout_s, every_s=0.0), f"waited in vain; heard: {self.heard[-20:]}"
 
     def of(self, kind: type, pilot: str | None = None, generation: int | None = None) -> list[AgentMessage]:
         return [
@@ -118,7 +119,7 @@ class Site:
                 process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
             try:
-                process.wait(10.0)
+                process.wait(patience(10.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

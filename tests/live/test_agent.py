@@ -28,7 +28,7 @@ from apportion.live.channel.messages import (
 from apportion.live.channel.reports import ReportServer
 from apportion.live.checkpoint_fence import claim
 from tests.live.agents import Site, python
-from tests.patience import patience
+from tests.patience import patience, wait_until
 
 REPORT = """
 import json, os, socket, sys, time
@@ -56,10 +56,7 @@ def _alive(pid: int) -> bool:
 
 
 def _wait_for(path: Path) -> str:
-    end = time.monotonic() + 10.0
-    while not path.exists() or not path.read_text().endswith("\n"):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    assert wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
     return path.read_text()
 
 
@@ -246,7 +243,7 @@ def test_without_a_controller_the_lease_ends_rank_and_agent(tmp_path: Path) -> N
         site.run(["a-1"], python("open('up', 'w').write('\\n'); " + SLEEP))
         _wait_for(tmp_path / "up")
         site.server.close()
-        assert site.processes["a-1"].wait(8.0) == 0
+        assert site.processes["a-1"].wait(patience(8.0)) == 0
     finally:
         site.close()
 
@@ -298,7 +295,7 @@ def test_lines_held_up_on_their_way_do_not_lengthen_a_lease(tmp_path: Path) -> N
     site.server = Deaf(site.certificate, host, lease_s=1.5, pulse_s=0.2)
     try:
         site.start("a-1")
-        assert site.processes["a-1"].wait(60.0) == 0
+        assert site.processes["a-1"].wait(patience(60.0)) == 0
         site.pump(0.5)
         assert any("nothing heard" in said.reason for said in site.of(Leaving, "a-1"))  # type: ignore[attr-defined]
     finally:

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from apportion.live.controller.harvest import Settings, harvest
 from apportion.live.controller.settings import Limits
 from apportion.live.record.store import in_use
 from tests.cli.calling import call
+from tests.patience import patience, wait_until
 
 PROGRAM = """#!{python} -SE
 import json, os, pathlib, signal, subprocess, sys
@@ -129,9 +129,7 @@ def jobs(folder: Path) -> list[dict[str, Any]]:
 
 def drain_when_done(folder: Path, limit_s: float = 60.0) -> threading.Thread:
     def watch() -> None:
-        end = time.monotonic() + limit_s
-        while time.monotonic() < end and not all(job["ended_s"] for job in read_jobs(folder)):
-            time.sleep(0.1)
+        wait_until(lambda: all(job["ended_s"] for job in read_jobs(folder)), limit_s)
         from apportion.live.record.requests import Drain, leave
 
         leave(folder, Drain())
@@ -210,21 +208,16 @@ def test_what_a_dead_controller_held_is_drained(little: Little, tmp_path: Path) 
     called = call(main, "drain", "--state", folder)
     assert called.code == 0
     assert "3 pilots" in called.out
-    end = time.monotonic() + 10.0
-    while little.pilots() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not little.pilots()
+    assert wait_until(lambda: not little.pilots())
 
 
 def test_sigterm_drains(little: Little, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     submit(folder, tmp_path, 10**9)
     with subprocess.Popen([sys.executable, "-c", HARVEST, str(folder), "-1"]) as controller:
-        end = time.monotonic() + 20.0
-        while time.monotonic() < end and not any(job.get("samples") for job in read_jobs(folder)):
-            time.sleep(0.1)
+        assert wait_until(lambda: any(job.get("samples") for job in read_jobs(folder)), 20.0)
         controller.terminate()
-        assert controller.wait(20.0) == 0
+        assert controller.wait(patience(20.0)) == 0
     (job,) = jobs(folder)
     assert job["state"] == "queued"
     assert job["samples"] == job["durable"] > 0

@@ -24,6 +24,7 @@ from apportion.live.trainers.synthetic import draw, share, targets
 from apportion.live.trainers.torch_store import store_path
 from apportion.live.trainers.torchrun import environment_of
 from tests.live.agents import SRC, Site
+from tests.patience import patience
 
 NUMPY = (sys.executable, "-m", "apportion.live.trainers.numpy_mlp", "--save-every-s", "0.5")
 torch_is_here = pytest.mark.skipif(
@@ -46,14 +47,14 @@ def _checkpoint(site: Site) -> State:
 
 
 def test_samples_are_counted_exactly_over_growing_shrinking_and_a_lost_peer(site: Site) -> None:
-    goal = 6001  # no multiple of any batch
     command = [*NUMPY, "--rates", "1:1000,2:1500,3:2000"]
     names: list[Sequence[str]] = [["a-1"], ["a-1", "a-2", "a-3"], ["a-2", "a-3"]]
     losses, restored = [], [0]
     for generation, pilots in enumerate(names, start=1):
-        site.run(pilots, command, generation, samples=goal)
+        site.run(pilots, command, generation, samples=10**9)
         first = site.progress(restored[-1], generation)
-        assert first.samples == first.durable == restored[-1]
+        # what was restored is durable from the first report on; the agent passes on the newest it has read
+        assert first.samples >= first.durable >= restored[-1]
         site.progress(restored[-1] + 800, generation)
         if generation == 3:
             break
@@ -67,6 +68,7 @@ def test_samples_are_counted_exactly_over_growing_shrinking_and_a_lost_peer(site
     [ended] = site.exits(["a-2"], 3)
     assert ended.code == STOPPED and not ended.asked
     assert ended.last is not None and ended.last.durable == ended.last.samples > restored[-1]
+    goal = ended.last.durable + 2001  # no multiple of any batch
     site.run(["a-1", "a-2"], command, 4, samples=goal)
     ends = site.exits(["a-1", "a-2"], 4)
     assert [one.code for one in ends] == [0, 0]
@@ -187,6 +189,7 @@ def test_the_newer_generation_counts_whatever_the_older_one_published_late(tmp_p
 def test_strangers_at_the_rendezvous_are_turned_away(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    limit_s = patience(10.0)
     star = (
         "import sys, time, numpy as np\n"
         "from pathlib import Path\n"
@@ -195,7 +198,7 @@ def test_strangers_at_the_rendezvous_are_turned_away(tmp_path: Path) -> None:
         "rank, token = int(sys.argv[1]), sys.argv[2]\n"
         f"at, here = ('127.0.0.1', {port}), Path('.')\n"
         "own = Assignment('j', 1, rank, ('a', 'b'), at, here, None, ('h', 1), token, 1)\n"
-        "print(Star(own, StopSignal(), timeout_s=10.0).sum(np.array([rank + 1.0])))\n"
+        f"print(Star(own, StopSignal(), timeout_s={limit_s}).sum(np.array([rank + 1.0])))\n"
     )
 
     def start(rank: int, token: str) -> subprocess.Popen[str]:
@@ -210,7 +213,8 @@ def test_strangers_at_the_rendezvous_are_turned_away(tmp_path: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             hub.wait(0.1)
         peer = start(1, "right")
-        assert hub.communicate(timeout=10.0)[0].strip() == peer.communicate(timeout=10.0)[0].strip() == "[3.]"
+        said = [one.communicate(timeout=2.0 * limit_s)[0].strip() for one in (hub, peer)]
+        assert said == ["[3.]", "[3.]"]
     finally:
         stranger.kill()
         stranger.communicate()
