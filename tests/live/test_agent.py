@@ -165,8 +165,11 @@ def test_a_killed_agent_takes_its_rank_along(site: Site) -> None:
         ["a-1"], python(DEAF + "open('pid', 'w').write(f'{__import__(\"os\").getpid()}\\n'); time.sleep(60)")
     )
     pid = int(_wait_for(site.folder / "pid"))
+    assert _alive(pid) and "a-1" in site.server.agents()
     site.processes["a-1"].kill()
     site.until(lambda: "a-1" not in site.server.agents() and not _alive(pid), 5.0)
+    assert site.processes["a-1"].wait(patience(5.0)) == -signal.SIGKILL
+    assert not site.of(Exited) and not site.of(Leaving), "the kernel ended the rank: nobody could say so"
 
 
 def test_sigterm_frees_the_node_within_a_fraction_of_a_second(site: Site) -> None:
@@ -261,12 +264,15 @@ def test_the_rank_of_a_frozen_agent_ends_with_its_lease(tmp_path: Path) -> None:
         )
         site.run(["a-1"], python(DEAF + program + "time.sleep(300)"))
         leader, apart = (int(pid) for pid in _wait_for(tmp_path / "pids").split())
+        assert _alive(leader) and _alive(apart)
         site.processes["a-1"].send_signal(signal.SIGSTOP)
         try:
             site.until(lambda: not _alive(leader), 60.0)
+            assert site.processes["a-1"].poll() is None, "the agent is stopped: its watchdog ended the rank"
         finally:
             site.processes["a-1"].send_signal(signal.SIGCONT)
         site.until(lambda: not _alive(apart), 60.0)
+        assert site.processes["a-1"].wait(patience(20.0)) == 0, "woken, the agent sees that its lease is over"
     finally:
         site.close()
 

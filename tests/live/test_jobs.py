@@ -30,6 +30,7 @@ from apportion.live.record.listing import listing
 from apportion.live.record.requests import Cancel, Drain, Submit, apply, leave, waiting
 from apportion.live.record.state import Rank, State
 from apportion.live.record.store import Lock, Store, in_use, private_folder, read_state
+from tests.patience import wait_until
 
 
 def spec(**more: Any) -> JobSpec:
@@ -313,22 +314,29 @@ def test_asking_whether_a_controller_runs_keeps_none_from_starting(tmp_path: Pat
     """`apportion queue` in a loop made a controller that started at that moment refuse."""
     Lock(tmp_path).close()
     over = threading.Event()
+    told: list[bool] = []
 
     def ask() -> None:
         while not over.is_set():
-            in_use(tmp_path)
+            told.append(in_use(tmp_path))
             time.sleep(0.002)
 
     askers = [threading.Thread(target=ask) for _ in range(2)]
     for asker in askers:
         asker.start()
     try:
-        for _ in range(20):
+        for _ in range(20):  # each refused while one asks, before
             Lock(tmp_path).close()
+        assert wait_until(lambda: False in told)
+        with Lock(tmp_path):
+            before = len(told)
+            assert wait_until(lambda: len(told) >= before + 4)
+            assert all(told[before + 2 :]), "who asks while one is held is told so"
     finally:
         over.set()
         for asker in askers:
             asker.join()
+    assert not in_use(tmp_path)
 
 
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:

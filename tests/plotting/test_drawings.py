@@ -101,7 +101,11 @@ def test_counts_and_changes_are_written() -> None:
 @settings(max_examples=40)
 @given(gap_filling_instances())
 def test_any_allocation_is_drawn(instance: GapFillingInstance) -> None:
-    ElementTree.fromstring(drawing(instance, shared_out(instance), "x.svg"))
+    plan = shared_out(instance)
+    written = texts(drawing(instance, plan, "x.svg"))
+    for job in instance.jobs:
+        assert job.id in written
+        assert f"{len(job.current_nodes)} → {len(plan['allocation'][job.id])}" in written
 
 
 @settings(max_examples=40)

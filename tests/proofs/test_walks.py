@@ -35,10 +35,11 @@ def exact_objective(instance: Any, plan: Any) -> Fraction | None:
     return kind_of_any(instance).exact_objective(instance, plan)
 
 
-def holds_and_no_more(instance: Any) -> None:
+def holds_and_no_more(instance: Any) -> bool:
+    """Hold a claim's proof against stronger claims; return whether there was a claim."""
     solution = apportion.solve(instance, time_limit=10.0)
     if solution.termination.value not in ("optimal", "infeasible"):
-        return
+        return False
     kind = kind_of_any(instance)
     up = kind.maximizes(instance)
     objective = exact_objective(instance, solution.plan)
@@ -46,7 +47,7 @@ def holds_and_no_more(instance: Any) -> None:
     verdict = verify(instance, proof)
     assert verdict.status == "proved", verdict
     if objective is None:
-        return
+        return True
     assert abs(Fraction(proof.claim.bound) - objective) <= Fraction(1e-9) * max(
         abs(objective), Fraction(1e-9)
     )
@@ -55,14 +56,28 @@ def holds_and_no_more(instance: Any) -> None:
     step = max(abs(objective), Fraction(1, 1000)) / 10**6
     better = Claim("no_better_plan", float(objective - step if up else objective + step))
     assert verify(instance, replace(proof, claim=better)).status == "refused"
+    return True
+
+
+def nearly_all_hold(kind: str, examples: int) -> None:
+    """Draw instances of a kind; all that is claimed is proved, and next to nothing is left unclaimed."""
+    claimed: list[bool] = []
+
+    @settings(max_examples=examples)
+    @given(KINDS[kind])
+    def drawn(instance: Any) -> None:
+        claimed.append(holds_and_no_more(instance))
+
+    drawn()
+    assert sum(claimed) >= 0.9 * len(claimed) > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_claim_of_our_engines_is_proved_and_no_stronger_one(kind: str) -> None:
-    settings(max_examples=60)(given(KINDS[kind])(lambda instance: holds_and_no_more(instance)))()
+    nearly_all_hold(kind, 60)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_claim_of_our_engines_is_proved_at_length(kind: str) -> None:
-    settings(max_examples=20_000)(given(KINDS[kind])(lambda instance: holds_and_no_more(instance)))()
+    nearly_all_hold(kind, 20_000)

@@ -106,7 +106,7 @@ def nodes_of_text(text: str) -> NodeStates:
         if not line.strip():
             continue
         node, bar, state = line.strip().partition("|")
-        if not bar or "|" in state:
+        if not node or not bar or "|" in state:
             raise NotUnderstood("sinfo printed lines that are not NODE|STATE")
         signs = [sign for sign in state if not (sign.isalnum() or sign == "_")]
         base = state.rstrip("".join(signs)) if signs else state
