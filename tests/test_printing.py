@@ -108,7 +108,7 @@ def results(root: Path) -> dict[str, Any]:
 def test_everything_a_person_prints_is_short_and_everything_with_figures_shows_in_a_notebook(
     root: Path, tmp_path: Path
 ) -> None:
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="the frames to be printed are made with pandas")
     for name, thing in results(root).items():
         assert len(repr(thing)) <= 200 and "\n" not in repr(thing), repr(thing)
         if name in ("trace", "changes", "jobs"):

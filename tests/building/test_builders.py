@@ -105,7 +105,7 @@ def test_tables_of_any_kind_give_the_same_jobs(kind: str, form: str) -> None:
 
 
 def test_a_table_that_only_speaks_the_interchange_protocol_is_read() -> None:
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="the frame to be read is made with pandas")
     frame = pandas.DataFrame(TABLES["knapsack"])
     if not hasattr(frame, "__dataframe__"):
         pytest.skip("this pandas has no interchange protocol")

@@ -47,7 +47,7 @@ def test_the_fit_on_the_page_has_these_errors(root: Path) -> None:
 
 @pytest.mark.slow
 def test_the_profiler_writes_what_fit_reads(root: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is not installed (the extra `torch`)")
     script = root / "examples" / "profile_freezing.py"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, script, tmp_path], check=True, env=environment, timeout=300)
