@@ -33,6 +33,8 @@ def is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:
     """Return whether a solver has come to an end that its bound and its plan do not show."""
     if tried.restricted:
         return False
+    if solution.termination is Termination.INFEASIBLE:  # a general solver's word is no proof
+        return solution.evidence == "by_solver" and not call.is_late()
     if solution.termination is Termination.GAP_REACHED:
         return solution.gap is None or solution.gap > call.options.gap
     if solution.termination in (Termination.NUMERICAL_ERROR, Termination.ERROR):
@@ -50,8 +52,17 @@ def decided(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
     """Return the attempt with the exact optimum in place of the solver's, ``None`` where that is too large.
 
     The order in which `instance` lists its jobs and machines decides between equal optima.
-    What is decided may relax the instance (a choice must also lie on nodes): then its optimum is a bound.
+    What is decided may relax the instance (a choice must also lie on nodes): then its optimum is a bound, and
+    refutes nobody who says that there is no plan.
     """
+    again = _decided(instance, tried, call)
+    if again is None or tried.outcome.termination is not Termination.INFEASIBLE:
+        return again
+    planned = again.checked is not None and again.checked.plan is not None
+    return again if planned or again.outcome.termination is Termination.INFEASIBLE else None
+
+
+def _decided(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
     model = tried.structure.model
     if isinstance(model, Assignment) and model.divisible:
         return _divided(model, tried, call)
