@@ -2,8 +2,9 @@
 
 ``python -m tests.hunt.reuse --seconds 120 --seed 1`` asks one process about many instances in random order of
 backend and limit, cuts calls off while solvers start, kills idle children between calls, hands one instance's
-solution to another as a start, and holds every answer against the truth. Every so often the same question is
-put to a fresh process: whatever was asked before, the answer must be the same.
+solution to another as a start, lets sessions take deltas, and holds every answer against the truth. Every so
+often the same question is put to a fresh process: whatever was asked before, and whatever a session went
+through, the answer must be that of a cold solve.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
 import apportion
+from apportion.session.session import Session
 from tests.hunt.ask import hard
-from tests.hunt.case import Case, subject_of
+from tests.hunt.case import INSTANCE, Case, subject_of
 from tests.hunt.compare import mismatches
 from tests.hunt.draw import KINDS
 from tests.hunt.truth import truth_of
+from tests.session.differential import patching
+from tests.session.drawn_deltas import drawn_delta
 
 __all__ = ["Round", "main"]
 
@@ -35,6 +41,8 @@ _PATIENCE_S = 20.0
 _TOLERANCE = 2e-6
 """Relative error up to which a general solver's claim of optimality passes."""
 _KINDS = [kind for kind in KINDS if kind != "tenants"]
+_MOST_JOBS = 5
+"""Jobs up to which an instance that deltas made is still enumerated."""
 
 
 class Round:
@@ -51,13 +59,15 @@ class Round:
         What was found, in words.
     calls
         How many calls were made.
+    deltas
+        How many deltas sessions took.
     """
 
     def __init__(self, seed: str) -> None:
         self._rng = Random(seed)
         self._before: apportion.Solution | None = None
         self.wrong: list[str] = []
-        self.calls = 0
+        self.calls = self.deltas = 0
 
     def run(self) -> None:
         """Make the calls, then ask and compare."""
@@ -67,10 +77,35 @@ class Round:
             if self._rng.random() < 0.15:
                 _kill_a_child()
         case, options = self._drawn(_PATIENCE_S)
-        here = self._told(case, options)
+        self._same(self._told(case, options), case, options)
+        if (session := self._session()) is not None:
+            document = json.loads(msgspec.json.encode(session.instance))
+            case, options = Case(INSTANCE, document), {"time_limit": _PATIENCE_S}
+            self._same(self._told(case, options, session), case, options)
+
+    def _same(self, here: dict[str, Any], case: Case, options: dict[str, Any]) -> None:
         there = fresh(case, options)
         if here != there:
             self.wrong.append(f"differs: {here} here, {there} in a fresh process; {options}\n{case.encode()}")
+
+    def _session(self) -> Session | None:
+        """Let a session take deltas and decide in between; ``None`` where what was drawn is no instance."""
+        kind = self._rng.choice([kind for kind in _KINDS if KINDS[kind][0] == INSTANCE])
+        draw = KINDS[kind][1]
+        try:
+            session = patching(apportion.read(draw(self._rng, None)))
+            donor = apportion.read(draw(self._rng, None))
+        except apportion.InvalidInstance:
+            return None
+        for _ in range(self._rng.randint(1, 8)):
+            with suppress(apportion.InvalidInstance):
+                session.apply(drawn_delta(self._rng.choice, session.instance, donor))
+                self.deltas += 1
+            while len(names := [str(job.id) for job in _jobs(session)]) > _MOST_JOBS:
+                session.remove_job(self._rng.choice(names))
+            if self._rng.random() < 0.5:
+                session.decide(time_limit=self._rng.choice(_LIMITS))
+        return session
 
     def _drawn(self, limit: float) -> tuple[Case, dict[str, Any]]:
         kind = self._rng.choice(_KINDS)
@@ -78,13 +113,15 @@ class Round:
         options = {"backend": self._rng.choice(_BACKENDS), "time_limit": limit}
         return Case(subject, draw(self._rng, None)), options
 
-    def _told(self, case: Case, options: dict[str, Any]) -> dict[str, Any]:
+    def _told(self, case: Case, options: dict[str, Any], session: Session | None = None) -> dict[str, Any]:
         self.calls += 1
         began = time.monotonic()
         start = self._before if self._rng.random() < 0.2 and options["time_limit"] < 1 else None
         try:
-            subject = subject_of(case)
-            solution = apportion.solve(subject, warm_start=start, **options)
+            if session is not None:
+                solution = session.decide(**options).solution
+            else:
+                solution = apportion.solve(subject_of(case), warm_start=start, **options)
         except (apportion.InvalidInstance, apportion.InvalidOption, apportion.BackendUnavailable) as error:
             return {"refused": type(error).__name__}
         except Exception as error:
@@ -125,6 +162,10 @@ def fresh(case: Case, options: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
+def _jobs(session: Session) -> Any:
+    return session.instance.jobs
+
+
 def _kill_a_child() -> None:
     """Kill a child process of this one, as a kernel without memory does."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
@@ -149,16 +190,18 @@ def main() -> int:
     given = parser.parse_args()
     if given.answer:
         return _answered()
-    until, rounds, calls, wrong = time.monotonic() + given.seconds, 0, 0, list[str]()
+    until, rounds, calls, deltas, wrong = time.monotonic() + given.seconds, 0, 0, 0, list[str]()
     while time.monotonic() < until:
         rounds += 1
         one = Round(f"reuse:{given.seed}:{rounds}")
         one.run()
         calls += one.calls
+        deltas += one.deltas
         wrong += one.wrong
         for told in one.wrong:
             print(f"round {rounds}: {told}", flush=True)
-    print(f"{calls} calls in {rounds} rounds, each compared with a fresh process; {len(wrong)} wrong")
+    print(f"{calls} calls and {deltas} deltas in {rounds} rounds, each compared with a fresh process")
+    print(f"{len(wrong)} wrong")
     return 1 if wrong else 0
 
 
