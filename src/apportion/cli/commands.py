@@ -178,6 +178,15 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             ("submit --max 4 python train.py", "submit --min 2 --max 8 --name lm python train.py"),
         ),
         "queue": Listed("Live on Slurm", "Show the queue.", ("queue", "queue --json")),
+        "doctor": Listed(
+            "Live on Slurm",
+            "Say what to mend before nodes are harvested.",
+            (
+                "doctor --partition idle",
+                "doctor --partition idle --address 10.1.0.5 --json",
+            ),
+            doing="looking",
+        ),
         "harvest": Listed(
             "Live on Slurm",
             "Run the queue on idle nodes until drained.",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from apportion.live.controller.controller import Controller, Stepped
     from apportion.live.controller.harvest import Settings
 
-__all__ = ["command"]
+__all__ = ["address_of", "command"]
 
 _LIVE = [name for name, named in POLICIES.items() if named.live]
 
@@ -100,13 +100,14 @@ def _settings(given: dict[str, Any]) -> Settings:
     from apportion.live.controller.settings import Limits
     from apportion.live.record.store import default_folder
 
-    host, port = _address(given.pop("address"))
+    host, port = address_of(given.pop("address"))
     limits = {key: given.pop(key) for key in [*given] if key in Limits.__dataclass_fields__}
     folder = Path(given.pop("folder") or default_folder())
     return Settings(folder=folder, host=host, port=port, limits=Limits(**limits), **given)
 
 
-def _address(text: str) -> tuple[str, int | None]:
+def address_of(text: str) -> tuple[str, int | None]:
+    """Return the host of an option ``HOST[:PORT]``, and the port if there is one."""
     host, colon, port = text.rpartition(":")
     if text.startswith("[") and text.endswith("]"):
         return text[1:-1], None

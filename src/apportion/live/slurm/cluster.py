@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from apportion.errors import InvalidOption
 from apportion.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
+from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
 from apportion.live.slurm.text import (
     NodeStates,
     NotUnderstood,
@@ -30,28 +30,11 @@ from apportion.live.slurm.text import (
     sound,
 )
 
-__all__ = ["TOKEN", "SlurmCluster"]
+__all__ = ["SlurmCluster"]
 
-TOKEN = "APPORTION_PILOT_TOKEN"
 _Read = TypeVar("_Read")
 _COMMANDS = ("sinfo", "squeue", "sbatch", "scancel")
-_EXPORTED = (
-    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV"),
-    TOKEN,
-)
 _SCRIPT = '#!/bin/sh\nexec "$@"\n'
-_AWAY = (
-    "unable to contact",
-    "connection refused",
-    "connection timed out",
-    "socket timed out",
-    "zero bytes",
-    "communication connection failure",
-    "backup controller",
-    "slurm_load",
-    "could not establish a configuration source",
-)
-"""Parts of what Slurm's commands print when slurmctld is away; anything else is a refusal."""
 
 
 class SlurmCluster:
@@ -149,7 +132,7 @@ class SlurmCluster:
             self._script.chmod(0o700)
         except OSError as error:
             raise SchedulerRefused(str(error)) from None
-        exported = [name for name in _EXPORTED if name == TOKEN or name in os.environ]
+        exported = [name for name in EXPORTED if name == TOKEN or name in os.environ]
         answer = self._run(
             "sbatch",
             "--parsable",
@@ -207,31 +190,7 @@ class SlurmCluster:
         self._output = "text"
 
     def _run(self, *command: str, environment: Mapping[str, str] | None = None) -> str:
-        """Run one of Slurm's commands and return what it printed."""
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("SBATCH_")}
-        variables |= {"LC_ALL": "C", **(environment or {})}
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=variables,
-                timeout=self.timeout_s,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise SchedulerMissing(f"no {command[0]} here") from None
-        except subprocess.TimeoutExpired:
-            raise ClusterUnreachable(f"{command[0]} did not answer in {self.timeout_s:g} s") from None
-        except OSError as error:
-            raise ClusterUnreachable(f"{command[0]} cannot be run: {error}") from None
-        if done.returncode == 0:
-            return done.stdout.decode(errors="replace")
-        said = " ".join(done.stderr.decode(errors="replace").split())[-500:]
-        answer = f"{command[0]}: {said or f'exit code {done.returncode}'}"
-        if any(part in answer.lower() for part in _AWAY):
-            raise ClusterUnreachable(answer)
-        raise SchedulerRefused(answer)
+        return answer_of(command, self.timeout_s, environment)
 
 
 def _understood(read: Callable[[], _Read]) -> _Read:
