@@ -26,7 +26,7 @@ from apportion.live.record import requests
 from apportion.live.record.listing import with_requests
 from apportion.live.record.state import State
 from apportion.live.record.store import Lock, Store, private_folder, read_state
-from apportion.live.slurm.cluster import SlurmCluster
+from apportion.live.slurm.cluster import SlurmCluster, require_commands
 from apportion.live.steady_clock import continued
 from apportion.policies.gap_filling_view import Policy
 
@@ -119,6 +119,7 @@ def harvest(
     from apportion.live.channel.certificate import controllers_certificate
     from apportion.live.channel.reports import ReportServer
 
+    require_commands()  # before a port or a certificate is thought of
     folder = private_folder(settings.folder)
     with Lock(folder):
         store = Store(folder)

@@ -30,11 +30,25 @@ from apportion.live.slurm.text import (
     sound,
 )
 
-__all__ = ["SlurmCluster"]
+__all__ = ["SlurmCluster", "require_commands"]
 
 _Read = TypeVar("_Read")
 _COMMANDS = ("sinfo", "squeue", "sbatch", "scancel")
 _SCRIPT = '#!/bin/sh\nexec "$@"\n'
+
+
+def require_commands() -> None:
+    """Check that Slurm's commands are here.
+
+    Raises
+    ------
+    SchedulerMissing
+        If one is not; the message says what to install.
+    """
+    missing = [command for command in _COMMANDS if shutil.which(command) is None]
+    if missing:
+        answer = "install Slurm's client commands (Debian: apt install slurm-client) or put them on PATH"
+        raise SchedulerMissing(f"no {', '.join(missing)} here: {answer}")
 
 
 class SlurmCluster:
@@ -86,10 +100,7 @@ class SlurmCluster:
         self.python, self.options, self.timeout_s = python, tuple(options), timeout_s
         self._script = folder / "pilot.sh"
         self._output = output
-        missing = [command for command in _COMMANDS if shutil.which(command) is None]
-        if missing:
-            answer = "install Slurm's client commands (Debian: apt install slurm-client) or put them on PATH"
-            raise SchedulerMissing(f"no {', '.join(missing)} here: {answer}")
+        require_commands()
 
     def check(self) -> str | None:
         """Return a warning if pilots in the partition would not make room for the main queue.
