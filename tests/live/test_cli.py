@@ -256,3 +256,37 @@ def test_a_view_on_a_terminal(folder: Path) -> None:
     assert "[red]evil[/]" in text
     assert "2 nodes held" in text
     assert read_state(folder) is None
+
+
+def test_the_queue_is_watched_until_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = apportion("submit", "--state", folder, "--max", 1, "--", "x").out.strip()
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            apportion("submit", "--state", folder, "--max", 1, "--name", "second", "--", "x")
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("apportion.cli.queue.time.sleep", sleep)
+    called = apportion("queue", "--state", folder, "--watch", 5)
+    assert (called.code, waits) == (130, [5.0, 5.0, 5.0])
+    assert called.out.count(first) == 3 and called.out.count("second") == 1
+    waits[:] = [0.0, 0.0]
+    lines = apportion("queue", "--state", folder, "--watch", 5, "--json").out.splitlines()
+    assert len(json.loads(lines[0])["jobs"]) == 2
+
+
+def test_metrics_need_their_package_and_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = apportion("harvest", "--partition", "p", "--metrics", tmp_path / "no" / "a.prom")
+    assert nowhere.code != 0 and "its folder does not exist" in nowhere.err
+    monkeypatch.setattr("apportion.cli.harvest.find_spec", lambda name: None)
+    bare = apportion("harvest", "--partition", "p", "--metrics", tmp_path / "a.prom")
+    assert bare.code == 2 and "pip install prometheus-client" in bare.err
+
+
+def test_nothing_harvested_is_said_so(folder: Path) -> None:
+    called = apportion("harvested", "--state", folder)
+    assert called.code == 0 and "0.00 node hours used" in called.out
+    assert apportion("harvested", "--state", folder, "--days", 0).code == 2

@@ -222,3 +222,32 @@ def test_sigterm_drains(little: Little, tmp_path: Path) -> None:
     assert job["state"] == "queued"
     assert job["samples"] == job["durable"] > 0
     assert not little.pilots()
+
+
+def test_what_was_harvested_is_kept_told_to_prometheus_and_drawn(little: Little, tmp_path: Path) -> None:
+    folder, metrics = tmp_path / "state", tmp_path / "apportion.prom"
+    first = submit(folder, tmp_path / "a", 3000)
+    watch = drain_when_done(folder)
+    settings = Settings(folder, "harvest", limits=LIMITS, metrics=metrics, account_s=0.5)
+    harvest(settings)
+    watch.join()
+    trained = next(job["samples"] for job in read_jobs(folder) if job["id"] == first)
+    told = json.loads(call(main, "harvested", "--state", str(folder), "--json").out)
+    assert told["samples"][first] - told["undone"].get(first, 0) == trained
+    assert 0 < told["used"][first] <= told["total"]["held"] * (1 + 1e-9)
+    assert told["watched_h"] > 0
+    page = tmp_path / "week.html"
+    assert call(main, "harvested", "--state", str(folder), "-o", str(page)).code == 0
+    text = page.read_text()
+    assert first in text and "node hours harvested" in text and "http" not in text
+    lines = [line.rsplit(" ", 1) for line in metrics.read_text().splitlines() if not line.startswith("#")]
+    values = {name: float(value) for name, value in lines}
+    assert values["apportion_harvest_samples_total"] == told["samples"][first]
+    assert values['apportion_harvest_node_seconds_total{state="used"}'] == pytest.approx(
+        told["used"][first] * 3600, abs=0.1
+    )
+    assert values['apportion_harvest_jobs{state="done"}'] == 1
+    assert values['apportion_harvest_nodes{state="held"}'] == 0  # drained
+    assert values["apportion_harvest_decisions_total"] >= 1
+    assert values['apportion_harvest_slurm_seconds_count{asked="look"}'] >= 3
+    assert values['apportion_harvest_events_total{event="take"}'] >= 1

@@ -177,7 +177,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Queue a job for the idle nodes.",
             ("submit --max 4 python train.py", "submit --min 2 --max 8 --name lm python train.py"),
         ),
-        "queue": Listed("Live on Slurm", "Show the queue.", ("queue", "queue --json")),
+        "queue": Listed("Live on Slurm", "Show the queue.", ("queue", "queue --watch 5")),
         "doctor": Listed(
             "Live on Slurm",
             "Say what to mend before nodes are harvested.",
@@ -191,6 +191,11 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Live on Slurm",
             "Run the queue on idle nodes until drained.",
             ("harvest --partition idle", "harvest --partition idle --dry-run"),
+        ),
+        "harvested": Listed(
+            "Live on Slurm",
+            "Report node hours harvested, to whom, at what cost.",
+            ("harvested -o week.html", "harvested --days 1 --json"),
         ),
         "cancel": Listed(
             "Live on Slurm", "Cancel jobs, keeping their checkpoints.", ("cancel 3", "cancel 3 4")

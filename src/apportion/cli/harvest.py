@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from apportion.cli.output import OutputClosed, say
+from apportion.cli.output import OutputClosed, check_target, say
 from apportion.policies.names import POLICIES
 
 if TYPE_CHECKING:
@@ -47,6 +49,14 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
 @click.option(
     "--slurm-output", "output", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True
 )
+@click.option("--journal-mb", type=click.IntRange(1), default=16, show_default=True, help="Of one file.")
+@click.option("--journal-files", type=click.IntRange(2), default=8, show_default=True, help="Kept.")
+@click.option(
+    "--metrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.prom",
+    help="For Prometheus: a text file that the node exporter's collector reads.",
+)
 @click.option("--dry-run", is_flag=True, help="Decide and explain once; take, start and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="JSON Lines even on a terminal.")
 def command(dry_run: bool, as_json: bool, **given: Any) -> int:
@@ -57,6 +67,10 @@ def command(dry_run: bool, as_json: bool, **given: Any) -> int:
     """
     from apportion.live.controller.harvest import harvest
 
+    if given["metrics"] is not None:
+        if find_spec("prometheus_client") is None:
+            raise click.UsageError("--metrics needs a package: pip install prometheus-client")
+        check_target(str(given["metrics"]))
     settings = _settings(given)
     if dry_run:
         return _rehearsed(settings, as_json)
@@ -94,8 +108,6 @@ class _JsonLines:
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    from pathlib import Path
-
     from apportion.live.controller.harvest import Settings
     from apportion.live.controller.settings import Limits
     from apportion.live.record.store import default_folder

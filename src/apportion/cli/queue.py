@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,34 @@ __all__ = ["command"]
 @click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
 @click.option("--all", "everything", is_flag=True, help="Jobs that have ended too.")
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output, all jobs and fields.")
-def command(folder: str | None, everything: bool, as_json: bool) -> int:
-    """Show the queue, with jobs a controller has not taken up yet. A controller may run."""
+@click.option("--watch", "every_s", type=click.FloatRange(0.1), metavar="S", help="Again every S seconds.")
+def command(folder: str | None, everything: bool, as_json: bool, every_s: float | None) -> int:
+    """Show the queue, with jobs a controller has not taken up yet. A controller may run.
+
+    With --watch until ctrl-C; a terminal shows the newest only.
+    """
+    from apportion.live.record.store import default_folder
+
+    where = Path(folder or default_folder()).expanduser().absolute()
+    while True:
+        lines = _lines(where, everything, as_json)
+        if every_s is not None and sys.stdout.isatty():
+            click.clear()
+        for line in lines:
+            say(line)
+        if every_s is None:
+            return 0
+        time.sleep(every_s)
+
+
+def _lines(where: Path, everything: bool, as_json: bool) -> list[str]:
     import msgspec
 
     from apportion.live.record.listing import listing, with_requests
     from apportion.live.record.requests import waiting
     from apportion.live.record.state import State
-    from apportion.live.record.store import default_folder, in_use, read_state
+    from apportion.live.record.store import in_use, read_state
 
-    where = Path(folder or default_folder()).expanduser().absolute()
     state = read_state(where) or State(instance="")
     with_requests(state, [item.request for item in waiting(where)[0]], time.time())
     jobs = listing(state)
@@ -34,15 +53,12 @@ def command(folder: str | None, everything: bool, as_json: bool) -> int:
     if as_json:
         held = sorted(pilot.node for pilot in state.pilots.values() if pilot.live)
         status = {"state": str(where), "controller": running, "nodes_held": held, "jobs": jobs}
-        say(msgspec.json.encode(status).decode())
-        return 0
+        return [msgspec.json.encode(status).decode()]
     shown = [job for job in jobs if everything or job["ended_s"] is None]
-    for line in _table(shown):
-        say(line)
     over = len(jobs) - len(shown)
     hidden = f"; {over} ended (--all shows them)" if over else ""
-    say(f"{counted(len(shown), 'job')}{hidden}; a controller {'runs' if running else 'does not run'}")
-    return 0
+    runs = "runs" if running else "does not run"
+    return [*_table(shown), f"{counted(len(shown), 'job')}{hidden}; a controller {runs}"]
 
 
 def _table(jobs: list[dict[str, Any]]) -> list[str]:

@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from apportion.errors import InvalidOption
 from apportion.live.cluster import Channel, Cluster
@@ -19,6 +20,7 @@ from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import Controller, Stepped
 from apportion.live.controller.core import Draft, Memory
 from apportion.live.controller.deciding import Decision, decide
+from apportion.live.controller.keeping import Keeping
 from apportion.live.controller.observing import list_pilots
 from apportion.live.controller.planned import Idle
 from apportion.live.controller.settings import Limits
@@ -29,6 +31,9 @@ from apportion.live.record.store import Lock, Store, private_folder, read_state
 from apportion.live.slurm.cluster import SlurmCluster, require_commands
 from apportion.live.steady_clock import continued
 from apportion.policies.gap_filling_view import Policy
+
+if TYPE_CHECKING:
+    from apportion.live.controller.metrics import HarvestMetrics
 
 __all__ = ["Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
 
@@ -61,6 +66,12 @@ class Settings:
         Further options for ``sbatch``.
     output
         How Slurm is asked: ``auto``, ``json`` or ``text``.
+    journal_mb, journal_files
+        The journal's files are of about so many MiB each, and so many are kept.
+    account_s
+        How often what nodes and jobs did is added up in the journal and in the metrics.
+    metrics
+        Prometheus's text file, ``None`` for none.
     """
 
     folder: Path
@@ -73,6 +84,10 @@ class Settings:
     python: str = sys.executable
     options: tuple[str, ...] = ()
     output: str = "auto"
+    journal_mb: int = 16
+    journal_files: int = 8
+    account_s: float = 15.0
+    metrics: Path | None = None
 
 
 def make_policy(name: str, horizon_s: float, limits: Limits, advisor: LiveAdvisor) -> Policy:
@@ -142,11 +157,24 @@ def harvest(
                     settings.output,
                 )
                 warning = cluster.check()
-                _run(settings, folder, store, cluster, server, clock, warning, at, on_step)
+                with closing(_keeping(settings, folder, cluster, on_step)) as kept:
+                    _run(settings, folder, store, kept.cluster, server, clock, warning, at, kept)
             finally:
                 server.close()
         finally:
             store.close()
+
+
+def _keeping(
+    settings: Settings, folder: Path, cluster: Cluster, on_step: Callable[[Controller, Stepped], None]
+) -> Keeping:
+    metrics: HarvestMetrics | None = None
+    if settings.metrics is not None:
+        from apportion.live.controller.metrics import HarvestMetrics
+
+        metrics = HarvestMetrics(settings.metrics)
+    size = settings.journal_mb * 2**20
+    return Keeping(folder, cluster, size, settings.journal_files, settings.account_s, metrics, on_step)
 
 
 def _held(state: State) -> bool:
