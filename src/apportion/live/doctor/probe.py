@@ -48,11 +48,10 @@ def reach(host: str, port: int, text: str) -> "str | None":
 def package() -> "tuple[str | None, str | None]":
     """Return the version of the package here, and why there is none."""
     try:
-        import apportion
-        import apportion.live.agent.agent
+        from apportion.version import __version__
     except Exception as error:
         return None, type(error).__name__ + ": " + str(error)
-    return apportion.__version__, None
+    return __version__, None
 
 
 def main() -> None:
