@@ -52,6 +52,7 @@ class Keeping:
         self.cluster = TimedCluster(cluster, self._answered)
         self._account_s, self._metrics, self._then = account_s, metrics, then
         self._due_s: float | None = None
+        self._decided_s: float | None = None
         self._last: Controller | None = None
 
     def __call__(self, controller: Controller, stepped: Stepped) -> None:
@@ -62,7 +63,9 @@ class Keeping:
         self.journal.write(stepped.events)
         if self._metrics is not None:
             kinds = [str(event["event"]) for event in stepped.events]
-            self._metrics.stepped(kinds, stepped.decision is not None, stepped.trouble is not None)
+            decided_s, self._decided_s = self._decided_s, controller.core.memory.decided_s
+            decided = self._decided_s is not None and self._decided_s != decided_s
+            self._metrics.stepped(kinds, decided, stepped.trouble is not None)
         if self._due_s is None or now_s >= self._due_s:
             self._due_s = now_s + self._account_s
             self._close(controller, now_s)
