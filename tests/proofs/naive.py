@@ -5,7 +5,9 @@ import hashlib
 import json
 import math
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import combinations, pairwise
+
+from tests.proofs.naive_cuts import cut_of, demand, pool_cut, shares
 
 
 def check(canonical: bytes, proof_bytes: bytes) -> str:
@@ -14,7 +16,10 @@ def check(canonical: bytes, proof_bytes: bytes) -> str:
         proof = json.loads(gzip.decompress(proof_bytes))
         demand(proof["format"] == "apportion-proof" and proof["version"] == 1)
         demand(proof["instance"] == hashlib.sha256(canonical).hexdigest())
-        return walk(*model_of(json.loads(canonical), proof), proof)
+        instance = json.loads(canonical)
+        return (
+            shares(instance, proof) if instance.get("divisible") else walk(*model_of(instance, proof), proof)
+        )
     except (AssertionError, ValueError, KeyError, TypeError, EOFError, OSError):
         return "refused"
 
@@ -54,7 +59,7 @@ def model_of(instance, proof):
     infeasible = claim == {"kind": "infeasible", "bound": None}
     demand(infeasible or (claim["kind"] == "no_better_plan" and math.isfinite(claim["bound"])))
     bound = None if infeasible else Fraction(claim["bound"])
-    demand(not proof["cuts"] or instance["kind"] == "freezing")
+    demand(not proof["cuts"] or instance["kind"] in ("freezing", "matching"))
     demand(not proof["apart"] or instance["kind"] == "matching")
     menus, capacities, sign = KINDS[instance["kind"]](instance, proof, bound, unit)
     if infeasible or instance.get("objective") == "makespan":
@@ -98,33 +103,41 @@ def rate(scaling, count):
 
 
 def matching(instance, proof, bound, unit):
-    demand(not instance["divisible"])
     goal, pools = instance["objective"], list(enumerate(instance["machines"]))
     demand(all(type(number) is int and 0 <= number < len(pools) for number in proof["apart"]))
     timed = goal == "makespan" and bound is not None
-    capacities, columns = [], []  # per machine or pool: its id, its columns of use and of time
+    last = math.ceil(bound / unit) - 1 if timed else None
+    capacities, columns = (
+        [],
+        {},
+    )  # per pool: its count and capacity, and of every machine columns of use and time
     for number, pool in pools:
-        entries = [job["on"][pool["id"]] for job in instance["jobs"] if pool["id"] in job["on"]]
-        apart, step = number in proof["apart"], math.gcd(*(entry["uses"] for entry in entries)) or 1
-        demand(not apart or all(entry["gpus"] == 1 for entry in entries))
-        together = 1 if apart else pool["count"]
-        for _ in range(pool["count"] if apart else 1):
+        uses = [job["on"][pool["id"]]["uses"] for job in instance["jobs"] if pool["id"] in job["on"]]
+        together, step = 1 if number in proof["apart"] else pool["count"], math.gcd(*uses) or 1
+        columns[pool["id"]] = (number, pool, [])
+        for _ in range(pool["count"] // together):
             room = None if pool["capacity"] is None else len(capacities)
             capacities += [] if room is None else [together * (pool["capacity"] // step * step)]
-            columns.append((pool["id"], room, len(capacities) if timed else None))
+            columns[pool["id"]][2].append((room, len(capacities) if timed else None))
             capacities += [math.ceil(together * bound / unit) - 1] if timed else []
-    menus = []
-    for job in instance["jobs"]:
-        menus.append([] if job["required"] else [(0, [0] * len(capacities))])
-        for name, room, hours in columns:
-            entry = job["on"].get(name)
-            if entry is not None and not (timed and Fraction(entry["time_s"]) >= bound):
-                held_by = {room: entry["uses"] * entry["gpus"]}
-                if timed:
-                    held_by[hours] = math.floor(Fraction(entry["time_s"]) / unit) * entry["gpus"]
-                worth = Fraction(entry["time_s" if goal == "makespan" else goal])
-                menus[-1].append((worth, [held_by.get(k, 0) for k in range(len(capacities))]))
-    return menus, capacities, 1 if goal == "value" else -1
+    demand(timed or not proof["cuts"])
+    cuts = [pool_cut(instance, cut, bound, unit, last) for cut in proof["cuts"]]
+    menus, first = [], len(capacities)
+    for at, job in enumerate(instance["jobs"]):
+        menus.append([] if job["required"] else [(0, [0] * (first + len(cuts)))])
+        for name, entry in job["on"].items():
+            number, pool, machines = columns[name]
+            time = math.floor(Fraction(entry["time_s"]) / unit) if timed else 0
+            if (timed and time > last) or (pool["capacity"] is not None and entry["uses"] > pool["capacity"]):
+                continue
+            gang, worth = entry["gpus"], Fraction(entry["time_s" if goal == "makespan" else goal])
+            apart = number in proof["apart"]
+            for chosen in combinations(machines, gang) if apart else [machines]:
+                held_by = {room: entry["uses"] * (1 if apart else gang) for room, _ in chosen}
+                held_by.update({hours: time * (1 if apart else gang) for _, hours in chosen if timed})
+                held_by.update({first + k: use(at, name, gang, time) for k, (use, _) in enumerate(cuts)})
+                menus[-1].append((worth, [held_by.get(k, 0) for k in range(first + len(cuts))]))
+    return menus, capacities + [room for _, room in cuts], 1 if goal == "value" else -1
 
 
 def freezing(instance, proof, bound, unit):
@@ -168,32 +181,8 @@ def worth_of(instance, job, row, depth, progress):
     return float(job["weight"] * math.pow(ratio, instance["power"]))
 
 
-def cut_of(instance, cut):
-    kind, size = cut["gpu_type"], instance["gpus_per_node"][cut["gpu_type"]]
-    rooms = [size] * (instance["gpus"][kind] // size) + [instance["gpus"][kind] % size]
-    if "node_weights" in cut:
-        weights, most = [0, *cut["node_weights"]], [0]
-        demand(len(weights) == size + 1 and all(type(w) is int and 0 <= w <= 10**9 for w in weights))
-        for room in range(1, size + 1):
-            most.append(max(most[-1], *(weights[g] + most[room - g] for g in range(1, room + 1))))
-        weigh = {g: weights[g] if g < size else g // size * most[size] for g in range(1, 10**4)}
-        return lambda job, name, gpus: (name == kind) * weigh[gpus], sum(most[room] for room in rooms)
-    least = {int(job): gpus for job, gpus in cut["excluded"].items()}
-    demand(least and all(g > 0 and (g <= size or g % size == 0) for g in least.values()))
-    pieces = [min(gpus, size) for gpus in least.values() for _ in range(max(1, gpus // size))]
-    demand(len(rooms) ** len(pieces) < 10**6)
-    for places in product(range(len(rooms)), repeat=len(pieces)):
-        on = [sum(p for p, at in zip(pieces, places, strict=True) if at == k) for k in range(len(rooms))]
-        demand(any(have > room for have, room in zip(on, rooms, strict=True)))
-    return lambda job, name, gpus: int(name == kind and job in least and gpus >= least[job]), len(least) - 1
-
-
 def dot(vector, numbers):
     return sum(price * number for price, number in zip(vector, numbers, strict=True))
-
-
-def demand(holds):
-    assert holds
 
 
 KINDS = {read.__name__: read for read in (gap_filling, matching, freezing)}

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
+from apportion import Assignment
+from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import Claim, verify
 from apportion.solving.proving import proof_of
 from apportion.solving.subject import kind_of_any
 from tests import strategies
+from tests.proofs.claims import KINDS as DRAWN
+from tests.proofs.claims import Tally, asked
 
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "one capacity": strategies.knapsacks(max_capacities=1),
@@ -25,6 +31,46 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "generalised assignment": strategies.matchings(objectives=("cost", "value")),
     "freezing": strategies.freezing_instances(),
 }
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_every_claim_on_drawn_instances_carries_a_proof(kind: str) -> None:
+    """Whatever the magnitudes: `python -m tests.proofs.claims` asks for many more."""
+    tally = Tally()
+    for number in range(30):
+        name = f"{kind} 2/{number}"
+        asked(DRAWN[kind].case(Random(name)), tally, name)
+    assert tally.claims > 15 and tally.offered > 5 and not tally.accepted
+    assert tally.proved == tally.claims, tally.reasons
+
+
+@pytest.mark.parametrize("divisible", [False, True])
+def test_bare_arrays_and_instances_of_the_same_jobs_are_proved_alike(divisible: bool) -> None:
+    rng = np.random.default_rng(4)
+    times = rng.integers(1, 30, (6, 3)).astype(float)
+    model = replace(Assignment.from_matrix("makespan", times), divisible=divisible)
+    named = MatchingInstance(
+        schema_version="1",
+        objective="makespan",
+        divisible=divisible,
+        machines=tuple(MatchingMachine(f"m{i}") for i in range(3)),
+        jobs=tuple(
+            MatchingJob(f"j{j}", {f"m{i}": MatchingEntry(time_s=float(times[j, i])) for i in range(3)})
+            for j in range(6)
+        ),
+    )
+    found = [apportion.solve(one, proof=True) for one in (model, named)]
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-9)
+    for one in found:
+        assert one.proof is not None and verify(one.instance, one.proof).proved
+
+
+def test_shares_a_billionth_from_the_best_are_not_called_best() -> None:
+    """HiGHS called shares optimal that were 1.25e-9 longer than the best, and nothing showed otherwise."""
+    model = replace(Assignment.from_matrix("makespan", [[99999999.5, 99999999.375, 1e8 + 1]]), divisible=True)
+    solution = apportion.solve(model, proof=True)
+    assert solution.evidence == "by_multipliers" and solution.proof is not None
+    assert solution.objective == pytest.approx(99999999.375, rel=1e-10)
 
 
 def exact_objective(instance: Any, plan: Any) -> Fraction | None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from apportion.errors import ApportionError
+from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 __all__ = [
@@ -100,18 +102,28 @@ class Proof:
 
 
 def instance_digest(instance: Any) -> str:
-    """Return the SHA-256, as hex, of a canonical instance, or of the arrays of a bare knapsack."""
-    if not isinstance(instance, MultipleChoiceKnapsack):
+    """Return the SHA-256, as hex, of a canonical instance, or of the arrays of a bare model."""
+    if isinstance(instance, MultipleChoiceKnapsack):
+        found = hashlib.sha256(f"{instance.sense} {instance.uses.shape}".encode())
+        arrays: tuple[str, ...] = ("values", "uses", "offsets", "capacities", "required")
+    elif isinstance(instance, Assignment):
+        shape = f"assignment {instance.goal} {instance.divisible} {instance.num_machines}"
+        found = hashlib.sha256(f"{shape} {instance.num_jobs} {instance.num_options}".encode())
+        arrays = (
+            "values",
+            "machine",
+            "offsets",
+            "uses",
+            "gpus",
+            "counts",
+            "capacities",
+            "limited",
+            "required",
+        )
+    else:
         return hashlib.sha256(msgspec.json.encode(instance, order="deterministic")).hexdigest()
-    found = hashlib.sha256(f"{instance.sense} {instance.uses.shape}".encode())
-    for array in (
-        instance.values,
-        instance.uses,
-        instance.offsets,
-        instance.capacities,
-        instance.required,
-    ):
-        found.update(array.tobytes())
+    for name in arrays:
+        found.update(np.ascontiguousarray(getattr(instance, name)).tobytes())
     return found.hexdigest()
 
 

@@ -9,51 +9,59 @@ machine it holds, below c T.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 
 from apportion.instances import MatchingEntry, MatchingInstance
 from apportion.proofs.certificate import MalformedProof, Proof
+from apportion.proofs.schedules import read, units
+from apportion.proofs.times import last_before
 from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, whole_menus
 
 __all__ = ["assigned", "names_of"]
 
+_MOST_SETS = 1_000
+"""Sets of machines that a gang may hold, where its pool is taken apart."""
 _LARGEST_TABLE = 20_000_000
 """Options times capacities at most."""
 
 
 def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     """Return the menus of a matching under the claim of a proof."""
-    if instance.divisible:
-        raise MalformedProof("jobs that share machines by fractions of time are proved by multipliers alone")
     timed = instance.objective == "makespan"
     before = proof.claim.bound if timed else None
     limit = None if before is None else Fraction(before)
     columns, capacities, alike = _machines(instance, proof, limit)
+    cuts = read(instance, proof, limit)
     numbers = {machine.id: number for number, machine in enumerate(instance.machines)}
     worths: list[int] = []
     rows: list[dict[int, int]] = []
     sizes = []
-    for job in instance.jobs:
+    for at, job in enumerate(instance.jobs):
         size = len(rows)
         for name, entry in job.on.items():
             pool = numbers[name]
-            time = _time(entry, proof.shift) if limit is not None else 0
-            if limit is not None and time > _last(limit, proof.shift):
+            time = units(entry, proof.shift) if limit is not None else 0
+            if limit is not None and time > last_before(limit, proof.shift):
                 continue
-            for room, hours in columns[pool]:
-                held_by = 1 if pool in proof.apart else entry.gpus
-                use = {} if room is None else {room: entry.uses * held_by}
-                if hours is not None:
-                    use[hours] = time * held_by
-                rows.append(use)
+            room_of_one = instance.machines[pool].capacity
+            if room_of_one is not None and entry.uses > room_of_one:
+                continue
+            cut_off = {len(capacities) + k: cut.use(at, pool, entry, time) for k, cut in enumerate(cuts)}
+            for held_on in _holds(columns[pool], entry, apart=pool in proof.apart):
+                rows.append(
+                    {**_uses(held_on, entry, time, 1 if pool in proof.apart else entry.gpus), **cut_off}
+                )
                 worths.append(
                     0 if timed or proof.claim.bound is None else _worth(instance, entry, proof.shift)
                 )
         sizes.append(len(rows) - size)
-        if len(rows) * len(capacities) > _LARGEST_TABLE:
+        if len(rows) * (len(capacities) + len(cuts)) > _LARGEST_TABLE:
             raise MalformedProof("the pools taken apart make too large a table")
+    capacities += [cut.room for cut in cuts]
     small = all(use < 1 << 62 for row in rows for use in row.values())
     uses: Whole = np.zeros((len(rows), len(capacities)), dtype=np.int64 if small else object)
     for at, row in enumerate(rows):
@@ -68,25 +76,44 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     return whole_menus(held(worths), uses, sizes, capacities, threshold, left_out, alike)
 
 
+_Columns = tuple[int | None, int | None]
+"""A machine's, or a pool's, capacities of use and of time, where it has them."""
+
+
+def _holds(columns: list[_Columns], entry: MatchingEntry, *, apart: bool) -> Iterator[tuple[_Columns, ...]]:
+    """Yield what an entry may hold: its pool as a whole, or every set of as many machines as it needs."""
+    if apart and math.comb(len(columns), entry.gpus) > _MOST_SETS:
+        raise MalformedProof("a pool taken apart offers a gang too many sets of machines")
+    yield from combinations(columns, entry.gpus) if apart else [tuple(columns)]
+
+
+def _uses(held_on: tuple[_Columns, ...], entry: MatchingEntry, time: int, times: int) -> dict[int, int]:
+    found = {}
+    for room, hours in held_on:
+        if room is not None:
+            found[room] = entry.uses * times
+        if hours is not None:
+            found[hours] = time * times
+    return found
+
+
 def _machines(
     instance: MatchingInstance, proof: Proof, limit: Fraction | None
-) -> tuple[list[list[tuple[int | None, int | None]]], list[int], tuple[tuple[int, ...], ...]]:
+) -> tuple[list[list[_Columns]], list[int], tuple[tuple[int, ...], ...]]:
     """Return every machine's capacities of use and of time, what all of them hold, and which are alike."""
     if any(not 0 <= pool < len(instance.machines) for pool in proof.apart):
         raise MalformedProof("apart names a pool that the instance does not have")
-    columns: list[list[tuple[int | None, int | None]]] = []
+    columns: list[list[_Columns]] = []
     capacities: list[int] = []
     alike: list[tuple[int, ...]] = []
     for number, pool in enumerate(instance.machines):
         entries = [job.on[pool.id] for job in instance.jobs if pool.id in job.on]
         apart = number in proof.apart
-        if apart and any(entry.gpus > 1 for entry in entries):
-            raise MalformedProof(f"pool {pool.id!r} holds gangs and cannot be taken apart")
         if apart and pool.count > 10_000:
             raise MalformedProof(f"pool {pool.id!r} is too large to be taken apart")
         together = 1 if apart else pool.count
         step = math.gcd(*(entry.uses for entry in entries))
-        own: list[tuple[int | None, int | None]] = []
+        own: list[_Columns] = []
         for _ in range(pool.count if apart else 1):
             room = hours = None
             if pool.capacity is not None:
@@ -94,7 +121,7 @@ def _machines(
                 capacities.append(together * (pool.capacity - (pool.capacity % step if step else 0)))
             if limit is not None:
                 hours = len(capacities)
-                capacities.append(_last(together * limit, proof.shift))
+                capacities.append(last_before(together * limit, proof.shift))
             own.append((room, hours))
         columns.append(own)
         # two rows a machine, of use and of time, go together and are not exchanged one by one
@@ -112,16 +139,7 @@ def names_of(instance: MatchingInstance, proof: Proof) -> list[str]:
     for number, pool in enumerate(instance.machines):
         own = ([pool.id] if pool.capacity is not None else []) + ([""] if timed else [])
         found += own * (pool.count if number in proof.apart else 1)
-    return found
-
-
-def _last(limit: Fraction, shift: int) -> int:
-    """Return the greatest whole number of units that is below a time."""
-    return math.ceil(scaled(limit, shift)) - 1
-
-
-def _time(entry: MatchingEntry, shift: int) -> int:
-    return int(scaled(entry.time_s or 0.0, shift) // 1)
+    return found + [""] * len(proof.cuts)
 
 
 def _worth(instance: MatchingInstance, entry: MatchingEntry, shift: int) -> int:

@@ -23,6 +23,7 @@ from apportion.instances import (
 )
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.instances.tenants.meaning import ledger_of
+from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import Claim, MalformedProof, Proof
 from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, scaled, whole_menus
@@ -67,7 +68,7 @@ def threshold(claim: Claim, shift: int, maximizes: bool) -> int:
 
 def _plain(proof: Proof, *, cuts: bool = False, apart: bool = False) -> None:
     if proof.cuts and not cuts:
-        raise MalformedProof("cuts belong to layer freezing")
+        raise MalformedProof("cuts belong to layer freezing and to makespans")
     if proof.apart and not apart:
         raise MalformedProof("apart belongs to matchings")
 
@@ -187,7 +188,7 @@ def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
 def _of_matching(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     from apportion.proofs.matching import assigned
 
-    _plain(proof, apart=True)
+    _plain(proof, cuts=True, apart=True)
     return assigned(instance, proof)
 
 
@@ -195,6 +196,13 @@ def _freezing_cuts(instance: FreezingInstance, proof: Proof) -> list[Cut]:
     from apportion.proofs.freezing import cuts_of
 
     return cuts_of(instance, proof.cuts)
+
+
+def _of_assignment(model: Assignment, proof: Proof) -> WholeMenus:
+    from apportion.proofs.assignment import placed
+
+    _plain(proof)
+    return placed(model, proof)
 
 
 def _freezing_names(instance: FreezingInstance, proof: Proof) -> list[str]:
@@ -207,6 +215,12 @@ def _matching_names(instance: MatchingInstance, proof: Proof) -> list[str]:
     from apportion.proofs.matching import names_of
 
     return names_of(instance, proof)
+
+
+def _assignment_names(model: Assignment, proof: Proof) -> list[str]:
+    from apportion.proofs.assignment import names_of
+
+    return names_of(model, proof)
 
 
 class _Stating(NamedTuple):
@@ -223,6 +237,7 @@ _STATING: Mapping[type, _Stating] = MappingProxyType(
         GapFillingInstance: _Stating(_of_gap_filling, lambda one, _: ["idle_nodes"]),
         FreezingInstance: _Stating(_of_freezing, _freezing_names),
         MatchingInstance: _Stating(_of_matching, _matching_names),
+        Assignment: _Stating(_of_assignment, _assignment_names),
     }
 )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from apportion.proofs.certificate import Claim, MalformedProof, Proof, decode, instance_digest
 from apportion.proofs.reducing import rooted
+from apportion.proofs.shares import open_share, shared
 from apportion.proofs.stating import stated
 from apportion.proofs.walking import Limits, walk
 
@@ -55,7 +56,7 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
     Parameters
     ----------
     instance
-        The instance, or the `MultipleChoiceKnapsack`, that the proof is about.
+        The instance or the bare model that the proof is about.
     proof
         A proof, or the bytes of its file.
     limits
@@ -77,6 +78,9 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
         claim = read.claim
         if read.instance != instance_digest(instance):
             return Verdict("refused", "the proof is about another instance: the digests differ", claim)
+        if (given := shared(instance)) is not None:
+            left = open_share(given, read)
+            return Verdict("refused" if left else "proved", left or "the prices show it", claim)
         menus = stated(instance, read)
         if any(len(vector) != len(menus.capacities) for vector in read.prices):
             return Verdict("refused", f"a price vector has not {len(menus.capacities)} prices", claim)

@@ -76,7 +76,17 @@ def _check(model: Assignment, plan: ArrayLike) -> Report:
 
 
 def _exact_objective(model: Assignment, plan: object) -> Fraction:
-    return Fraction(model.objective(np.asarray(plan)))
+    """Return the objective in fractions; of pools, whose packing is of doubles, that of the packing."""
+    point = np.asarray(plan)
+    if model.goal != "makespan":
+        return sum((Fraction(value) for value in model.values[point[point >= 0]].tolist()), Fraction(0))
+    if model.divisible or (model.counts != 1).any():
+        return Fraction(model.objective(point))
+    taken = point[point >= 0]
+    ends = [Fraction(0)] * model.num_machines
+    for machine, time in zip(model.machine[taken].tolist(), model.values[taken].tolist(), strict=True):
+        ends[machine] += Fraction(time)
+    return max(ends, default=Fraction(0))
 
 
 def _no_exact_bound(model: Assignment, multipliers: Mapping[str, float]) -> Fraction | None:

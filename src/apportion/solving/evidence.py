@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
 from apportion.proofs import Proof, Verdict, verify
@@ -40,8 +39,6 @@ def with_proof(solution: Solution, seconds: float | None) -> Solution:
         Wall-clock seconds that are left; ``None`` for no clock, then the states of the walk are limited
         alone.
     """
-    if isinstance(solution.instance, Assignment):
-        return _noted(solution, "there are no proofs about bare assignments")
     began = time.perf_counter()
     if solution.evidence is None:
         return _noted(solution, f"no proof was written: {solution.termination.value} claims nothing to prove")

@@ -37,6 +37,8 @@ def is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:
         return solution.evidence == "by_solver" and not call.is_late()
     if solution.termination is Termination.GAP_REACHED:
         return solution.gap is None or solution.gap > call.options.gap
+    if solution.termination is Termination.OPTIMAL:
+        return _is_divisible(tried.structure.model) and solution.evidence != "by_multipliers"
     if solution.termination in (Termination.NUMERICAL_ERROR, Termination.ERROR):
         return tried.outcome.termination in _CLAIMS or _is_divisible(tried.structure.model)
     given_up = solution.termination in (Termination.SOLUTION_LIMIT, Termination.TIME_LIMIT)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.nodes import NodeWeights
-from apportion.proofs.certificate import Cut
+from apportion.models.assignment import Assignment
+from apportion.proofs.certificate import Cut, Proof
+from apportion.proofs.schedules import too_long, units
+from apportion.proofs.times import last_before
 
 __all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "shape_of"]
 
@@ -21,6 +26,10 @@ NEAR = 9e-10
 _TIME_BITS = 40
 _APART = 40_000
 """Machines times jobs up to which pools are decided machine by machine."""
+_MOST_SETS = 500
+"""Sets of machines up to which a pool that holds gangs is decided machine by machine."""
+_GANG_JOBS, _MOST_EXCLUDED, _ORDERS = 8, 200, 50_000
+"""Jobs of a pool up to which sets that take too long together are looked for, how many, and by what work."""
 _FRACTIONS = 9
 _LARGEST_NODE = 64
 """GPUs of a node up to which node weights are tried that no multiplier names."""
@@ -39,11 +48,61 @@ def _apart(instance: MatchingInstance) -> tuple[int, ...]:
     found = []
     for number, pool in enumerate(instance.machines):
         entries = [job.on[pool.id] for job in instance.jobs if pool.id in job.on]
-        mixed = pool.capacity is not None and len({entry.uses for entry in entries} - {0}) > 1
+        sizes = {entry.uses for entry in entries} - {0}
         gangs = any(entry.gpus > 1 for entry in entries)
-        if small and pool.count > 1 and not gangs and (mixed or instance.objective == "makespan"):
+        if pool.count == 1 or not small:
+            continue
+        if gangs:
+            sets = sum(math.comb(pool.count, entry.gpus) for entry in entries)
+            wanted = pool.capacity is not None and bool(sizes) and sets <= _MOST_SETS
+        else:
+            wanted = (pool.capacity is not None and len(sizes) > 1) or instance.objective == "makespan"
+        if wanted:
             found.append(number)
     return tuple(found)
+
+
+def _pool_cuts(instance: MatchingInstance, draft: Proof) -> tuple[Cut, ...]:
+    """Return weights, and the least sets of jobs that take too long together, for every pool with gangs."""
+    if instance.objective != "makespan" or draft.claim.bound is None:
+        return ()
+    last = last_before(Fraction(draft.claim.bound), draft.shift)
+    cuts: list[Cut] = []
+    steps = [_ORDERS]
+    for number, pool in enumerate(instance.machines):
+        jobs = {at: job.on[pool.id] for at, job in enumerate(instance.jobs) if pool.id in job.on}
+        gangs = {entry.gpus for entry in jobs.values()} - {1}
+        if pool.count == 1 or not gangs:
+            continue
+        if pool.count <= _LARGEST_NODE:
+            cuts += [{"pool": number, "weights": weights} for weights in _fractions(pool.count)]
+        if len(jobs) <= _GANG_JOBS:
+            held = {at: (units(entry, draft.shift), entry.gpus) for at, entry in jobs.items()}
+            excluded = _too_long_together(held, pool.count, last, steps)
+            cuts += [{"pool": number, "excluded": list(several)} for several in excluded]
+    return tuple(cuts)
+
+
+def _too_long_together(
+    held: Mapping[int, tuple[int, int]], machines: int, last: int, steps: list[int]
+) -> list[tuple[int, ...]]:
+    """Return the least sets of jobs that cannot all end by a time, by rising size."""
+    found: list[tuple[int, ...]] = []
+    for size in range(2, len(held) + 1):
+        for several in combinations(held, size):
+            if steps[0] <= 0 or len(found) >= _MOST_EXCLUDED:
+                return found
+            if not any(set(one) <= set(several) for one in found) and too_long(
+                [held[job] for job in several], machines, last, steps
+            ):
+                found.append(several)
+    return found
+
+
+def _fractions(size: int) -> list[list[int]]:
+    """Return how often a k-th of a whole goes into its parts, for some k, and which are more than half."""
+    drawn = [[part * k // size for part in range(1, size + 1)] for k in range(2, min(size, _FRACTIONS) + 1)]
+    return [*drawn, [int(2 * part > size) for part in range(1, size + 1)]]
 
 
 def _cuts(instance: FreezingInstance, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
@@ -56,11 +115,7 @@ def _cuts(instance: FreezingInstance, names: Iterable[str], thorough: bool) -> t
     found = {(one.gpu_type, one.weights) for one in named if one is not None}
     cuts = [one for one in named if one is not None]
     for gpu_type, size in instance.gpus_per_node.items() if thorough else ():
-        drawn = [
-            [gpus * k // size for gpus in range(1, size + 1)] for k in range(2, min(size, _FRACTIONS) + 1)
-        ]
-        drawn.append([int(2 * gpus > size) for gpus in range(1, size + 1)])
-        for weights in map(tuple, drawn):
+        for weights in map(tuple, _fractions(size)):
             if (gpu_type, weights) not in found and size <= _LARGEST_NODE:
                 found.add((gpu_type, weights))
                 cuts.append(NodeWeights(gpu_type, weights))
@@ -68,10 +123,17 @@ def _cuts(instance: FreezingInstance, names: Iterable[str], thorough: bool) -> t
 
 
 def _unit_of_time(instance: MatchingInstance) -> UnitOfTime | None:
-    """Return a shift for times that makes them whole, if together they take at most 44 bits then."""
     if instance.objective != "makespan":
         return None
-    times = [entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()]
+    return _unit_of([entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()])
+
+
+def _unit_of_model(model: Assignment) -> UnitOfTime | None:
+    return _unit_of(model.values.tolist()) if model.goal == "makespan" else None
+
+
+def _unit_of(times: Sequence[float]) -> UnitOfTime:
+    """Return a shift for times that makes them whole, if together they take at most 44 bits then."""
     total = math.fsum(times)
     if total == 0:
         return UnitOfTime(0, True)
@@ -91,6 +153,10 @@ def _no_cuts(_: object, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]
     return ()
 
 
+def _no_pool_cuts(instance: object, draft: Proof) -> tuple[Cut, ...]:
+    return ()
+
+
 def _no_time(_: object) -> None:
     return None
 
@@ -106,14 +172,15 @@ class ProofShape(Generic[_Of]):
     ----------
     about
         The type of instance.
-    pools, node_cuts, time_unit
-        What `apart`, `cuts` and `unit_of_time` ask.
+    pools, node_cuts, time_unit, pool_cuts
+        What `apart`, `cuts`, `unit_of_time` and `timed_cuts` ask.
     """
 
     about: type[_Of]
     pools: Callable[[_Of], tuple[int, ...]] = _no_pools
     node_cuts: Callable[[_Of, Iterable[str], bool], tuple[Cut, ...]] = _no_cuts
     time_unit: Callable[[_Of], UnitOfTime | None] = _no_time
+    pool_cuts: Callable[[_Of, Proof], tuple[Cut, ...]] = _no_pool_cuts
 
     def apart(self, instance: object) -> tuple[int, ...]:
         """Return the pools to be decided machine by machine."""
@@ -127,12 +194,19 @@ class ProofShape(Generic[_Of]):
         """Return the unit where the objective is a time, else ``None``."""
         return self.time_unit(instance) if isinstance(instance, self.about) else None
 
+    def timed_cuts(self, instance: object, draft: Proof) -> tuple[Cut, ...]:
+        """Return the cuts that hold under the claim of a draft, in its unit."""
+        return self.pool_cuts(instance, draft) if isinstance(instance, self.about) else ()
 
-_Shapes = ProofShape[FreezingInstance] | ProofShape[MatchingInstance]
+
+_Shapes = ProofShape[FreezingInstance] | ProofShape[MatchingInstance] | ProofShape[Assignment]
 _SHAPES: Mapping[type, _Shapes] = MappingProxyType(
     {
         FreezingInstance: ProofShape(FreezingInstance, node_cuts=_cuts),
-        MatchingInstance: ProofShape(MatchingInstance, pools=_apart, time_unit=_unit_of_time),
+        MatchingInstance: ProofShape(
+            MatchingInstance, pools=_apart, time_unit=_unit_of_time, pool_cuts=_pool_cuts
+        ),
+        Assignment: ProofShape(Assignment, time_unit=_unit_of_model),
     }
 )
 

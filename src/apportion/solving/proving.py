@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from apportion.outcome import SearchTree
 from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
 from apportion.proofs.reducing import Root, rooted
+from apportion.proofs.shares import Shared, open_share, price_names, shared
 from apportion.proofs.stating import capacity_names, stated, threshold
-from apportion.proofs.whole_menus import WholeMenus, held, scaled
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
 from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
@@ -30,6 +31,8 @@ _BITS = 54
 _PRICE_BITS = 54
 _COARSEST_PRICE = 16
 """Bits that the least price keeps."""
+_DOUBLE_BITS, _LARGEST_BITS = 53, 1000
+"""Bits of a double, and of the largest price of shares, whose sums are Python's integers."""
 _DEPTHS = (0.6, 0.3, 0.15)
 
 
@@ -65,7 +68,9 @@ def proof_of(
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     shape = shape_of(instance)
-    named = () if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
+    named = {} if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
+    if (given := shared(instance)) is not None:
+        return _of_shares(instance, given, claim, objective, named)
     apart, cuts = shape.apart(instance), shape.cuts(instance, named, thorough)
     draft = Proof(instance_digest(instance), claim, 0, (), (), apart, cuts)
     unit = None if objective is None else shape.unit_of_time(instance)
@@ -81,11 +86,32 @@ def proof_of(
             if menus is None
             else replace(menus, threshold=threshold(draft.claim, draft.shift, maximizes))
         )
+    if thorough and unit is not None:
+        draft = replace(draft, cuts=(*draft.cuts, *shape.timed_cuts(instance, draft)))
     begin = _begin(instance, draft, multipliers)
     menus = stated(instance, draft) if menus is None else menus
     if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
         return _restated(draft, menus, tree)
     return _priced(draft, menus, begin, thorough)
+
+
+def _of_shares(
+    instance: Subject, given: Shared, claim: Claim, objective: Fraction | None, named: Mapping[str, float]
+) -> Proof:
+    """Return a proof of prices alone, of a bound a little below the objective."""
+    draft = Proof(instance_digest(instance), claim, 0, ())
+    if objective is None:
+        return draft
+    known = [named.get(name, 0.0) for name in price_names(instance)]
+    sizes = [math.frexp(price)[1] for price in known if price > 0]
+    vectors: tuple[tuple[int, ...], ...] = ()
+    if sizes:  # every bit of every double, if the largest is not beyond what the format holds
+        bits = min(_DOUBLE_BITS - min(sizes), _LARGEST_BITS - max(sizes))
+        vectors = (tuple(round(scaled(price, bits)) for price in known),)
+    exact = replace(draft, prices=vectors)
+    if not open_share(given, exact):
+        return exact
+    return replace(exact, claim=_claim(objective, Fraction(NEAR) * objective, maximizes=False))
 
 
 def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
@@ -107,14 +133,24 @@ def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof,
         draft = replace(draft, shift=min(draft.shift + 140, LARGEST_SHIFT))
         menus, total = _totalled(instance, draft)
     unit = draft.shift + _BITS - total.bit_length()
+    fine, lost = menus.worths, draft.shift - unit
     draft, menus = _in_unit(instance, draft, menus, unit, maximizes)
-    if bool((menus.worths % 256 == 0).all()):
+    if bool((menus.worths % 256 == 0).all()) and _divides(fine, lost):
         return draft, menus, True
     needed = math.ceil(math.log2(size) - math.log2(NEAR * max(abs(bound), 1e-9))) + 2
     if needed > draft.shift:
         draft = replace(draft, shift=min(needed, LARGEST_SHIFT))
         menus = stated(instance, draft)
     return draft, menus, False
+
+
+def _divides(worths: Whole, bits: int) -> bool:
+    """Return whether whole numbers are multiples of a power of two: a coarser unit loses nothing of them."""
+    if bits <= 0:
+        return True
+    if worths.dtype != object and bits >= 62:
+        return not worths.any()
+    return bool((worths & ((1 << bits) - 1) == 0).all())
 
 
 def _first_shift(bound: float) -> int:

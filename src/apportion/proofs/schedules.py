@@ -1,0 +1,140 @@
+"""Cuts of makespans on pools that hold gangs, each with a reason that is checked before it is used.
+
+A cut is a capacity beside those of time, about one pool of c machines under a claim of T:
+
+* ``{"pool": position, "weights": [w(1), .., w(c)]}``: of jobs that run at once, holding at most c machines
+  together, the weights add up to at most W, so times w(g) add up to less than W T, whatever the weights are;
+* ``{"pool": position, "excluded": [job, ..]}``: those jobs alone cannot all end before T on the pool, which
+  is shown by trying every order; so at most all but one of them run there.
+
+Orders are enough: taken by rising starts, jobs that each begin as soon as enough machines are free, and not
+before the job ahead, begin no later than in any schedule that begins them in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from apportion.instances import MatchingEntry, MatchingInstance
+from apportion.proofs.certificate import Cut, MalformedProof, Proof
+from apportion.proofs.times import last_before
+from apportion.proofs.whole_menus import scaled
+
+__all__ = ["LARGEST_POOL", "PoolCut", "read", "too_long", "units"]
+
+LARGEST_POOL = 10_000
+"""Machines of the largest pool that weights are told of."""
+_MOST_CUTS = 10_000
+_MOST_ORDERS = 100_000
+"""Beginnings of orders that are tried for all cuts together before one counts as not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCut:
+    """One further capacity, its reason checked: of a pool, what it holds, and what its jobs take of it."""
+
+    pool: int
+    room: int
+    weights: Sequence[int]
+    excluded: frozenset[int]
+
+    def use(self, job: int, pool: int, entry: MatchingEntry, time: int) -> int:
+        """Return what a job's entry takes."""
+        if pool != self.pool:
+            return 0
+        return time * self.weights[entry.gpus - 1] if self.weights else int(job in self.excluded)
+
+
+def units(entry: MatchingEntry, shift: int) -> int:
+    """Return the whole units of time that an entry surely takes."""
+    return int(scaled(entry.time_s or 0.0, shift) // 1)
+
+
+def read(instance: MatchingInstance, proof: Proof, limit: Fraction | None) -> list[PoolCut]:
+    """Return the cuts of a proof.
+
+    Raises
+    ------
+    MalformedProof
+        If one is no cut, or its reason does not hold.
+    """
+    if proof.cuts and limit is None:
+        raise MalformedProof("cuts of pools belong to bounds on makespans")
+    if len(proof.cuts) > _MOST_CUTS:
+        raise MalformedProof(f"more than {_MOST_CUTS} cuts")
+    steps = [_MOST_ORDERS]
+    return [_read(instance, cut, proof.shift, limit, steps) for cut in proof.cuts if limit is not None]
+
+
+def _read(instance: MatchingInstance, cut: Cut, shift: int, limit: Fraction, steps: list[int]) -> PoolCut:
+    number = cut.get("pool")
+    if type(number) is not int or not 0 <= number < len(instance.machines):
+        raise MalformedProof(f"a cut names the pool {number!r}, which the instance does not have")
+    pool = instance.machines[number]
+    if set(cut) == {"pool", "weights"}:
+        weights = cut["weights"]
+        known = isinstance(weights, list) and len(weights) == pool.count <= LARGEST_POOL
+        if not known or not all(type(one) is int and 0 <= one <= 10**6 for one in weights):
+            raise MalformedProof(f"weights must be {pool.count} whole numbers from 0 to 10**6")
+        together = _at_once(weights)  # 0 together is 0 T, which nothing stays below
+        room = last_before(together * limit, shift) if together else 0
+        return PoolCut(number, room, tuple(weights), frozenset())
+    if set(cut) == {"pool", "excluded"} and isinstance(cut["excluded"], list):
+        jobs = cut["excluded"]
+        if not jobs or not all(type(job) is int and 0 <= job < len(instance.jobs) for job in jobs):
+            raise MalformedProof("excluded must name jobs by position")
+        entries = [instance.jobs[job].on.get(pool.id) for job in set(jobs)]
+        held = [(units(entry, shift), entry.gpus) for entry in entries if entry is not None]
+        if len(held) < len(jobs) or not too_long(held, pool.count, last_before(limit, shift), steps):
+            raise MalformedProof("excluded jobs are not shown to take too long together")
+        return PoolCut(number, len(jobs) - 1, (), frozenset(jobs))
+    raise MalformedProof("a cut must have weights or excluded beside pool")
+
+
+def _at_once(weights: Sequence[int]) -> int:
+    """Return the most weight of jobs that hold at most all machines together."""
+    pays = [(gang, weight) for gang, weight in enumerate(weights, 1) if weight]
+    most = [0]
+    for room in range(1, len(weights) + 1):
+        most.append(max([most[-1], *(weight + most[room - gang] for gang, weight in pays if gang <= room)]))
+    return most[-1]
+
+
+def too_long(jobs: Sequence[tuple[int, int]], machines: int, last: int, steps: list[int]) -> bool:
+    """Return whether every order shows that jobs do not all end by a time.
+
+    Parameters
+    ----------
+    jobs
+        Time and machines held, by job.
+    machines
+        Machines of the pool.
+    last
+        The time.
+    steps
+        A count of beginnings of orders, which is taken down; at 0 nothing is shown.
+    """
+    count = min(machines, sum(gang for _, gang in jobs))
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    stack: list[tuple[int, tuple[int, ...]]] = [((1 << len(jobs)) - 1, (0,) * count)]
+    while stack:
+        left, free = stack.pop()
+        if not left:
+            return False
+        steps[0] -= 1
+        if steps[0] < 0:
+            return False
+        work = sum(time * gang for at, (time, gang) in enumerate(jobs) if left >> at & 1)
+        if work > sum(last - one for one in free):
+            continue
+        for at, (time, gang) in enumerate(jobs):
+            if left >> at & 1 and free[gang - 1] + time <= last:
+                start = free[gang - 1]
+                after = tuple(sorted((*(max(one, start) for one in free[gang:]), *[start + time] * gang)))
+                state = (left & ~(1 << at), after)
+                if state not in seen:
+                    seen.add(state)
+                    stack.append(state)
+    return True
