@@ -14,7 +14,7 @@ def pool_cut(instance, cut, bound, unit, last):
         for room in range(1, len(weights)):
             most.append(max(weights[gang] + most[room - gang] for gang in range(1, room + 1)))
         room = math.ceil(most[-1] * bound / unit) - 1 if most[-1] else 0
-        return lambda job, name, gang, time: (name == pool["id"]) * time * weights[gang], room
+        return lambda job, name, gang, time: time * weights[gang] if name == pool["id"] else 0, room
     excluded = cut["excluded"]
     demand(excluded and all(type(job) is int and 0 <= job < len(jobs) for job in excluded))
     for order in permutations(excluded):

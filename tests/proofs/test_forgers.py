@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import gzip
 import json
 import time
@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion import Assignment
+from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import verify
 from apportion.proofs.certificate import encode, instance_digest
@@ -32,16 +34,55 @@ def menus() -> MultipleChoiceKnapsack:
     )
 
 
+def machines() -> Assignment:
+    """Nine jobs on three machines, whose makespan prices alone do not prove."""
+    return Assignment.from_matrix("makespan", np.random.default_rng(7).integers(10, 60, (9, 3)).astype(float))
+
+
+def on_pools(*, divisible: bool = False) -> MatchingInstance:
+    """Six jobs, some of them gangs, on a pool of three machines and one of one."""
+    rng = np.random.default_rng(2)
+    jobs = tuple(
+        MatchingJob(
+            f"j{at}",
+            {
+                "a": MatchingEntry(time_s=float(rng.integers(3, 20)), gpus=1 + at % 2),
+                "b": MatchingEntry(time_s=float(rng.integers(9, 30))),
+            },
+        )
+        for at in range(6)
+    )
+    pools = (MatchingMachine("a", count=3), MatchingMachine("b"))
+    return MatchingInstance(
+        schema_version="1", objective="makespan", machines=pools, jobs=jobs, divisible=divisible
+    )
+
+
+SHAPES: dict[str, Callable[[], Any]] = {
+    "menus": menus,
+    "bare assignment": machines,
+    "gangs": on_pools,
+    "shares of machines": lambda: on_pools(divisible=True),
+}
+
+
+@functools.cache
+def proved(shape: str) -> tuple[Any, str]:
+    """Return an instance of a shape, and its genuine proof as JSON."""
+    subject = SHAPES[shape]()
+    solution = apportion.solve(subject, proof=True)
+    assert solution.proof is not None and verify(subject, solution.proof).proved
+    return subject, gzip.decompress(encode(solution.proof)).decode()
+
+
 @pytest.fixture(scope="module")
 def model() -> MultipleChoiceKnapsack:
-    return menus()
+    return proved("menus")[0]  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
-def genuine(model: MultipleChoiceKnapsack) -> Document:
-    solution = apportion.solve(model, proof=True)
-    assert solution.proof is not None and apportion.verify(model, solution.proof).states > 100
-    return json.loads(gzip.decompress(encode(solution.proof)))  # type: ignore[no-any-return]
+def genuine() -> Document:
+    return json.loads(proved("menus")[1])  # type: ignore[no-any-return]
 
 
 def packed(document: Any) -> bytes:
@@ -55,9 +96,24 @@ def put(field: str, value: Any) -> Callable[[Document], None]:
     return forge
 
 
+_WORTH = 200.0
+"""The menus here are worth more, so a bound below is false; makespans are shorter, so a bound above is."""
+
+
 def stronger(document: Document, by: float = 1.0) -> None:
-    """One less than the optimum: false, since values are whole."""
-    document["claim"]["bound"] -= by
+    """Claim what is better than the optimum."""
+    document["claim"]["bound"] += -by if document["claim"]["bound"] > _WORTH else by
+
+
+def listed(field: str, *further: Any) -> Callable[[Document], None]:
+    def forge(document: Document) -> None:
+        document[field] = [*document[field], *further]
+
+    return forge
+
+
+def twice(document: Document) -> None:
+    document["order"] = [*document["order"], *(document["order"] or [0])[:1] * 2]
 
 
 def both(*forgers: Callable[[Document], None]) -> Callable[[Document], None]:
@@ -70,6 +126,7 @@ def both(*forgers: Callable[[Document], None]) -> Callable[[Document], None]:
 
 def first_price(change: Callable[[int], Any]) -> Callable[[Document], None]:
     def forge(document: Document) -> None:
+        document["prices"] = document["prices"] or [[0]]
         document["prices"][0][0] = change(document["prices"][0][0])
 
     return forge
@@ -101,8 +158,8 @@ FORGED: dict[str, Callable[[Document], None]] = {
     "a price of 2**64, to wrap around to 0": both(stronger, first_price(lambda price: 2**64)),
     "a price as long as the format allows": both(stronger, first_price(lambda price: 2**1024 - 1)),
     "a price longer than that": first_price(lambda price: 2**1024),
-    "a price missing": lambda d: d["prices"][0].pop(),
-    "a price too many": lambda d: d["prices"][0].append(1),
+    "a price missing": both(stronger, lambda d: d["prices"].insert(0, d["prices"][0][:-1])),
+    "a price too many": both(stronger, lambda d: d["prices"].insert(0, [*d["prices"][0], 1])),
     "no prices at all, under a false claim": both(stronger, put("prices", [])),
     "more vectors than allowed": lambda d: d.update(prices=[d["prices"][0]] * 65),
     "a scale that does not fit the prices, under a false claim": both(stronger, scaled(3, 1)),
@@ -110,12 +167,12 @@ FORGED: dict[str, Callable[[Document], None]] = {
     "a scale so fine that totals leave 64 bits, under a false claim": both(stronger, scaled(40, 1 << 40)),
     "a scale out of range": put("shift", 10**9),
     "a scale that is no whole number": put("shift", 1.5),
-    "an order that leaves a job's branches out": both(stronger, lambda d: d["order"].pop()),
-    "an order that decides a job twice": lambda d: d["order"].append(d["order"][0]),
-    "an order that names a job there is not": lambda d: d["order"].append(10**6),
+    "an order that leaves a job's branches out": both(stronger, lambda d: d.update(order=d["order"][:-1])),
+    "an order that decides a job twice": twice,
+    "an order that names a job there is not": listed("order", 10**6),
     "an order of negative positions": put("order", [-1]),
-    "a cut where there are no nodes": put("cuts", [{"gpu_type": "g", "node_weights": [1]}]),
-    "pools taken apart where there are none": put("apart", [0]),
+    "a cut where there are no nodes": listed("cuts", {"gpu_type": "g", "node_weights": [1]}),
+    "pools taken apart where there are none": listed("apart", 10**6),
     "another instance's digest": put("instance", "0" * 64),
     "another format": put("format", "vipr"),
     "a later version": put("version", 2),
@@ -125,13 +182,19 @@ FORGED: dict[str, Callable[[Document], None]] = {
 }
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_proof_is_refused(model: MultipleChoiceKnapsack, genuine: Document, forged: str) -> None:
-    assert verify(model, packed(genuine)).status == "proved"
-    document = copy.deepcopy(genuine)
+def test_a_forged_proof_is_refused(shape: str, forged: str) -> None:
+    subject, text = proved(shape)
+    document = json.loads(text)
+    assert verify(subject, packed(document)).status == "proved"
     FORGED[forged](document)
-    verdict = verify(model, packed(document))
+    verdict = verify(subject, packed(document))
     assert verdict.status == "refused" and verdict.why, verdict
+
+
+def test_a_walk_has_branches_to_drop(model: MultipleChoiceKnapsack, genuine: Document) -> None:
+    assert verify(model, packed(genuine)).states > 100
 
 
 DAMAGED: dict[str, Callable[[bytes], bytes]] = {

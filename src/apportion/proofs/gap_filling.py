@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from apportion.instances import GapFillingJob
-from apportion.proofs.whole_menus import scaled
 
 __all__ = ["counted"]
 
@@ -18,37 +15,48 @@ def counted(job: GapFillingJob, horizon: float, idle: int, shift: int) -> list[t
 
     On ``n`` nodes, of which it has ``c`` now, a job is worth ``weight (horizon rate(n) - rate(c) stall)``,
     stall being ``rescale_up_s`` for n > c, ``rescale_down_s`` for n < c, and rate(c) counting as 0 below
-    `min_nodes`.
+    `min_nodes`. Doubles are whole numbers over powers of 2, so all of it is one whole number over a width of
+    the curve, one of the piece that holds c, and a power of 2.
     """
     current = len(job.current_nodes)
-    weight = Fraction(job.weight)
-    running = Fraction(0)
-    for (low, high), (at_low, at_high) in _segments(job):
+    rates, rate_bits = _wholes(job.scaling.rate)
+    pieces = list(_pieces(job.scaling.nodes, rates))
+    running, held = 0, 1
+    for (low, high), (at_low, at_high) in pieces:
         if low <= current <= high and current >= job.min_nodes:
-            running = at_low + (at_high - at_low) * Fraction(current - low, max(high - low, 1))
-    lost = {
-        -1: weight * running * Fraction(job.rescale_down_s),
-        0: Fraction(0),
-        1: weight * running * Fraction(job.rescale_up_s),
-    }
+            held = max(high - low, 1)
+            running = at_low * held + (at_high - at_low) * (current - low)
+    (weight,), weight_bits = _wholes([job.weight])
+    (span, down, up), second_bits = _wholes([horizon, job.rescale_down_s, job.rescale_up_s])
+    bits = rate_bits + weight_bits + second_bits - shift
+    raised, lowered = max(-bits, 0), max(bits, 0)
     admissible = set(_counts(job, idle))
     found: dict[int, int] = {}
-    for (low, high), (at_low, at_high) in _segments(job):
-        first = scaled(weight * Fraction(horizon) * at_low, shift)
-        slope = scaled(weight * Fraction(horizon) * (at_high - at_low), shift) / max(high - low, 1)
-        for side, stall in lost.items():
-            base = first - scaled(stall, shift)
-            common = math.lcm(base.denominator, slope.denominator)
-            start, step = int(base * common), int(slope * common)
-            for count in range(low, min(high, idle) + 1):
-                if count in admissible and (count > current) - (count < current) == side:
-                    found[count] = -(-(start + step * (count - low)) // common)
+    for (low, high), (at_low, at_high) in pieces:
+        width = max(high - low, 1)
+        below = width * held << lowered
+        step = weight * span * (at_high - at_low) * held << raised
+        first = weight * span * at_low * width * held << raised
+        lost = {
+            side: weight * running * stall * width << raised for side, stall in ((-1, down), (0, 0), (1, up))
+        }
+        for count in range(low, min(high, idle) + 1):
+            if count in admissible:
+                side = (count > current) - (count < current)
+                found[count] = -(-(first + step * (count - low) - lost[side]) // below)
     return sorted(found.items())
 
 
-def _segments(job: GapFillingJob) -> Iterator[tuple[tuple[int, int], tuple[Fraction, Fraction]]]:
+def _wholes(numbers: Sequence[float]) -> tuple[list[int], int]:
+    """Return whole numbers and the bits b by which the given ones are these over ``2**b``."""
+    ratios = [number.as_integer_ratio() for number in numbers]
+    bits = max(below.bit_length() for _, below in ratios) - 1
+    return [above << bits - below.bit_length() + 1 for above, below in ratios], bits
+
+
+def _pieces(nodes: Sequence[int], rates: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Yield the linear pieces of the throughput curve: their ends and the rates there."""
-    curve = list(zip(job.scaling.nodes, map(Fraction, job.scaling.rate), strict=True))
+    curve = list(zip(nodes, rates, strict=True))
     if len(curve) == 1:
         yield (curve[0][0], curve[0][0]), (curve[0][1], curve[0][1])
     for (low, at_low), (high, at_high) in pairwise(curve):
