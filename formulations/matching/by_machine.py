@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.formulations.matching.decoding import gang_schedule, slots
+from apportion.formulations.matching.decoding import slots, timed_slots
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance, MatchingMachine
 from apportion.models.assignment import Assignment, in_turn
@@ -93,9 +93,10 @@ class MatchingByMachine:
             before = len(values)
             for name, entry in job.on.items():
                 for k in by_pool[name]:
+                    summed = pooled or (units[k].index is None and not instance.divisible)
                     values.append(getattr(entry, field))
                     machine.append(k)
-                    uses.append(entry.uses * entry.gpus if pooled else entry.uses)
+                    uses.append(entry.uses * entry.gpus if summed else entry.uses)
                     gpus.append(entry.gpus)
                     names.append(name)
             sizes.append(len(values) - before)
@@ -130,7 +131,7 @@ class MatchingByMachine:
     def relaxes(self) -> bool:
         """Whether a pool is kept in sum though its jobs differ: a choice may then not fit on its machines."""
         if self.instance.objective == "makespan":
-            return False  # times are packed one after another; whatever is chosen can be
+            return False  # there is no finer model; what was chosen is packed as far as capacities let it
         uses: dict[str, set[int]] = {}
         for job in self.instance.jobs:
             for name, entry in job.on.items():
@@ -230,7 +231,8 @@ class MatchingByMachine:
                     start |= _one_after_another(jobs, units, times)
             elif timed:
                 turns = None if turn is None else [turn[job] for job in jobs]
-                places, starts = gang_schedule(times, gpus, pool.count, turns)
+                uses = [int(self.model.uses[taken[job]]) // g for job, g in zip(jobs, gpus, strict=True)]
+                places, starts = timed_slots(times, uses, gpus, pool.count, pool.capacity, turns)
                 index |= {
                     job: held if len(held) > 1 else held[0] for job, held in zip(jobs, places, strict=True)
                 }

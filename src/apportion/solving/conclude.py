@@ -20,8 +20,9 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
     """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
     checked = _better_checked(call, tried)
     multipliers, verified = _verified(call, tried, backend.own_prices)
-    if tried.outcome.termination is Termination.ERROR and not call.log.notes:
-        call.log.note(f"backend {backend.name}: {tried.outcome.raw_status}")
+    named = f"backend {backend.name}"
+    if tried.outcome.termination is Termination.ERROR and not any(named in note for note in call.log.notes):
+        call.log.note(f"{named}: {tried.outcome.raw_status}")
     termination, claimed = tried.outcome.termination, tried.outcome.bound
     if tried.restricted:
         claimed = None
