@@ -357,6 +357,7 @@ class World:
                 arrived, agent.arriving = agent.arriving, []
                 for message in arrived:
                     agent.obey(message, self.folders, self.now_s)
+        self.check()
 
     def lose(self, node: str) -> None:
         """Lose what is on its way to and from a node, though the connections stay."""

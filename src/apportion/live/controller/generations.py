@@ -150,7 +150,7 @@ def _close(draft: Draft, job: Job, ranks: list[Rank]) -> None:
         job.enter(JobState.FAILED, now_s)
         draft.note("failed", job=job.id, samples=job.samples, message=job.message)
     else:
-        job.not_before_s = now_s + min(2.0**job.failures, 60.0)
+        job.not_before_s = now_s + min(2.0 ** min(job.failures, 6), 60.0)
         draft.note("failure", job=job.id, failures=job.failures, message=job.message)
 
 
