@@ -18,6 +18,8 @@ from tests.policies.time_shares.gavel_cases import generated, small, vector
 from tests.policies.time_shares.gavel_formulas import alike_types, max_min_fairness, minimum_time_share
 
 NO_FORMULA = ("AlloX", "Gandiva", "FIFO")
+STATED = {"optimum_computed_here", "asserted", "check"}
+"""The fields in which a case says what must come out."""
 
 
 def test_generated_problems_are_the_described_ones(data: Path) -> None:
@@ -77,12 +79,21 @@ def test_small_inputs_reach_the_stated_optima(data: Path) -> None:
             _isolated_is_max_min_of_time(case)
         elif case["policy"].startswith(NO_FORMULA):
             unasserted += 1
-            assert "optimum_computed_here" not in case
+            assert not STATED & case.keys()
         else:
             clock = clocks.setdefault(case["title"].removesuffix(" (2)"), IsolatedTime())
             _reaches(case, clock)
     assert len(cases) - unasserted >= 9
-    print(f"{unasserted} of {len(cases)} small inputs state no value and have no formula: AlloX, Gandiva")
+
+
+def test_what_states_no_value_is_named(data: Path) -> None:
+    """Two inputs are of rules without a programme, one of a rule whose levels are held by their property."""
+    cases = [case for case in fairness_cases(data, "gavel_policies") if case["kind"] == "small_input"]
+    silent = {case["title"] for case in cases if not STATED & case.keys()}
+    without_formula = {case["title"] for case in cases if case["policy"].startswith(NO_FORMULA)}
+    assert without_formula <= silent
+    if {"allox", "gandiva (2)"} <= silent:  # the half of the cases that development has
+        assert silent == {"allox", "gandiva (2)", "max_min_fairness_water_filling_with_packing"}
 
 
 def _isolated_is_max_min_of_time(case: dict[str, Any]) -> None:
