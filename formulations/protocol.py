@@ -13,6 +13,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_lowering import LoweredAssignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered
+from apportion.models.machine_packing import MachinePacking
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.node_packing import NodePacking
 
@@ -26,8 +27,8 @@ __all__ = [
     "Plan",
 ]
 
-Packing = NodePacking
-"""What is asked of the nodes of one type."""
+Packing = NodePacking | MachinePacking
+"""What is asked of the nodes of one type, or of the machines of one pool."""
 
 Plan = dict[str, Any]
 """A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""

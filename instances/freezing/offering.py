@@ -26,11 +26,12 @@ def _further(instance: FreezingInstance, name: str) -> Further | None:
     if weights is None:
         return None
 
-    def use(offer: Offer) -> int:
+    def use(_: str, offer: Offer) -> int:
         gpus = offer.uses.get(weights.gpu_type, 0)
         return weights.of(gpus) if gpus else 0
 
-    return Further(weights.capacity(instance.gpus[weights.gpu_type]), use)
+    cut = weights.gpu_type, weights.weights
+    return Further(weights.capacity(instance.gpus[weights.gpu_type]), use, cut)
 
 
 OFFERING = Offering(offered, _taken, _further)

@@ -23,6 +23,7 @@ from apportion.instances.matching.schema import (
     check_machines,
     settle_job,
 )
+from apportion.instances.matching.sharing import check_quotas
 from apportion.instances.remaking import remade
 
 __all__ = ["EDITS", "LEFT_OUT"]
@@ -197,6 +198,7 @@ EDITS = Edits(
             (old.machines, old.objective, old.divisible) == (new.machines, new.objective, new.divisible)
         ),
         around=_check_machines,
+        tenants=check_quotas,
     ),
     machine_type=MatchingMachine,
     set_machine=_set_machine,

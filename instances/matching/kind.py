@@ -11,6 +11,7 @@ from apportion.instances.kind import Kind, Wording
 from apportion.instances.matching import meaning
 from apportion.instances.matching.edits import EDITS
 from apportion.instances.matching.schema import MatchingInstance, MatchingJob
+from apportion.instances.matching.sharing import OFFERING
 
 __all__ = ["MATCHING"]
 
@@ -46,6 +47,7 @@ MATCHING = Kind(
     in_id_order=_in_id_order,
     measure=lambda instance: str(instance.objective),
     edits=EDITS,
+    offering=OFFERING,
     menu=_menu,
     menu_field="on",
     wording=Wording(units={"makespan": " s"}, node="machine", runs=True),

@@ -26,7 +26,9 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
-from apportion.instances.shown import ShownInstance
+from apportion.instances.matching.sharing import check_quotas
+from apportion.instances.tenants.rules import settle_tenants
+from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = [
     "MatchingEntry",
@@ -83,7 +85,7 @@ class MatchingMachine(Struct, frozen=True, forbid_unknown_fields=True):
     capacity: Capacity | None = None
 
 
-class MatchingJob(Struct, frozen=True, forbid_unknown_fields=True):
+class MatchingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     """A job and where it can run.
 
     Attributes
@@ -94,6 +96,9 @@ class MatchingJob(Struct, frozen=True, forbid_unknown_fields=True):
         Its entry by pool; a pool that is not named is forbidden.
     required
         Whether it must run; otherwise it may be left out at no cost and no value.
+    tenant, preemptible, stop_cost, submitted_s, priority, finish
+        What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`. No job of a matching
+        runs already: `preemptible` and `stop_cost` must be left out.
     """
 
     id: Name
@@ -101,9 +106,7 @@ class MatchingJob(Struct, frozen=True, forbid_unknown_fields=True):
     required: bool = True
 
 
-class MatchingInstance(
-    ShownInstance, Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="matching"
-):
+class MatchingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="matching"):
     """Jobs, pools of machines, and what is to be optimised; every semantic rule is checked on construction.
 
     Attributes
@@ -120,6 +123,8 @@ class MatchingInstance(
         Whether jobs share machines by fractions of time (makespan only).
     name
         A name for reports.
+    tenants, fairness
+        Whose jobs they are and what is shared out fairly; see `apportion.instances.tenants.schema.Tenanted`.
 
     Raises
     ------
@@ -148,6 +153,7 @@ class MatchingInstance(
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
+        settle_tenants(self)
         for job in self.jobs:
             settle_job(job)
 
@@ -185,6 +191,8 @@ def _problems(instance: MatchingInstance) -> list[Problem]:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a MatchingJob, not {type(job).__name__}"))
     names = [job.id for job in instance.jobs if isinstance(job, MatchingJob)]
     check_distinct("$.jobs", names, "job id", problems)
+    if not problems:
+        check_quotas(instance, problems)
     return problems
 
 

@@ -214,7 +214,7 @@ class Ledger:
                 for name, use in self.uses(job_id, position).items():
                     if name in prices:
                         paid += prices[name] * use
-                paid += sum((price * one.use(offer) for price, one in more), Fraction(0))
+                paid += sum((price * one.use(job_id, offer) for price, one in more), Fraction(0))
                 worths.append(sign * Fraction(offer.value) - paid)
             if not worths:
                 return None

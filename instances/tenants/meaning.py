@@ -17,7 +17,7 @@ from apportion.instances.tenants.ledger import Ledger, is_tenanted
 from apportion.instances.tenants.offers import Offer
 from apportion.report import Report, Violation
 
-__all__ = ["claims_of", "ledger_of", "positions", "with_tenants"]
+__all__ = ["claims_of", "ledger_of", "positions", "shared_capacities", "with_tenants"]
 
 
 def ledger_of(kind: Kind, instance: Any) -> Ledger:
@@ -25,7 +25,14 @@ def ledger_of(kind: Kind, instance: Any) -> Ledger:
     if kind.offering is None or kind.edits is None:
         raise InvalidInstance.at("$.tenants", f"{kind.name} has no tenants")
     sign = 1 if kind.maximizes(instance) else -1
-    return Ledger(instance, kind.offering, kind.edits.capacities(instance), sign)
+    return Ledger(instance, kind.offering, shared_capacities(kind, instance), sign)
+
+
+def shared_capacities(kind: Kind, instance: Any) -> dict[str, int]:
+    """Return how much there is of every capacity that tenants share."""
+    if kind.offering is not None and kind.offering.capacities is not None:
+        return kind.offering.capacities(instance)
+    return kind.edits.capacities(instance) if kind.edits else {}
 
 
 def with_tenants(kind: Kind) -> Kind:
@@ -48,14 +55,14 @@ def with_tenants(kind: Kind) -> Kind:
         return total - stopped if kind.maximizes(instance) else total + stopped
 
     def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
-        if not is_tenanted(instance):
+        if not is_tenanted(instance) or (kind.offering and not kind.offering.sums(instance)):
             return kind.exact_bound(instance, multipliers)
         ledger = ledger_of(kind, instance)
         beyond = (name for name in multipliers if name not in ledger.limits)
         named = {name: kind.offering.further(instance, name) for name in beyond} if kind.offering else {}
         further = {name: one for name, one in named.items() if one is not None}
         known = ledger.limits.keys() | further.keys()
-        _check_multipliers(kind.edits.capacities(instance) if kind.edits else {}, known, multipliers)
+        _check_multipliers(shared_capacities(kind, instance), known, multipliers)
         return ledger.bound(multipliers, 1 if kind.maximizes(instance) else -1, further)
 
     return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
@@ -102,8 +109,7 @@ def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
             said = f"is running, may not be stopped or moved and must keep {had}"
             violations.append(Violation("preemptible", job_id, said))
     chosen = {job_id: ledger.offers[job_id][place] for job_id, place in places.items() if place is not None}
-    capacities = kind.edits.capacities(instance) if kind.edits else {}
-    for capacity, total in capacities.items():
+    for capacity, total in shared_capacities(kind, instance).items():
         violations.extend(_quota_violations(ledger, capacity, total, chosen))
     for name, (floor, members) in ledger.floors.items():
         share = sum(ledger.shares[job][place] for job in members if (place := places.get(job)) is not None)

@@ -46,11 +46,14 @@ class Further(NamedTuple):
     limit
         What no plan exceeds.
     use
-        What an offer takes of it.
+        ``use(job, offer)``: what an offer of the job of an id takes of it.
+    cut
+        The type or pool and the weights by which a `PlacedFormulation` is `bounded`.
     """
 
     limit: int
-    use: Callable[[Offer], int]
+    use: Callable[[str, Offer], int]
+    cut: tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,14 @@ class Offering:
     further
         ``further(instance, name)``: a capacity that prices may name beside those of the instance; ``None``
         for a name that is none.
+    capacities
+        ``capacities(instance)``: what is shared, where that is not what edits name.
+    sums
+        ``sums(instance)``: whether the objective is the sum of what offers add to it.
     """
 
     offers: Callable[[Any, Any], Iterable[Offer]]
     taken: Callable[[Any, Any], Mapping[str, str | None]]
     further: Callable[[Any, str], Further | None] = lambda _instance, _name: None
+    capacities: Callable[[Any], dict[str, int]] | None = None
+    sums: Callable[[Any], bool] = lambda _: True

@@ -31,11 +31,14 @@ class Placement:
         With nodes: no packing moves fewer jobs. Without: there is none.
     weights
         Weights w(1), .., w(size) that prove that there is none; see `violated_weights`.
+    core
+        Jobs, as a `MachinePacking` calls them, that are shown not to fit together; all of them where absent.
     """
 
     nodes: Nodes | None
     proven: bool
     weights: tuple[int, ...] | None = None
+    core: tuple[int, ...] | None = None
 
 
 def pack(packing: NodePacking, seconds: float | None = None) -> Placement:

@@ -20,7 +20,7 @@ from apportion.solution import Planned, PlanT, Solution
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving.attempt import Attempt, attempt
 from apportion.solving.call import Call
-from apportion.solving.compiling import compiled, structure_of, structured
+from apportion.solving.compiling import compiled, entry_of, menus_of_tenants, structure_of, structured
 from apportion.solving.conclude import conclude
 from apportion.solving.in_doubt import decided, is_in_doubt
 from apportion.solving.structure import Structure
@@ -182,7 +182,7 @@ def _shared_out(
     if plain and (parts := parts_of(instance)):
         return joined(call, list(_one_by_one(call, parts, compiler, backend, formulation)))
     ordered = call.kind.in_id_order(instance)
-    menus = compiled(ordered, registry.formulation(call.kind.name, formulation))
+    menus = menus_of_tenants(ordered, formulation)
     if not isinstance(menus, TenantedMenus):
         raise InvalidOption(f"formulation {formulation!r} knows no tenants")
     reserved = 0.0 if options.time_limit is None else options.time_limit / 3
@@ -247,7 +247,7 @@ def _solved(
 ) -> Solution:
     """Solve an instance whose floors, if it has any, are known."""
     call = Call(instance, kind_of_any(instance), options)
-    entry = registry.formulation(call.kind.name, formulation)
+    entry = entry_of(instance, formulation)
     chosen, reason = _choose(backend, entry)
     ordered = call.kind.in_id_order(instance) if options.deterministic else instance
     structure = compiler(ordered, entry)
@@ -272,7 +272,7 @@ def _solved(
                     solution = replace(solution, termination=Termination.TIME_LIMIT)
                 elif (again := decided(ordered, tried, call)) is not None:
                     solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
-        if chosen.general and not hold.struck:
+        if chosen.general and entry.levels is None and not hold.struck:
             solution = _tested(solution, call)
         if proof and not hold.struck:
             solution = _proved(solution, call)

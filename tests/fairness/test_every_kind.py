@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,14 +58,81 @@ def test_a_job_that_may_not_be_stopped_keeps_its_nodes() -> None:
     assert len(plan[running.id]) == len(running.current_nodes)
 
 
-def test_a_matching_says_why_it_has_no_tenants(tmp_path: Path, root: Path) -> None:
-    document = json.loads((root / "examples/matching_assignment.json").read_text())
-    document["tenants"] = [{"id": "a"}]
-    document["jobs"][0]["tenant"] = "a"
-    path = tmp_path / "round.json"
-    path.write_text(json.dumps(document))
+def _matching(**fields: Any) -> dict[str, Any]:
+    """Return two jobs of one tenant on a pool with room and one without."""
+    entry = {"cost": 1.0, "time_s": 2.0}
+    jobs = [{"id": name, "tenant": "a", "on": {"v100": dict(entry), "cpu": dict(entry)}} for name in "xy"]
+    return {
+        "kind": "matching",
+        "schema_version": "1",
+        "objective": "cost",
+        "machines": [{"id": "v100", "count": 2, "capacity": 3}, {"id": "cpu"}],
+        "jobs": jobs,
+        "tenants": [{"id": "a", "quotas": {"v100": {"guarantee": 6}}}],
+        "fairness": {},
+        **fields,
+    }
+
+
+def _without_times(told: dict[str, Any]) -> None:
+    told["fairness"]["share"] = "normalised_throughput"
+    del told["jobs"][1]["on"]["cpu"]["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "said"),
+    [
+        (lambda t: t["tenants"][0]["quotas"]["v100"].update(guarantee=7), "$.tenants", "there are 6"),
+        (
+            lambda t: t["tenants"][0]["quotas"].update(cpu={"guarantee": 1}),
+            "$.tenants[0].quotas.cpu",
+            "has no capacity, so that there is nothing to guarantee",
+        ),
+        (
+            lambda t: t["jobs"][1].update(stop_cost=1.0),
+            "$.jobs[1].stop_cost",
+            "no job of a matching runs already",
+        ),
+        (_without_times, "$.jobs[1].on.cpu.time_s", "normalised_throughput counts 1 / time_s"),
+        (
+            lambda t: t.update(objective="makespan", fairness={"share": "finish_time_ratio"}),
+            "$.jobs[0].finish",
+            "is missing",
+        ),
+        (lambda t: t.update(objective="makespan", divisible=True), "$.machines[0].capacity", "must be null"),
+    ],
+)
+def test_what_makes_no_sense_for_tenants_of_a_matching_names_its_field(
+    change: Any, path: str, said: str
+) -> None:
+    told = _matching()
+    apportion.read(told)
+    change(told)
     with pytest.raises(InvalidInstance) as raised:
-        apportion.read(path)
-    told = {problem.path: problem.message for problem in raised.value.problems}
-    assert set(told) == {"$.tenants", "$.jobs[0].tenant"}
-    assert all("is not known to matchings" in message for message in told.values())
+        apportion.read(told)
+    messages = {problem.path: problem.message for problem in raised.value.problems}
+    assert said in messages[path]
+
+
+def test_a_makespan_of_tenants_has_no_gangs_and_no_finish_times() -> None:
+    told = _matching(objective="makespan")
+    told["jobs"][0]["on"]["v100"]["gpus"] = 2
+    told["fairness"] = {"share": "finish_time_ratio"}
+    for job in told["jobs"]:
+        job["finish"] = {"elapsed_s": 0.0, "remaining": 1.0, "isolated_s": 2.0}
+    with pytest.raises(InvalidInstance) as raised:
+        apportion.read(told)
+    assert {problem.path for problem in raised.value.problems} == {
+        "$.fairness.share",
+        "$.jobs[0].on.v100.gpus",
+    }
+
+
+def test_finish_time_ratios_of_a_matching_follow_from_its_times() -> None:
+    told = _matching(machines=[{"id": "v100", "capacity": 1}, {"id": "cpu"}], tenants=[{"id": "a"}])
+    told["fairness"] = {"share": "finish_time_ratio", "over": "jobs"}
+    for job in told["jobs"]:
+        job["on"]["cpu"]["time_s"] = 4.0
+        job["finish"] = {"elapsed_s": 2.0, "remaining": 1.0, "isolated_s": 4.0}
+    solution = apportion.solve(apportion.read(told))
+    assert sorted(level.share for level in solution.levels) == pytest.approx([4 / 6, 1.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, numbers
+from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching, numbers
 from tests.hunt.tenanted import TENANTED
 
 __all__ = ["instance"]
@@ -24,16 +24,17 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     ]
     for job in told["jobs"]:
         job["tenant"] = rng.choice(leaves)
-        if rng.random() < 0.2:
+        runs = told["kind"] != "matching"
+        if runs and rng.random() < 0.2:
             job["preemptible"] = rng.random() < 0.5
-        if rng.random() < 0.3:
+        if runs and rng.random() < 0.3:
             job["stop_cost"] = rng.choice((0.0, 0.5, 1e-30, 1e18, numbers.amounts(rng)()))
         if rng.random() < 0.1:
             job["priority"] = rng.choice((-(10**9), 0, 1, 10**9))
         if rng.random() < 0.3:
             job["submitted_s"] = rng.choice((0.0, -1e9, 5.0, 1e12))
     if rng.random() < 0.75:
-        rates = told["kind"] == "freezing" or told.get("sense") == "maximize"
+        rates = told["kind"] in ("freezing", "matching") or told.get("sense") == "maximize"
         told["fairness"] = {
             "over": rng.choice(("tenants", "tenants", "tree", "jobs")),
             "inside": rng.choice(("sum", "sum", "fair", "first_come")),
@@ -64,7 +65,26 @@ def _freezing(rng: Random, wants: str | None) -> dict[str, Any]:
     return told
 
 
-_KINDS = (_knapsack, _knapsack, draw_gap_filling.instance, _freezing, _freezing)
+def _matching(rng: Random, wants: str | None) -> dict[str, Any]:
+    """Return a matching whose pools mostly have room to share, and whose jobs say how long they take."""
+    told = draw_matching.instance(rng, wants)
+    timed = told["objective"] == "makespan"
+    for machine in told["machines"]:
+        machine["count"] = min(machine["count"], 4)
+        if rng.random() < 0.7:
+            machine["capacity"] = rng.randint(1, 12)
+    told["divisible"] = False
+    for job in told["jobs"]:
+        for entry in job["on"].values():
+            entry["uses"] = rng.randint(0, 9) if entry["uses"] > 9 else entry["uses"]
+            if timed:
+                entry["gpus"] = 1
+            if "time_s" not in entry or rng.random() < 0.3:
+                entry["time_s"] = rng.choice((1.0, 2.0, 3.0, 7.5, 1e-3, 1e6))
+    return told
+
+
+_KINDS = (_knapsack, _knapsack, draw_gap_filling.instance, _freezing, _matching)
 
 
 def _few(told: dict[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack
+from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack, truth_matching
 
 __all__ = ["TENANTED", "Choice", "Offer", "Tenanted", "Told"]
 
@@ -107,6 +107,50 @@ def _configured(plan: Any, job: Told) -> Any:
     return None if got is None else (got["gpu_type"], got["gpus"], got["depth"])
 
 
+def _rooms(told: Told) -> dict[str, int]:
+    return {
+        one["id"]: one.get("count", 1) * one["capacity"]
+        for one in told["machines"]
+        if one.get("capacity") is not None
+    }
+
+
+def _pools(told: Told, job: Told) -> list[Offer]:
+    field = {"makespan": "time_s"}.get(told["objective"], told["objective"])
+    room = {one["id"]: one.get("capacity") for one in told["machines"]}
+    offers = []
+    for name, entry in job["on"].items():
+        use, most = entry.get("uses", 1), room[name]
+        if most is None or use <= most:
+            uses = {} if most is None else {name: use * entry.get("gpus", 1)}
+            rate = 1.0 / entry["time_s"] if entry.get("time_s") else 0.0
+            offers.append(Offer(name, uses, Fraction(entry[field]), holds=False, nothing=False, rate=rate))
+    if not job.get("required", True):
+        offers.append(Offer(None, {}, Fraction(0), holds=False, nothing=True))
+    return offers
+
+
+def _assigned(told: Told, choice: Choice, **fields: Any) -> Told:
+    """Return the matching of the jobs of a choice to their pools alone."""
+    jobs = [
+        {**job, "required": True, "on": {offer.name: {**job["on"][offer.name], "cost": 0}}}
+        for job, offer in zip(told["jobs"], choice, strict=True)
+        if not offer.nothing
+    ]
+    return {**told, "jobs": jobs, **fields}
+
+
+def _has_room(told: Told, choice: Choice) -> bool:
+    return truth_matching.best(_assigned(told, choice, objective="cost"))[1] is not None
+
+
+def _ends(told: Told, choice: Choice) -> Fraction:
+    if told["objective"] != "makespan":
+        return sum((offer.value for offer in choice), Fraction(0))
+    _, last = truth_matching.best(_assigned(told, choice))
+    return Fraction(0) if last is None else last
+
+
 TENANTED: Mapping[str, Tenanted] = MappingProxyType(
     {
         "gap_filling": Tenanted(
@@ -130,6 +174,15 @@ TENANTED: Mapping[str, Tenanted] = MappingProxyType(
             _configured,
             truth_freezing.worth,
             _on_nodes,
+        ),
+        "matching": Tenanted(
+            _rooms,
+            lambda told: bool(told["objective"] == "value"),
+            _pools,
+            lambda plan, job: plan["assignment"].get(job["id"]),
+            truth_matching.worth,
+            _has_room,
+            _ends,
         ),
     }
 )

@@ -153,12 +153,13 @@ def _chosen(told: Told, plan: Any) -> Choice | None:
 
 def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth, stopped jobs counted; ``None`` if it breaks a rule or a quota."""
-    if _kind(told).worth(told, plan) is None:
+    own = _kind(told).worth(told, plan)
+    if own is None:
         return None
     choice = _chosen(told, plan)
     if choice is None or not _within(told, choice):
         return None
-    return _kind(told).total(told, choice)
+    return own if told.get("objective") == "makespan" else _kind(told).total(told, choice)
 
 
 def misshared(told: Told, solution: Any) -> Iterator[str]:
@@ -242,21 +243,22 @@ def _is_leaf(told: Told, tenant: Told) -> bool:
 def _alone(told: Told, tenant: Told) -> int:
     """Return the best share of a tenant without children on what it is guaranteed and nothing else."""
     guaranteed = {name: quota.get("guarantee", 0) for name, quota in tenant.get("quotas", {}).items()}
+    if not any(guaranteed.values()):
+        return 0
     nothing = Offer(None, {}, Fraction(0), holds=False, nothing=True)
     room, fits = _capacities(told), _kind(told).fits
     states: dict[tuple[Any, ...], tuple[int, Choice]] = {(0,) * len(room): (0, ())}
     for job in told["jobs"]:
-        if job["tenant"] != tenant["id"]:
-            continue
         after = dict[tuple[Any, ...], tuple[int, Choice]]()
         for used, (share, chosen) in states.items():
-            for offer in [nothing, *_offers(told, job)]:
+            mine = _offers(told, job) if job["tenant"] == tenant["id"] else []
+            for offer in [nothing, *mine]:
                 total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, room, strict=False))
                 if any(u > guaranteed.get(n, 0) for u, n in zip(total, room, strict=True)):
                     continue
                 if fits is not _ANYWHERE:  # what is held where decides, not the amount alone
                     total = (*total, *used[len(room) :], offer.name)
-                more = share + _share(told, job, offer)
+                more = share + (_share(told, job, offer) if mine else 0)
                 if total not in after or after[total][0] < more:
                     after[total] = more, (*chosen, offer)
         states = after

@@ -16,12 +16,12 @@ def tenant_lines(instance: Any, answer: Mapping[str, Any]) -> Iterable[str]:
     """Return weight, share, and use over guarantee of every tenant without children, and where it stopped."""
     from apportion.instances.kinds import kind_of
     from apportion.instances.tenants.ledger import under_floors
-    from apportion.instances.tenants.meaning import ledger_of, positions
+    from apportion.instances.tenants.meaning import ledger_of, positions, shared_capacities
 
     kind = kind_of(instance)
     ledger = ledger_of(kind, under_floors(instance, answer["floors"]))
     places = positions(kind, instance, answer["plan"], ledger)
-    capacities = kind.edits.capacities(instance) if kind.edits else {}
+    capacities = shared_capacities(kind, instance)
     shown = list(capacities)[:4]
     levels = {level["name"]: level for level in answer.get("levels", ())}
     rows = [("tenant", "weight", "share", "level", *(f"{plain(name)} (guaranteed)" for name in shown))]

@@ -196,5 +196,5 @@ def _edited(subject: Subject, way: Relaxation, capacities: int) -> Relaxation:
     if add == way.add:
         return way
     present = edits.capacities(subject.instance)
-    cost = sum(amount / max(present[name], 1) for name, amount in add.items())
+    cost = sum(amount / max(present.get(name, 1), 1) for name, amount in add.items())
     return replace(way, add=add, cost=cost, minimal=way.minimal and capacities == 1)

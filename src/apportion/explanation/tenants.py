@@ -7,21 +7,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, cast
 
-from apportion import registry
+import numpy as np
+from numpy.typing import NDArray
+
 from apportion.errors import ApportionError, InvalidInstance
-from apportion.explanation.by_menus import explain_by_menus
+from apportion.explanation.by_menus import LEFT_OUT, explain_by_menus
+from apportion.explanation.kinds import explained
 from apportion.explanation.parts import TenantWorth, Waiting
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
+from apportion.formulations.placed_tenants import PlacedTenantedMenus
+from apportion.formulations.protocol import KnapsackFormulation
 from apportion.formulations.tenants import TenantedMenus
-from apportion.instances import edits
+from apportion.instances import FreezingInstance, edits
 from apportion.instances.tenants.edits import change_tenant, wider
 from apportion.instances.tenants.ledger import Ledger, under_floors
-from apportion.instances.tenants.meaning import claims_of, ledger_of, positions
+from apportion.instances.tenants.meaning import claims_of, ledger_of, positions, shared_capacities
 from apportion.instances.tenants.offers import Offer
 from apportion.solution import Solution
-from apportion.solving.compiling import compiled
+from apportion.solving.compiling import menus_of_tenants
 
 __all__ = ["explain_tenants"]
 
@@ -39,8 +44,48 @@ class _TenantedSubject(Subject):
     @cached_property
     def menus(self) -> TenantedMenus:
         """The menus under every limit of the tenants."""
-        entry = registry.formulation(self.kind.name, None)
-        return cast(TenantedMenus, compiled(under_floors(self.instance, self.floors), entry))
+        return cast(TenantedMenus, menus_of_tenants(under_floors(self.instance, self.floors), None))
+
+    @cached_property
+    def settles(self) -> bool:
+        """Whether nothing that may be chosen must be placed."""
+        free = isinstance(self.instance, FreezingInstance) and not self.instance.gpus_per_node
+        return free or not isinstance(self.menus, PlacedTenantedMenus)
+
+    def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
+        """Return additions in the units of edits: of a pool of machines the room on each of them."""
+        count = {pool.id: pool.count for pool in getattr(self.instance, "machines", ())}
+        return {name: -(-amount // count.get(name, 1)) for name, amount in additions.items()}
+
+    def priced_menus(self, multipliers: Mapping[str, float] | None) -> TenantedMenus:
+        """Return the menus with every capacity that multipliers name, those of places among them."""
+        menus, offering = self.menus, self.kind.offering
+        for name in multipliers or ():
+            known = name in menus.model.capacity_names or offering is None
+            further = None if known or offering is None else offering.further(self.instance, name)
+            if further is not None and isinstance(menus, PlacedTenantedMenus):
+                menus = menus.bounded(*further.cut)
+        return menus
+
+    def held(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
+        """Return what is solved to hold a job to a row: where it must be placed, an instance with a pin."""
+        if self.settles:
+            return super().held(menus, job, row)
+        name = "nothing" if row < 0 else menus.option_name(row)
+        wanted = (self.kind.wording.waiting or LEFT_OUT) if name == "nothing" else name
+        pinned = edits.pin(self.instance, {menus.job_names()[job]: wanted})
+        return under_floors(pinned, self.floors)
+
+    def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
+        """Return what is solved to have less of a capacity: where choices are placed, an instance."""
+        if self.settles:
+            return super().fewer(menus, capacity)
+        changed = edits.change_capacity(self.instance, menus.model.capacity_names[capacity], -1)
+        return under_floors(changed, self.floors)
+
+    def start(self, solution: Solution, rows: NDArray[np.int64]) -> Any:
+        """Return the warm start of `fewer`."""
+        return super().start(solution, rows) if self.settles else solution
 
     def shown(self, capacity: str) -> bool:
         """Return whether a capacity is one of the cluster's own: limits of tenants are told with them."""
@@ -49,7 +94,7 @@ class _TenantedSubject(Subject):
     def with_more(self, additions: Mapping[str, int]) -> Self:
         """Return the subject with more of some capacities, or with wider limits, its shares not known yet."""
         changed, own = self.instance, self.menus.capacities
-        for name, amount in additions.items():
+        for name, amount in self.changes(additions).items():
             more = (
                 edits.change_capacity(changed, name, amount)
                 if name in own
@@ -87,7 +132,11 @@ def explain_tenants(
     if solution is None:
         solution = resolver.first(instance)
     subject = _TenantedSubject(instance, solution.floors)
-    told = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
+    if subject.kind.offering is not None and subject.kind.offering.sums(instance):
+        told = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
+    else:
+        entry = explained(instance)
+        told = entry.load()(entry.of(instance), solution, job, option, resolver, exact_jobs)
     if solution.plan is None or not told.feasible:
         return told
     standing = _standing(subject, solution.plan)
@@ -100,7 +149,7 @@ def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
     ledger = ledger_of(subject.kind, under_floors(subject.instance, subject.floors))
     places = positions(subject.kind, subject.instance, plan, ledger)
     chosen = {job: ledger.offers[job][place] for job, place in places.items() if place is not None}
-    capacities = edits.capacities(subject.instance)
+    capacities = shared_capacities(subject.kind, subject.instance)
     used: dict[str, dict[str, int]] = {name: dict.fromkeys(ledger.tree.leaves, 0) for name in capacities}
     for job, offer in chosen.items():
         leaf = ledger.jobs[job].tenant

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from apportion.formulations.placed_tenants import PlacedTenantedMenus
 from apportion.formulations.tenants import TenantedMenus
 from apportion.solving.placement import PlacedStructure
+from apportion.solving.structure import PlanOrPoint
 
 __all__ = ["Placing", "Verdict"]
 
@@ -41,6 +42,12 @@ class Placing:
     def __init__(self, menus: TenantedMenus, seconds: Callable[[], float | None]) -> None:
         self.menus = menus
         self._seconds = seconds
+
+    def plan(self, choice: NDArray[np.int64]) -> PlanOrPoint | None:
+        """Return the plan of a choice, placed."""
+        if isinstance(self.menus, PlacedTenantedMenus):
+            return PlacedStructure(self.menus).plan(choice, self._seconds())
+        return self.menus.plan(choice)
 
     def of(self, choice: NDArray[np.int64]) -> Verdict:
         """Place a choice, one row per job, -1 for nothing at all."""

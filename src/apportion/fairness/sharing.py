@@ -81,6 +81,6 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[
     unproved = sum(level.evidence is None for level in filling.levels)
     if unproved:
         notes.append(f"{unproved} of {len(filling.levels)} levels were not proved before a limit")
-    plan = None if filling.choice is None else menus.plan(filling.choice)
+    plan = None if filling.choice is None else placing.plan(filling.choice)
     named = {one.name: floor for one, floor in floors.items()}
     return Sharing(named, placing.menus, cast(Any, plan), tuple(filling.levels), tuple(notes))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apportion.instances.kinds import kind_of
-from apportion.instances.tenants.meaning import ledger_of, positions
+from apportion.instances.tenants.meaning import ledger_of, positions, shared_capacities
 from apportion.plotting.palette import FAINT, IDLE, INK, color, ink_on
 from apportion.plotting.svg import Svg, clipped
 
@@ -25,7 +25,7 @@ def tenants_svg(instance: Any, plan: Mapping[str, Any], *_: object) -> str:
     kind = kind_of(instance)
     ledger = ledger_of(kind, instance)
     places = positions(kind, instance, plan, ledger)
-    capacities = kind.edits.capacities(instance) if kind.edits else {}
+    capacities = shared_capacities(kind, instance)
     leaves = ledger.tree.leaves
     svg, y = Svg(_WIDTH), 40.0
     svg.text(_MARGIN, y, clipped(instance.name or kind.name, 940, 20), size=20, bold=True)

@@ -160,6 +160,8 @@ def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
     _plain(proof, cuts=on_nodes)
     further = _freezing_cuts(instance, proof) if on_nodes else []
     kind = kind_of(instance)
+    if proof.claim.bound is not None and kind.offering is not None and not kind.offering.sums(instance):
+        raise MalformedProof("no proof can be written about a makespan with tenants")
     ledger = ledger_of(kind, instance)
     maximizes = kind.maximizes(instance)
     sign = 1 if maximizes else -1

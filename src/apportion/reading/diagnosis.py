@@ -16,7 +16,6 @@ import msgspec
 from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.kinds import Kind, any_instance, kinds
-from apportion.instances.tenants.schema import Tenanted, TenantedJob
 from apportion.reading.json_text import REPEATED, parse
 from apportion.reading.places import located
 from apportion.reading.quantities import as_number
@@ -125,17 +124,8 @@ def _fields_of(schema: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", {})))
 
 
-_NO_TENANTS = (
-    "is not known to matchings: a tenant's quota is a row over many machines, which neither the search of an "
-    "assignment nor its certificate has; say the round as a multiple_choice_knapsack, an option a machine"
-)
-
-
 def _unknown(name: str, fields: tuple[str, ...]) -> str:
     """Return what to say of a field that a schema does not know."""
-    about_tenants = {*Tenanted.__struct_fields__, *TenantedJob.__struct_fields__}
-    if name in about_tenants and "tenants" not in fields and "machines" in fields:
-        return _NO_TENANTS
     return f"is an unknown field{did_you_mean(name, fields)}"
 
 

@@ -33,7 +33,9 @@ class FormulationEntry:
     description
         One line for people.
     on_nodes
-        Whether a choice must also be placed onto nodes: it then builds a `PlacedFormulation`.
+        Whether a choice must also be placed, on nodes or machines: it then builds a `PlacedFormulation`.
+    levels
+        Of a linear one that knows tenants, the menus in which their levels are asked.
     where_relaxed
         The formulation that takes its place for an instance of which its model is a relaxation only.
     """
@@ -45,6 +47,7 @@ class FormulationEntry:
     description: str = ""
     on_nodes: bool = False
     where_relaxed: str | None = None
+    levels: FormulationEntry | None = None
 
     def compile(self, instance: Any) -> Formulation:
         """Return the formulation of an instance, one of the protocol that `produces` says."""
@@ -104,6 +107,26 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                     "linear",
                     "apportion.formulations.matching.by_unit:MatchingByUnit",
                     description="every machine of a pool: gangs beside jobs of other uses, cost or value",
+                ),
+                "by_pool": FormulationEntry(
+                    "by_pool",
+                    "knapsack",
+                    "apportion.formulations.matching.by_pool:MatchingByPool",
+                    description="pools in sum, choices placed on their machines: cost or value, with tenants",
+                    on_nodes=True,
+                ),
+                "by_load": FormulationEntry(
+                    "by_load",
+                    "linear",
+                    "apportion.formulations.matching.by_load:MatchingByLoad",
+                    description="every machine and every limit of tenants: a makespan with tenants",
+                    levels=FormulationEntry(
+                        "by_pool",
+                        "knapsack",
+                        "apportion.formulations.matching.by_pool:MatchingByPool",
+                        (("timed", True),),
+                        on_nodes=True,
+                    ),
                 ),
             }
         ),

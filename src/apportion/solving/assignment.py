@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from apportion.registry.calls import AssignmentSolver
 from apportion.solving.formulated import Formulated
 from apportion.solving.structure import Lowering, PlanOrPoint
 
-__all__ = ["AssignmentStructure"]
+__all__ = ["AssignmentStructure", "BesideTenants"]
 
 
 class AssignmentStructure(Formulated[AssignmentFormulation]):
@@ -70,3 +71,16 @@ class AssignmentStructure(Formulated[AssignmentFormulation]):
     def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
         """Ask an assignment solver."""
         return cast(AssignmentSolver, backend.load())(self.model, options, start)
+
+
+class BesideTenants(AssignmentStructure):
+    """An assignment whose jobs belong to tenants, without their limits: a relaxation of what is asked.
+
+    Its prices bound the whole; a greedy point of it may be no plan.
+    """
+
+    __slots__ = ()
+
+    def greedy(self) -> Start:
+        """Return prices alone."""
+        return replace(super().greedy(), point=None)

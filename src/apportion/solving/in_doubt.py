@@ -11,11 +11,14 @@ from typing import cast
 
 import numpy as np
 
-from apportion.instances import MatchingInstance
+from apportion.instances import MatchingInstance, kind_of
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.meaning import ledger_of, shared_capacities
 from apportion.models.assignment import Assignment
 from apportion.outcome import Outcome, Termination
 from apportion.solution import Solution
 from apportion.solvers.search.in_integers import Best, Option, best_choice, least_makespan
+from apportion.solving.assignment import BesideTenants
 from apportion.solving.attempt import Attempt, Checked, checked_plan
 from apportion.solving.call import Call
 from apportion.solving.certify import outward
@@ -33,6 +36,9 @@ def is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:
     """Return whether a solver has come to an end that its bound and its plan do not show."""
     if tried.restricted:
         return False
+    if isinstance(tried.structure, BesideTenants):  # doubles of a general solver alone speak for its claim
+        shown = solution.termination is Termination.OPTIMAL and solution.certificate.source == "multipliers"
+        return tried.outcome.termination in _CLAIMS and not shown
     if solution.termination is Termination.INFEASIBLE:  # a general solver's word is no proof
         return solution.evidence == "by_solver" and not call.is_late()
     if solution.termination is Termination.GAP_REACHED:
@@ -191,9 +197,38 @@ def _of_instance(instance: MatchingInstance) -> _Placements | None:
                 places.append((name, on))
         menus.append(menu)
         held.append(places)
+    if is_tenanted(instance):
+        capacities += _limited(instance, menus, held)
     machines = [[tuple(first[str(name)] + k for k in on) for name, on in places] for places in held]
     required = [job.required for job in instance.jobs]
     return _Placements(menus, held, machines, capacities, required, timed, instance.objective == "value")
+
+
+def _limited(
+    instance: MatchingInstance,
+    menus: list[list[Option]],
+    held: list[list[tuple[str | int, tuple[int, ...]]]],
+) -> list[int]:
+    """Keep what tenants may have, with its uses of their limits behind the others; return these limits.
+
+    Every job must run: one that is left out would forgo its share.
+    """
+    kind = kind_of(instance)
+    ledger, shared = ledger_of(kind, instance), shared_capacities(kind, instance)
+    names = [name for name in ledger.limits if name not in shared]
+    for index, job in enumerate(instance.jobs):
+        place = {offer.name: at for at, offer in enumerate(ledger.offers[job.id])}
+        uses = {name: ledger.uses(job.id, at) for name, at in place.items()}
+        kept = [at for at, (name, _) in enumerate(held[index]) if name in place]
+        menus[index] = [
+            Option(
+                menus[index][at].value,
+                (*menus[index][at].uses, *(uses[str(held[index][at][0])].get(name, 0) for name in names)),
+            )
+            for at in kept
+        ]
+        held[index] = [held[index][at] for at in kept]
+    return [ledger.limits[name] for name in names]
 
 
 def _one(count: int, at: Sequence[int], use: int) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.formulations.protocol import PlacedFormulation
-from apportion.models.node_packing import NodePacking
+from apportion.formulations.protocol import Packing, PlacedFormulation
+from apportion.models.machine_packing import MachinePacking
 from apportion.options import Choice, Multipliers, Point, Start
 from apportion.outcome import Outcome, Termination
 from apportion.solving.asking import Asked
@@ -52,8 +52,8 @@ class PlacedStructure(KnapsackStructure):
 
     def packed(self, choice: Choice, seconds: float | None) -> dict[str, Placement]:
         """Return where a choice lies on the nodes of every GPU type, or why it cannot."""
-        pack = _pack()
-        return {name: pack(packing, seconds) for name, packing in self.formulation.packings(choice).items()}
+        packings = self.formulation.packings(choice)
+        return {name: _packed(packing, seconds) for name, packing in packings.items()}
 
     def without(self, choice: Choice, found: dict[str, Placement], *, proven: bool) -> PlacedStructure | None:
         """Return the same without a choice that could not be placed, ``None`` if that is not shown.
@@ -69,7 +69,9 @@ class PlacedStructure(KnapsackStructure):
             shown = [gpu_type for gpu_type, placed in failed.items() if placed.proven or not proven]
             if not shown:
                 return None
-            tighter = tighter.excluding(shown[0], choice)
+            core = failed[shown[0]].core
+            kept = choice if core is None else np.where(np.isin(np.arange(choice.size), core), choice, -1)
+            tighter = tighter.excluding(shown[0], kept)
         return PlacedStructure(tighter)
 
     def placeable(self, point: Point | None, call: Call) -> Point | None:
@@ -138,10 +140,14 @@ def chosen_on_nodes(
     return _certifiable(structure, outcome, None, Start(best, hint=prices))
 
 
-def _pack() -> Callable[[NodePacking, float | None], Placement]:
+def _packed(packing: Packing, seconds: float | None) -> Placement:
+    if isinstance(packing, MachinePacking):
+        from apportion.solvers.packing.machines import pack_machines
+
+        return pack_machines(packing)
     from apportion.solvers.packing.few_moves import pack
 
-    return pack
+    return pack(packing, seconds)
 
 
 def _carried(
