@@ -73,8 +73,12 @@ class _TenantedSubject(Subject):
             return super().held(menus, job, row)
         name = "nothing" if row < 0 else menus.option_name(row)
         wanted = (self.kind.wording.waiting or LEFT_OUT) if name == "nothing" else name
-        pinned = edits.pin(self.instance, {menus.job_names()[job]: wanted})
-        return under_floors(pinned, self.floors)
+        pinned = under_floors(edits.pin(self.instance, {menus.job_names()[job]: wanted}), self.floors)
+        try:
+            ledger_of(self.kind, pinned)
+        except InvalidInstance:  # what is due is out of reach with it: the menus say so
+            return super().held(menus, job, row)
+        return pinned
 
     def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
         """Return what is solved to have less of a capacity: where choices are placed, an instance."""
@@ -217,6 +221,8 @@ def _one_more(
     guaranteed: int,
 ) -> float | None:
     """Return what one more unit of guarantee does to a tenant's share; ``None`` where none is left."""
+    if resolver.exhausted:  # forming the variant alone reads a large instance once more
+        return None
     try:
         changed = change_tenant(subject.instance, name, {f"{capacity}.guarantee": guaranteed + 1})
     except ApportionError:

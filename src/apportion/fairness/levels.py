@@ -126,7 +126,7 @@ class Filling:
         low = max(least, self._standing(active))
         high = max(low, min(math.floor(self.steps * self.model.most(one) / one.weight) for one in active))
         probe = high
-        while low < high:
+        while low < high and not self.model.placing.late():
             answer = self._reached({**self.floors, **{one: self._at(one, probe) for one in active}})
             if answer.choice is not None:
                 self.choice = answer.choice
@@ -163,6 +163,8 @@ class Filling:
         }
         if not wanted or len(active) == 1:
             return above if len(active) > 1 else set(), True
+        if self.model.placing.late():  # all of them stop here, unproved
+            return set(), False
         quick = self._risen_at_once(floors, wanted)
         if quick is not None:
             return quick | above, True

@@ -19,6 +19,9 @@ from apportion.solving.structure import PlanOrPoint
 
 __all__ = ["Placing", "Verdict"]
 
+_LEAST_S = 1e-3
+"""What is left of a limit that is used up."""
+
 Verdict = Literal["placed", "cut", "unknown"]
 """Placed; shown to lie nowhere, and cut off from now on; or neither was shown."""
 
@@ -48,6 +51,11 @@ class Placing:
         if isinstance(self.menus, PlacedTenantedMenus):
             return PlacedStructure(self.menus).plan(choice, self._seconds())
         return self.menus.plan(choice)
+
+    def late(self) -> bool:
+        """Return whether the time for levels is up."""
+        left = self._seconds()
+        return left is not None and left <= _LEAST_S
 
     def of(self, choice: NDArray[np.int64]) -> Verdict:
         """Place a choice, one row per job, -1 for nothing at all."""
