@@ -23,7 +23,7 @@ def test_every_level_of_forty_tenants_is_proved_and_nearly_no_question_is_search
         asked.append(model)
         return apportion.solve(model, deterministic=True, work_limit=1e7)
 
-    sharing = shared_out(instance, menus, ask)
+    sharing = shared_out(instance, menus, ask, lambda: None)
     assert sharing.levels
     assert all(level.evidence == "by_search" and level.bound == level.share for level in sharing.levels)
     assert len(asked) <= 4

@@ -174,11 +174,13 @@ def test_the_search_for_exclusions_ends_with_the_same_answer(monkeypatch: pytest
 def test_what_is_never_refuted_ends_with_a_plan_near_it_and_a_valid_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    sure = few_moves.pack
+
     def unsure(packing: Any, seconds: float | None) -> few_moves.Placement:
-        found = few_moves.pack(packing, seconds)
+        found = sure(packing, seconds)
         return found if found.nodes is not None else few_moves.Placement(None, proven=False)
 
-    monkeypatch.setattr("apportion.solving.placement._pack", lambda: unsure)
+    monkeypatch.setattr("apportion.solvers.packing.few_moves.pack", unsure)
     solution = apportion.solve(_round([5, 5, 5], 16, 8))
     assert solution.termination is Termination.NODE_LIMIT
     assert solution.objective == 10.0 and solution.bound is not None and solution.bound >= 15.0 - 1e-9

@@ -196,6 +196,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Live on Slurm",
             "Report node hours harvested, to whom, at what cost.",
             ("harvested -o week.html", "harvested --days 1 --json"),
+            doing="reading the journal",
         ),
         "cancel": Listed(
             "Live on Slurm", "Cancel jobs, keeping their checkpoints.", ("cancel 3", "cancel 3 4")
