@@ -202,16 +202,16 @@ def _branch(
         if model.check(found).feasible:
             best = _better(model, best, found)
     if branched.termination is Termination.INFEASIBLE and best is None and small(model):
-        return Outcome(
-            termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
-        )
+        return Outcome(termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="solver")
+    source = "branch_and_bound"
     if branched.bound is not None and best is not None:
         # what was fixed away cannot beat the incumbent it was fixed by
         sign = 1.0 if model.goal == "value" else -1.0
         own = model.objective(best)
         proven = own if sign * (branched.bound - own) < 0 else branched.bound
         proven = trusted(proven, model.sense, whole=bool((model.values == np.rint(model.values)).all()))
-        bound = min(bound, proven) if sign > 0 else max(bound, proven)
+        if sign * (proven - bound) < 0:
+            bound, source = proven, "solver"
     if best is not None:
         call.best.bound = bound
         call.offer(best)
@@ -220,7 +220,7 @@ def _branch(
         ended = Termination.NUMERICAL_ERROR  # refuted by the plan, or not to be believed of such numbers
     if ended is Termination.NODE_LIMIT and clock.late():
         ended = Termination.TIME_LIMIT
-    return _outcome(model, best, bound, prices, ended, branched.raw, branched.nodes)
+    return _outcome(model, best, bound, prices, ended, branched.raw, branched.nodes, source)
 
 
 def _kept(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_]:
@@ -255,6 +255,7 @@ def _outcome(
     termination: Termination,
     raw: str,
     nodes: int,
+    source: str = "branch_and_bound",
 ) -> Outcome:
     return Outcome(
         termination=termination,
@@ -262,7 +263,7 @@ def _outcome(
         point=best,
         objective=None if best is None else model.objective(best),
         bound=bound,
-        bound_source="branch_and_bound",
+        bound_source=source,
         multipliers=pooled(model, prices),
         counters={"nodes": float(nodes)},
     )

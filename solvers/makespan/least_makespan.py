@@ -74,9 +74,10 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
         found.append(in_turn(start)[0])  # on single machines turns make no difference
     if fits(model):
         return _by_tree(call, found, weights)
+    own = call.best.bound
     choice, ended = _searched(call, lowered, found, prices)
     ended = Termination.OPTIMAL if call.closes(model.objective(choice)) else ended
-    return _outcome(call, choice, prices, ended)
+    return _outcome(call, choice, prices, ended, own=own)
 
 
 def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDArray[np.float64]) -> Outcome:
@@ -212,14 +213,14 @@ def _rearranged(call: AssignmentCall, best: NDArray[np.int64], share: float) -> 
 
 def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]) -> Outcome:
     """Let CP-SAT have what is left of the time: its model says all that HiGHS would."""
-    model, clock = call.model, call.clock
-    turned = gangs.scheduled(model, best, call.best.bound or 0.0, call.options, lambda: clock.seconds_left)
+    model, clock, own = call.model, call.clock, call.best.bound
+    turned = gangs.scheduled(model, best, own or 0.0, call.options, lambda: clock.seconds_left)
     call.best.bound = turned.bound
     if turned.point is not None and model.objective(turned.point) < model.objective(best):
         best = turned.point
     ended = Termination.INTERRUPTED if turned.interrupted else _ended(clock)
     closed = call.closes(model.objective(best))
-    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended)
+    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended, own=own)
 
 
 def _branched(
@@ -229,7 +230,7 @@ def _branched(
     prices: NDArray[np.float64],
 ) -> Outcome:
     """Let HiGHS branch over all entries."""
-    model, options, clock = call.model, call.options, call.clock
+    model, options, clock, own = call.model, call.options, call.clock, call.best.bound
     begin = None if best is None else lowered.point(best)
     nodes = clock.work_left
     if nodes is None and options.time_limit is None:
@@ -238,9 +239,7 @@ def _branched(
         lowered.model, clock.seconds_left, begin, None, options.gap, options.seed, nodes
     )
     if branched.termination is Termination.INFEASIBLE and best is None and small(model):
-        return Outcome(
-            termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="branch_and_bound"
-        )
+        return Outcome(termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="solver")
     if branched.point is not None:
         choice = lowered.choice(branched.point)
         if model.check(choice).feasible and (best is None or model.objective(choice) < model.objective(best)):
@@ -259,7 +258,7 @@ def _branched(
     closed = call.closes(model.objective(best))
     limits = (Termination.TIME_LIMIT, Termination.NODE_LIMIT)
     ended = branched.termination if branched.termination in limits else _ended(clock)
-    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended)
+    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended, own=own)
 
 
 def _ended(clock: Clock) -> Termination:
@@ -273,7 +272,9 @@ def _outcome(
     prices: NDArray[np.float64],
     termination: Termination,
     nodes: int | None = None,
+    own: float | None = None,
 ) -> Outcome:
+    """Return a choice with the call's bound; if it is not `own` any more, a general solver has raised it."""
     call.offer(choice)
     return Outcome(
         termination=termination,
@@ -281,7 +282,7 @@ def _outcome(
         point=choice,
         objective=call.model.objective(choice),
         bound=call.best.bound,
-        bound_source="branch_and_bound",
+        bound_source="branch_and_bound" if own is None or own == call.best.bound else "solver",
         multipliers=prices,
         seconds={"solve": call.clock.seconds},
         counters={} if nodes is None else {"nodes": float(nodes)},

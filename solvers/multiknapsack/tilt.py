@@ -125,7 +125,8 @@ def tilted(
         step = 1.0
         falling = direction < 0
         if falling.any():
-            step = min(1.0, 0.95 * float((weights[falling] / -direction[falling]).min()))
+            with np.errstate(over="ignore"):  # a direction next to nothing bounds no step
+                step = min(1.0, 0.95 * float((weights[falling] / -direction[falling]).min()))
         moved = False
         while step > 1e-5:
             trial = np.minimum(weights + step * direction, ceiling)

@@ -249,7 +249,8 @@ class Solution(Shown, Generic[PlanT_co]):
         """How far ``optimal``, ``gap_reached`` or ``infeasible`` can be checked; ``None`` for no such claim.
 
         ``"by_multipliers"``: the verified bound shows it; ``"by_proof"``: `proof` shows it; ``"by_search"``:
-        one of our own searches says so; ``"by_solver"``: a general solver says so.
+        one of our own searches says so; ``"by_solver"``: a general solver says so, be it one that a search of
+        ours asked.
         """
         if self.termination not in _CLAIMS:
             return None
@@ -260,7 +261,8 @@ class Solution(Shown, Generic[PlanT_co]):
             return "by_multipliers"
         if self.proof is not None:
             return "by_proof"
-        return "by_search" if self.confirmed or self.backend in _OURS else "by_solver"
+        searched = self.backend in _OURS and self.certificate.source != "solver"
+        return "by_search" if self.confirmed or searched else "by_solver"
 
     @property
     def solution(self) -> str:

@@ -262,7 +262,8 @@ def _verified_bound(
 def _claimed_bound(instance: Instance, kind: Kind, record: Mapping[str, Any]) -> tuple[str, bool, str]:
     bound, objective, source = record["bound"], record["objective"], record["certificate"]["source"]
     if bound is None:
-        return "bound", source is None, "none is claimed"
+        refuted = record["termination"] == "infeasible"  # then the source is what refuted every plan
+        return "bound", source is None or refuted, "none is claimed"
     if source == "multipliers" and bound != record["verified_bound"]:
         return "bound", False, "is said to follow from the multipliers but is not the verified bound"
     sign = 1 if kind.maximizes(instance) else -1

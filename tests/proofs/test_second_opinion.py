@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.linear import LinearModel
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
+from apportion.solving.second_opinion import second_opinion
 
 
 def menus() -> MultipleChoiceKnapsack:
@@ -84,3 +87,38 @@ def test_infeasible_that_ours_confirms_is_by_search(backend: str) -> None:
     solution = apportion.solve(model, backend)
     assert solution.termination is Termination.INFEASIBLE and solution.evidence == "by_search"
     assert apportion.solve(model, backend, proof=True).evidence == "by_proof"
+
+
+def test_a_search_of_ours_that_a_general_solver_ended_confirms_nothing() -> None:
+    ours = apportion.solve(menus())
+    assert ours.evidence in ("by_search", "by_multipliers")
+    ended = replace(ours, certificate=replace(ours.certificate, source="solver", verified_bound=None))
+    assert ended.evidence == "by_solver" and ended.backend == "exact"
+    claimed = replace(ended, backend="cp-sat")
+    assert second_opinion(claimed, 10.0, lambda _: ended, maximizes=True).evidence == "by_solver"
+    searched = replace(ended, certificate=replace(ended.certificate, source="branch_and_bound"))
+    assert second_opinion(claimed, 10.0, lambda _: searched, maximizes=True).evidence == "by_search"
+
+
+def test_gangs_that_cp_sat_closes_are_by_solver_until_a_proof_is_asked() -> None:
+    draw = random.Random(0)
+    on = [
+        {
+            "p": {"time_s": draw.randint(3, 30), "gpus": draw.choice([1, 2, 3, 2])},
+            "q": {"time_s": draw.randint(3, 30), "gpus": draw.choice([1, 2])},
+        }
+        for _ in range(8)
+    ]
+    instance = apportion.read(
+        {
+            "kind": "matching",
+            "schema_version": "1",
+            "objective": "makespan",
+            "machines": [{"id": "p", "count": 4}, {"id": "q", "count": 2}],
+            "jobs": [{"id": f"j{k}", "on": entry} for k, entry in enumerate(on)],
+        }
+    )
+    solution = apportion.solve(instance)
+    assert (solution.termination, solution.objective) == (Termination.OPTIMAL, 42.0)
+    assert (solution.evidence, solution.certificate.source) == ("by_solver", "solver")
+    assert apportion.solve(instance, proof=True).evidence == "by_proof"

@@ -93,7 +93,10 @@ def judge(
     if verified_bound is not None and (bound is None or sign * (verified_bound - bound) < 0):
         bound, source = verified_bound, "multipliers"
     if objective is None:
-        return Verdict(_without_plan(claimed, notes), bound, source, tuple(notes))
+        ended = _without_plan(claimed, notes)
+        if ended is Termination.INFEASIBLE and source is None:
+            source = claimed_source
+        return Verdict(ended, bound, source, tuple(notes))
     if claimed is Termination.INTERRUPTED:  # whoever pressed Ctrl-C wants to see that it worked
         return Verdict(claimed, bound, source, tuple(notes))
     if bound is not None:

@@ -58,6 +58,7 @@ def _judged(solution: Solution, other: Solution, maximizes: bool) -> Solution:
     first, second = solution.objective, other.objective
     sign = 1.0 if maximizes else -1.0
     ends = other.termination in _CLAIMS
+    ours = other.evidence != "by_solver"  # another general solver's word confirms nothing
     if first is None or second is None:
         agree = first is second and ends
         differ = (first is None and second is not None) or (
@@ -72,7 +73,7 @@ def _judged(solution: Solution, other: Solution, maximizes: bool) -> Solution:
             return _sharpened(solution, other, worse / abs(second))
     if differ:
         return _contradicted(solution, other, sign)
-    if not agree:
+    if not agree or not ours:
         return solution
     return replace(solution, confirmed=True, certificate=_tighter(solution, other, sign))
 
