@@ -101,7 +101,7 @@ def _jobs(found: Harvested, names: Mapping[str, str]) -> str:
     rows = [("Job", "node hours", "samples", "lost")]
     rows += [
         (
-            f"{job} {names.get(job, '')}".strip(),
+            _called(job, names),
             f"{hours:,.2f}",
             f"{found.samples.get(job, 0):,}",
             f"{found.undone.get(job, 0):,}",
@@ -112,10 +112,15 @@ def _jobs(found: Harvested, names: Mapping[str, str]) -> str:
         rest = sum(hours for _, hours in ordered[_SHOWN:])
         rows.append((f"{len(ordered) - _SHOWN} other jobs", f"{rest:,.2f}", "", ""))
     share = [
-        (job, 100 * hours / total, COLOURS[k % len(COLOURS)]) for k, (job, hours) in enumerate(ordered[:7])
+        (_called(job, names), 100 * hours / total, COLOURS[k % len(COLOURS)])
+        for k, (job, hours) in enumerate(ordered[:7])
     ]
     drawn = bars([("node hours", share)], "To whom, in per cent of the node hours used") if total > 0 else ""
     return drawn + _table(rows)
+
+
+def _called(job: str, names: Mapping[str, str]) -> str:
+    return f"{job} {names.get(job, '')}".strip()
 
 
 def _returns(found: Harvested) -> str:
