@@ -85,13 +85,10 @@ class PlacedTenantedMenus(TenantedMenus):
         found.weighed, found.excluded = weighed, excluded
         columns = [np.where(self._row >= 0, cut.use[self._row], 0) for cut in cuts if cut.use.size]
         found.model = (
-            MultipleChoiceKnapsack.from_arrays(
-                model.values,
+            model.under(
                 np.column_stack([model.uses, *columns]),
-                model.offsets,
                 np.concatenate((model.capacities, np.array([cut.room for cut in cuts], dtype=np.int64))),
-                sense=model.sense,
-                capacity_names=(*model.capacity_names, *(cut.name for cut in cuts)),
+                (*model.capacity_names, *(cut.name for cut in cuts)),
             )
             if columns
             else model

@@ -238,13 +238,10 @@ def _with_floors(
         inside[[place[job] for job in members]] = True
         columns.append(np.where(inside[owner], forgone, 0))
         limits.append(int(best[inside].sum()) - floor)
-    return MultipleChoiceKnapsack.from_arrays(
-        model.values,
+    return model.under(
         np.column_stack([model.uses, *columns]),
-        model.offsets,
         np.concatenate((model.capacities, np.array(limits, dtype=np.int64))),
-        sense=model.sense,
-        capacity_names=(*model.capacity_names, *(f"share of {name}" for name in ledger.floors)),
+        (*model.capacity_names, *(f"share of {name}" for name in ledger.floors)),
     )
 
 

@@ -23,7 +23,6 @@ from apportion.formulations.freezing.by_configuration import FreezingByConfigura
 from apportion.formulations.protocol import Plan
 from apportion.instances.freezing import FreezingInstance
 from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.node_packing import NodePacking, heaviest
 
 __all__ = ["FreezingOnNodes"]
@@ -126,17 +125,9 @@ class FreezingOnNodes(FreezingByConfiguration):
         return self._of(uses, capacities, names, self._excluded + excluded)
 
     def _of(self, uses: Any, capacities: Any, names: tuple[str, ...], excluded: int) -> FreezingOnNodes:
-        model, other = self.model, copy.copy(self)
+        other = copy.copy(self)
         object.__setattr__(other, "_excluded", excluded)
-        other.model = MultipleChoiceKnapsack.from_arrays(
-            model.values,
-            np.ascontiguousarray(uses),
-            model.offsets,
-            capacities,
-            required=model.required,
-            sense=model.sense,
-            capacity_names=names,
-        )
+        other.model = self.model.under(np.ascontiguousarray(uses), capacities, names)
         return other
 
 

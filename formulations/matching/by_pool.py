@@ -182,21 +182,10 @@ class MatchingByPool:
 
     def _with(self, use: NDArray[np.int64], capacity: int, name: str) -> MatchingByPool:
         model = self.model
-        return self._of(
-            np.column_stack([model.uses, use]),
-            np.append(model.capacities, capacity),
-            (*model.capacity_names, name),
-        )
+        uses, capacities = np.column_stack([model.uses, use]), np.append(model.capacities, capacity)
+        return self._of(uses, capacities, (*model.capacity_names, name))
 
     def _of(self, uses: Any, capacities: Any, names: tuple[str, ...]) -> MatchingByPool:
-        model, other = self.model, copy(self)
-        other.model = MultipleChoiceKnapsack.from_arrays(
-            model.values,
-            np.ascontiguousarray(uses),
-            model.offsets,
-            capacities,
-            required=model.required,
-            sense=model.sense,
-            capacity_names=names,
-        )
+        other = copy(self)
+        other.model = self.model.under(np.ascontiguousarray(uses), capacities, names)
         return other

@@ -62,7 +62,9 @@ def test_nothing_breaks_in_sequences_drawn_by_hypothesis() -> None:
 def test_nothing_breaks_in_random_sequences() -> None:
     start = sequences.begun()
     for number in range(150):
-        sequences.play_all(start.copy(), draw(random.Random(f"test {number}"), 20))
+        world = start.copy()
+        sequences.play_all(world, draw(random.Random(f"test {number}"), 20))
+        assert world.finished and all(job.ended for job in world.disk.jobs.values())
 
 
 def test_nothing_breaks_in_any_order_of_three_faults() -> None:

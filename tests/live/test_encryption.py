@@ -129,6 +129,8 @@ def test_an_agent_leaves_a_listener_that_says_nothing_and_comes_again(tmp_path: 
         try:
             for _ in range(2):
                 silent.append(listener.accept()[0])
+            assert agent.poll() is None
+            assert len({connection.getpeername() for connection in silent}) == 2
         finally:
             agent.kill()
             agent.wait()

@@ -263,6 +263,7 @@ def test_a_job_whose_start_and_stop_were_both_lost_goes_on() -> None:
     machine.slurm_forgets(None)
     machine.slurm_forgets("n3")
     machine.teardown()
+    assert not any(pilot.run for pilot in machine.world.pilots.values())
 
 
 def every_order_of_faults(depth: int) -> int:

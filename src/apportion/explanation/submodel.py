@@ -31,15 +31,7 @@ def part(
 
 def with_capacities(model: MultipleChoiceKnapsack, capacities: NDArray[np.int64]) -> MultipleChoiceKnapsack:
     """Return the same menus under other capacities."""
-    return MultipleChoiceKnapsack.from_arrays(
-        model.values,
-        model.uses,
-        model.offsets,
-        capacities,
-        model.required,
-        model.sense,
-        model.capacity_names,
-    )
+    return model.under(model.uses, capacities, model.capacity_names)
 
 
 def held_to(model: MultipleChoiceKnapsack, job: int, row: int) -> MultipleChoiceKnapsack:

@@ -164,6 +164,18 @@ class MultipleChoiceKnapsack(Ragged):
         """Return these menus under other amounts of the capacities, int64 [capacities], which are checked."""
         return replace(self, capacities=_frozen(capacities))
 
+    def under(self, uses: ArrayLike, capacities: ArrayLike, names: Sequence[str]) -> MultipleChoiceKnapsack:
+        """Return these menus under other capacities; arrays and errors are those of `from_arrays`."""
+        return MultipleChoiceKnapsack.from_arrays(
+            self.values,
+            uses,
+            self.offsets,
+            capacities,
+            required=self.required,
+            sense=self.sense,
+            capacity_names=names,
+        )
+
     def spliced(
         self, splice: Splice, fresh: MultipleChoiceKnapsack, capacities: NDArray[np.int64]
     ) -> MultipleChoiceKnapsack:
