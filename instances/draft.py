@@ -14,6 +14,7 @@ from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem, listed
 from apportion.instances.kind import Edits
 from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.plain import make_plain
 from apportion.instances.remaking import remade
 from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
@@ -244,6 +245,7 @@ class Draft:
         wanted = self._edits.job_type
         if not isinstance(job, wanted):
             raise InvalidInstance.at(path, f"must be a {wanted.__name__}, not {type(job).__name__}")
+        make_plain(job)
         if self._edits.rules is not None:
             problems: list[Problem] = []
             self._edits.rules.check(path, job, self._base, problems)

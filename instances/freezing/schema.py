@@ -12,6 +12,7 @@ from apportion.errors import InvalidInstance
 from apportion.instances.fields import Amount, Capacity, Count, Name, Number, settle_numbers
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.rules import LARGEST_POWER, PENALTY, problems_of
+from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted
 
@@ -85,6 +86,7 @@ class FreezingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
         return f"<FreezingInstance {self.name!r}: {size}, rounds of {self.round_s:g} s>"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         problems = problems_of(self)
         if problems:
             raise InvalidInstance(problems)

@@ -23,6 +23,7 @@ from apportion.instances.fields import (
     check_name,
     settle_numbers,
 )
+from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
@@ -131,6 +132,7 @@ class GapFillingInstance(
         return f"<GapFillingInstance {self.name!r}: {size}, horizon {self.horizon_s:g} s>"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)

@@ -27,6 +27,7 @@ from apportion.instances.fields import (
     settle_numbers,
 )
 from apportion.instances.matching.sharing import check_quotas
+from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
@@ -150,6 +151,7 @@ class MatchingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
         return f"<MatchingInstance {self.name!r}: {size}, {self.objective}>"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)

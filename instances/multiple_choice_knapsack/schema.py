@@ -23,6 +23,7 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
+from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
@@ -129,6 +130,7 @@ class MultipleChoiceKnapsackInstance(
         )
 
     def __post_init__(self) -> None:
+        make_plain(self)
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)

@@ -110,6 +110,14 @@ class SolveOptions:
             raise InvalidOption(f"deterministic must be true or false, not {self.deterministic!r}")
         if self.on_incumbent is not None and not callable(self.on_incumbent):
             raise InvalidOption("on_incumbent must be callable or None")
+        for name in ("time_limit", "work_limit", "gap"):
+            value = getattr(self, name)
+            if type(value) not in (
+                int,
+                float,
+                type(None),
+            ):  # numpy's doubles pass for floats and cannot be stored
+                object.__setattr__(self, name, float(value))
 
 
 def _is_number(value: object) -> bool:

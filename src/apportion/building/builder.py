@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from apportion.building.tables import columns_of, groups
 from apportion.errors import InvalidInstance
 from apportion.instances.draft import Draft
-from apportion.reading.parts import part, plain
+from apportion.instances.plain import plain
+from apportion.reading.parts import part
 
 __all__ = ["Builder", "kept"]
 

@@ -11,7 +11,7 @@ from apportion.instances.freezing import FreezingInstance
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.matching import MatchingInstance
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
-from apportion.reading.parts import plain
+from apportion.instances.plain import plain
 from apportion.reading.read import read
 
 __all__ = ["Freezing", "GapFilling", "Knapsack", "Matching"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apportion.errors import InvalidInstance
-from apportion.reading.parts import plain
+from apportion.instances.plain import plain
 
 __all__ = ["columns_of", "groups"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,11 +9,11 @@ import msgspec
 from apportion.errors import InvalidInstance, Problem
 from apportion.instances.draft import edits_of
 from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.plain import plain
 
-__all__ = ["part", "plain"]
+__all__ = ["part"]
 
 _P = TypeVar("_P")
-_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def part(instance: Instance, wanted: type[_P], value: Any, path: str) -> _P:
@@ -43,18 +42,6 @@ def part(instance: Instance, wanted: type[_P], value: Any, path: str) -> _P:
         return msgspec.convert(tree, wanted)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
         raise InvalidInstance(_problems(instance, wanted, tree, path, error)) from None
-
-
-def plain(value: Any) -> Any:
-    """Return a value with numpy numbers as Python's, arrays and sequences as lists; structs stay."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset | range):
-        return [item if type(item) in _PLAIN else plain(item) for item in value]
-    listed = getattr(value, "tolist", None)  # arrays, their numbers, and the columns of tables
-    return listed() if callable(listed) else value
 
 
 def _problems(instance: Instance, wanted: type[Any], tree: Any, path: str, error: Exception) -> list[Problem]:

@@ -13,7 +13,7 @@ import msgspec
 
 from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
-from apportion.reading.parts import plain
+from apportion.instances.plain import make_plain, plain
 from apportion.session.job_deltas import AddJob, Adopt, Pin, RemoveJob, Unpin, UpdateJob
 from apportion.session.resource_deltas import RemoveNodes, SetCapacity, SetFields, SetMachine, SetNodes
 
@@ -77,6 +77,7 @@ def read_deltas(source: Any, path: str = "$.deltas") -> list[Delta]:
 
 def _read(given: Any, path: str) -> Delta:
     if isinstance(given, Delta):
+        make_plain(given)
         return given
     known = ", ".join(DELTAS)
     if not isinstance(given, Mapping):

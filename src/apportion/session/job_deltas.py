@@ -11,7 +11,8 @@ from apportion.errors import InvalidInstance, Problem
 from apportion.instances import edits
 from apportion.instances.draft import Draft
 from apportion.instances.kinds import kind_of
-from apportion.reading.parts import part, plain
+from apportion.instances.plain import plain
+from apportion.reading.parts import part
 from apportion.session.message import Message, name_of
 
 __all__ = ["AddJob", "Adopt", "Pin", "RemoveJob", "Unpin", "UpdateJob"]

@@ -17,6 +17,7 @@ from apportion.instances.fields import (
     check_header,
     settle_numbers,
 )
+from apportion.instances.plain import make_plain
 
 __all__ = ["LicenceInstance", "LicenceJob"]
 
@@ -63,6 +64,7 @@ class LicenceInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     name: str = ""
 
     def __post_init__(self) -> None:
+        make_plain(self)
         problems: list[Problem] = []
         check_header(self, problems)
         check_count("$.licences", self.licences, problems)
