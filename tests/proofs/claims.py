@@ -80,6 +80,9 @@ KINDS: Mapping[str, Drawn] = MappingProxyType(
         "shares of machines": Drawn(INSTANCE, draw_matching.instance, fits=lambda one: one["divisible"]),
         "bare assignment": Drawn(ASSIGNMENT, draw_matching.arrays),
         "tenants": Drawn(INSTANCE, draw_tenants.instance),
+        "makespan with tenants": Drawn(
+            INSTANCE, draw_tenants.instance, fits=lambda one: one.get("objective") == "makespan"
+        ),
     }
 )
 """What is drawn, by kind; most numbers are hostile, see `tests.hunt`."""

@@ -16,6 +16,7 @@ import pytest
 import apportion
 from apportion import Assignment
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
+from apportion.instances.tenants.schema import Quota, Tenant
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import verify
 from apportion.proofs.certificate import encode, instance_digest
@@ -58,10 +59,34 @@ def on_pools(*, divisible: bool = False) -> MatchingInstance:
     )
 
 
+def of_tenants() -> MatchingInstance:
+    """Seven jobs of two tenants, one of which may not use more than six of a pool's ten."""
+    rng = np.random.default_rng(3)
+    jobs = tuple(
+        MatchingJob(
+            f"j{at}",
+            {
+                "a": MatchingEntry(time_s=float(rng.integers(3, 20)), uses=1 + at % 3),
+                "b": MatchingEntry(time_s=float(rng.integers(12, 30))),
+            },
+            tenant="xy"[at % 2],
+        )
+        for at in range(7)
+    )
+    return MatchingInstance(
+        schema_version="1",
+        objective="makespan",
+        machines=(MatchingMachine("a", count=2, capacity=5), MatchingMachine("b")),
+        jobs=jobs,
+        tenants=(Tenant("x", quotas={"a": Quota(borrowing_limit=6)}), Tenant("y")),
+    )
+
+
 SHAPES: dict[str, Callable[[], Any]] = {
     "menus": menus,
     "bare assignment": machines,
     "gangs": on_pools,
+    "tenants": of_tenants,
     "shares of machines": lambda: on_pools(divisible=True),
 }
 
@@ -70,7 +95,7 @@ SHAPES: dict[str, Callable[[], Any]] = {
 def proved(shape: str) -> tuple[Any, str]:
     """Return an instance of a shape, and its genuine proof as JSON."""
     subject = SHAPES[shape]()
-    solution = apportion.solve(subject, proof=True)
+    solution = apportion.solve(subject, proof=True, time_limit=120.0)
     assert solution.proof is not None and verify(subject, solution.proof).proved
     return subject, gzip.decompress(encode(solution.proof)).decode()
 

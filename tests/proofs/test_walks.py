@@ -73,6 +73,13 @@ def test_shares_a_billionth_from_the_best_are_not_called_best() -> None:
     assert solution.objective == pytest.approx(99999999.375, rel=1e-10)
 
 
+def test_shares_that_just_meet_their_bound_are_proved_as_far_as_their_prices_show() -> None:
+    """They were called optimal, 9.2e-10 above the bound, and the proof asked for what lies 9e-10 below."""
+    tally, kind = Tally(), "shares of machines"
+    asked(DRAWN[kind].case(Random(f"{kind} 20261123/3543")), tally, "3543")
+    assert (tally.claims, tally.proved, tally.offered, tally.accepted) == (1, 1, 2, 0)
+
+
 def exact_objective(instance: Any, plan: Any) -> Fraction | None:
     if plan is None:
         return None

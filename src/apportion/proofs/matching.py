@@ -17,9 +17,10 @@ import numpy as np
 
 from apportion.instances import MatchingEntry, MatchingInstance
 from apportion.proofs.certificate import MalformedProof, Proof
+from apportion.proofs.limits import limits_of
 from apportion.proofs.schedules import read, units
 from apportion.proofs.times import last_before
-from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, whole_menus
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, threshold, whole_menus
 
 __all__ = ["assigned", "names_of"]
 
@@ -35,8 +36,10 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     before = proof.claim.bound if timed else None
     limit = None if before is None else Fraction(before)
     columns, capacities, alike = _machines(instance, proof, limit)
-    cuts = read(instance, proof, limit)
+    cuts, limits = read(instance, proof, limit), limits_of(instance)
+    first_limit = len(capacities) + len(cuts)
     numbers = {machine.id: number for number, machine in enumerate(instance.machines)}
+    free = timed or proof.claim.bound is None
     worths: list[int] = []
     rows: list[dict[int, int]] = []
     sizes = []
@@ -48,32 +51,29 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
             if limit is not None and time > last_before(limit, proof.shift):
                 continue
             room_of_one = instance.machines[pool].capacity
-            if room_of_one is not None and entry.uses > room_of_one:
+            taken = limits.uses(job.id, name)
+            if taken is None or (room_of_one is not None and entry.uses > room_of_one):
                 continue
-            cut_off = {len(capacities) + k: cut.use(at, pool, entry, time) for k, cut in enumerate(cuts)}
+            further = {len(capacities) + k: cut.use(at, pool, entry, time) for k, cut in enumerate(cuts)}
+            further |= {first_limit + k: use for k, use in taken.items()}
             for held_on in _holds(columns[pool], entry, apart=pool in proof.apart):
-                rows.append(
-                    {**_uses(held_on, entry, time, 1 if pool in proof.apart else entry.gpus), **cut_off}
-                )
-                worths.append(
-                    0 if timed or proof.claim.bound is None else _worth(instance, entry, proof.shift)
-                )
+                own = _uses(held_on, entry, time, 1 if pool in proof.apart else entry.gpus)
+                rows.append({**own, **further})
+                worths.append(0 if free else _worth(instance, entry, proof.shift))
+        if not job.required and (taken := limits.uses(job.id, None)) is not None:
+            rows.append({first_limit + k: use for k, use in taken.items()})
+            worths.append(0)
         sizes.append(len(rows) - size)
-        if len(rows) * (len(capacities) + len(cuts)) > _LARGEST_TABLE:
+        if len(rows) * (first_limit + len(limits.rooms)) > _LARGEST_TABLE:
             raise MalformedProof("the pools taken apart make too large a table")
-    capacities += [cut.room for cut in cuts]
+    capacities += [cut.room for cut in cuts] + limits.rooms
     small = all(use < 1 << 62 for row in rows for use in row.values())
     uses: Whole = np.zeros((len(rows), len(capacities)), dtype=np.int64 if small else object)
     for at, row in enumerate(rows):
         for column, use_of in row.items():
             uses[at, column] = use_of
-    if proof.claim.bound is None or timed:
-        threshold = -1
-    else:
-        sign = 1 if instance.objective == "value" else -1
-        threshold = int(scaled(sign * Fraction(proof.claim.bound), proof.shift) // 1)
-    left_out = np.array([not job.required for job in instance.jobs], dtype=np.bool_)
-    return whole_menus(held(worths), uses, sizes, capacities, threshold, left_out, alike)
+    most = -1 if free else threshold(proof.claim, proof.shift, instance.objective == "value")
+    return whole_menus(held(worths), uses, sizes, capacities, most, alike=alike)
 
 
 _Columns = tuple[int | None, int | None]
@@ -133,13 +133,13 @@ def _machines(
 
 
 def names_of(instance: MatchingInstance, proof: Proof) -> list[str]:
-    """Return the pool of every capacity of use; a capacity of time has no name."""
+    """Return the pool of every capacity of use, and the limits of tenants; a capacity of time has no name."""
     timed = instance.objective == "makespan" and proof.claim.bound is not None
     found = []
     for number, pool in enumerate(instance.machines):
         own = ([pool.id] if pool.capacity is not None else []) + ([""] if timed else [])
         found += own * (pool.count if number in proof.apart else 1)
-    return found + [""] * len(proof.cuts)
+    return [*found, *[""] * len(proof.cuts), *limits_of(instance).names]
 
 
 def _worth(instance: MatchingInstance, entry: MatchingEntry, shift: int) -> int:

@@ -12,7 +12,7 @@ All of it is in whole numbers; there is nothing to walk.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from apportion.instances import MatchingInstance
 from apportion.models.assignment import Assignment
 from apportion.proofs.certificate import MalformedProof, Proof
 
-__all__ = ["Shared", "open_share", "price_names", "shared"]
+__all__ = ["Shared", "open_share", "price_names", "shared", "shown_by"]
 
 
 class Shared(NamedTuple):
@@ -80,17 +80,18 @@ def open_share(given: Shared, proof: Proof) -> str:
         return "" if not all(given.rows) else "every job can run somewhere, so there is a plan"
     if not all(given.rows):
         return ""
-    bound = Fraction(proof.claim.bound)
-    fastest = max((min(time for _, time, _ in row) for row in given.rows), default=0.0)
-    if bound <= Fraction(fastest):
-        return ""
     width = len(given.counts) + len(given.rows)
-    for vector in proof.prices:
-        if len(vector) != width:
-            return f"a price vector has not {width} prices, one a machine and one a job"
-        if _least(given, vector) >= bound:
-            return ""
+    if any(len(vector) != width for vector in proof.prices):
+        return f"a price vector has not {width} prices, one a machine and one a job"
+    if shown_by(given, proof.prices) >= Fraction(proof.claim.bound):
+        return ""
     return f"no price vector shows that nothing ends before {proof.claim.bound!r}"
+
+
+def shown_by(given: Shared, vectors: Iterable[Sequence[int]]) -> Fraction:
+    """Return the latest time of which prices, or a job alone, show that nothing ends before it."""
+    fastest = max((min(time for _, time, _ in row) for row in given.rows), default=0.0)
+    return max([Fraction(fastest), *(_least(given, vector) for vector in vectors)])
 
 
 def _least(given: Shared, prices: Sequence[int]) -> Fraction:

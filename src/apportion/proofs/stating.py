@@ -26,12 +26,12 @@ from apportion.instances.tenants.meaning import ledger_of
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import Claim, MalformedProof, Proof
-from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, scaled, whole_menus
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, scaled, threshold, whole_menus
 
 if TYPE_CHECKING:
     from apportion.proofs.freezing import Cut
 
-__all__ = ["capacity_names", "stated", "threshold"]
+__all__ = ["capacity_names", "stated"]
 
 
 def stated(instance: Any, proof: Proof) -> WholeMenus:
@@ -44,26 +44,19 @@ def stated(instance: Any, proof: Proof) -> WholeMenus:
     TypeError
         If this is no instance that a proof can be about.
     """
-    if is_tenanted(instance):
+    if is_tenanted(instance) and not isinstance(instance, MatchingInstance):
         return _of_tenants(instance, proof)
     return _of(instance).menus(instance, proof)
 
 
 def capacity_names(instance: Any, proof: Proof) -> list[str]:
     """Return the name of every capacity as multipliers name it; a machine's is that of its pool."""
-    if is_tenanted(instance):
+    if is_tenanted(instance) and not isinstance(instance, MatchingInstance):
         limits = ledger_of(kind_of(instance), instance).limits
         if not isinstance(instance, FreezingInstance):
             return list(limits)
         return [*limits, *_freezing_names(instance, proof)[-len(proof.cuts) :]] if proof.cuts else [*limits]
     return _of(instance).names(instance, proof)
-
-
-def threshold(claim: Claim, shift: int, maximizes: bool) -> int:
-    """Return the greatest whole worth that does not contradict the claim."""
-    if claim.bound is None:
-        return -1
-    return int(scaled(claim.bound if maximizes else -claim.bound, shift) // 1)
 
 
 def _plain(proof: Proof, *, cuts: bool = False, apart: bool = False) -> None:
@@ -155,13 +148,11 @@ def _of_freezing(instance: FreezingInstance, proof: Proof) -> WholeMenus:
 
 
 def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
-    """State an instance with tenants of any kind: what its jobs may get, under every limit of the ledger."""
+    """State an instance with tenants, no matching: what its jobs may get, under every limit of the ledger."""
     on_nodes = isinstance(instance, FreezingInstance)
     _plain(proof, cuts=on_nodes)
     further = _freezing_cuts(instance, proof) if on_nodes else []
     kind = kind_of(instance)
-    if proof.claim.bound is not None and kind.offering is not None and not kind.offering.sums(instance):
-        raise MalformedProof("no proof can be written about a makespan with tenants")
     ledger = ledger_of(kind, instance)
     maximizes = kind.maximizes(instance)
     sign = 1 if maximizes else -1

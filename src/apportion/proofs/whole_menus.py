@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST_TOTAL", "Whole", "WholeMenus", "held", "rounded_up", "scaled", "whole_menus"]
+from apportion.proofs.certificate import Claim
+
+__all__ = ["LARGEST_TOTAL", "Whole", "WholeMenus", "held", "rounded_up", "scaled", "threshold", "whole_menus"]
 
 LARGEST_TOTAL = 2.0**60
 """Totals below this are kept in 64 bits; larger ones in Python integers."""
@@ -103,3 +105,10 @@ def rounded_up(values: NDArray[np.float64], shift: int) -> Whole:
     if large and np.log2(large) + shift < 61 and np.log2(small) + shift > -1000 and shift < 1000:
         return np.ceil(np.ldexp(values, shift)).astype(np.int64)
     return held([-((-scaled(value, shift)) // 1) for value in values.tolist()])
+
+
+def threshold(claim: Claim, shift: int, maximizes: bool) -> int:
+    """Return the greatest whole worth that does not contradict the claim."""
+    if claim.bound is None:
+        return -1
+    return int(scaled(claim.bound if maximizes else -claim.bound, shift) // 1)

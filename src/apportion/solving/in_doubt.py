@@ -11,11 +11,11 @@ from typing import cast
 
 import numpy as np
 
-from apportion.instances import MatchingInstance, kind_of
+from apportion.instances import MatchingInstance
 from apportion.instances.tenants.ledger import is_tenanted
-from apportion.instances.tenants.meaning import ledger_of, shared_capacities
 from apportion.models.assignment import Assignment
 from apportion.outcome import Outcome, Termination
+from apportion.proofs.limits import limits_of
 from apportion.solution import Solution
 from apportion.solvers.search.in_integers import Best, Option, best_choice, least_makespan
 from apportion.solving.assignment import BesideTenants
@@ -213,22 +213,17 @@ def _limited(
 
     Every job must run: one that is left out would forgo its share.
     """
-    kind = kind_of(instance)
-    ledger, shared = ledger_of(kind, instance), shared_capacities(kind, instance)
-    names = [name for name in ledger.limits if name not in shared]
+    limits = limits_of(instance)
+    columns = range(len(limits.rooms))
     for index, job in enumerate(instance.jobs):
-        place = {offer.name: at for at, offer in enumerate(ledger.offers[job.id])}
-        uses = {name: ledger.uses(job.id, at) for name, at in place.items()}
-        kept = [at for at, (name, _) in enumerate(held[index]) if name in place]
+        taken = [limits.uses(job.id, str(name)) for name, _ in held[index]]
         menus[index] = [
-            Option(
-                menus[index][at].value,
-                (*menus[index][at].uses, *(uses[str(held[index][at][0])].get(name, 0) for name in names)),
-            )
-            for at in kept
+            Option(option.value, (*option.uses, *(uses.get(column, 0) for column in columns)))
+            for option, uses in zip(menus[index], taken, strict=True)
+            if uses is not None
         ]
-        held[index] = [held[index][at] for at in kept]
-    return [ledger.limits[name] for name in names]
+        held[index] = [place for place, uses in zip(held[index], taken, strict=True) if uses is not None]
+    return limits.rooms
 
 
 def _one(count: int, at: Sequence[int], use: int) -> tuple[int, ...]:

@@ -12,7 +12,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.nodes import NodeWeights
-from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
 from apportion.proofs.certificate import Cut, Proof
 from apportion.proofs.schedules import too_long, units
@@ -214,6 +213,4 @@ _SHAPES: Mapping[type, _Shapes] = MappingProxyType(
 
 def shape_of(instance: object) -> _Shapes | ProofShape[object]:
     """Return what proofs about an instance hold beside prices and an order; nothing where it has no entry."""
-    if isinstance(instance, MatchingInstance) and is_tenanted(instance):
-        return ProofShape(object)  # its pools are not taken apart
     return _SHAPES.get(type(instance), ProofShape(object))

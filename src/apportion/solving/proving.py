@@ -13,12 +13,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.gap import meets
 from apportion.outcome import SearchTree
 from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
 from apportion.proofs.reducing import Root, rooted
-from apportion.proofs.shares import Shared, open_share, price_names, shared
-from apportion.proofs.stating import capacity_names, stated, threshold
-from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled
+from apportion.proofs.shares import Shared, open_share, price_names, shared, shown_by
+from apportion.proofs.stating import capacity_names, stated
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, threshold
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
 from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
@@ -98,7 +99,7 @@ def proof_of(
 def _of_shares(
     instance: Subject, given: Shared, claim: Claim, objective: Fraction | None, named: Mapping[str, float]
 ) -> Proof:
-    """Return a proof of prices alone, of a bound a little below the objective."""
+    """Return a proof of prices alone: of the objective, or of what they show where that meets it."""
     draft = Proof(instance_digest(instance), claim, 0, ())
     if objective is None:
         return draft
@@ -111,7 +112,8 @@ def _of_shares(
     exact = replace(draft, prices=vectors)
     if not open_share(given, exact):
         return exact
-    return replace(exact, claim=_claim(objective, Fraction(NEAR) * objective, maximizes=False))
+    shown = outward(shown_by(given, vectors), upper=False)
+    return replace(exact, claim=Claim("no_better_plan", shown)) if meets(float(objective), shown) else exact
 
 
 def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
