@@ -14,13 +14,15 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["OneMachineSlurm", "SlurmFailed", "missing_programs"]
+__all__ = ["Hardware", "OneMachineSlurm", "SlurmFailed", "missing_programs"]
 
 _LIBC = ctypes.CDLL(None)
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scancel", "scontrol", "srun")
@@ -28,6 +30,32 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scanc
 
 class SlurmFailed(RuntimeError):
     """A daemon did not come up, or a Slurm command failed; the message holds the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What Slurm is told that a node has; a GPU is a twin of /dev/null (only root can make one).
+
+    Attributes
+    ----------
+    gpu_type
+        Of the node's GPUs, as in ``Gres=gpu:TYPE:COUNT``; empty for none.
+    features
+        Of the node.
+    """
+
+    cpus: int = 1
+    memory_mib: int = 500
+    gpus: int = 0
+    gpu_type: str = ""
+    features: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """Return the end of the node's line in ``slurm.conf``."""
+        told = f"CPUs={self.cpus} RealMemory={self.memory_mib}"
+        if self.gpus:
+            told += f" Gres={':'.join(filter(None, ('gpu', self.gpu_type, str(self.gpus))))}"
+        return told + (f" Feature={','.join(self.features)}" if self.features else "")
 
 
 def missing_programs() -> list[str]:
@@ -49,11 +77,17 @@ class OneMachineSlurm:
         How many nodes.
     kill_wait_s
         Seconds from SIGTERM to SIGKILL of a job that is cancelled.
+    hardware
+        What every node has, in place of `nodes` of one core each; memory is handed out like cores then.
     """
 
-    def __init__(self, folder: Path, nodes: int = 8, kill_wait_s: int = 5) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 8, kill_wait_s: int = 5, hardware: Sequence[Hardware] = ()
+    ) -> None:
         self.folder = folder
-        self.names = [f"n{i}" for i in range(1, nodes + 1)]
+        self.hardware = tuple(hardware) or (Hardware(),) * nodes
+        self.selects = "CR_Core_Memory" if hardware else "CR_Core"
+        self.names = [f"n{i}" for i in range(1, len(self.hardware) + 1)]
         self.kill_wait_s = kill_wait_s
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -268,7 +302,7 @@ class OneMachineSlurm:
             "MpiDefault=none",
             "SwitchType=switch/none",
             "SelectType=select/cons_tres",
-            "SelectTypeParameters=CR_Core",
+            f"SelectTypeParameters={self.selects}",
             "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,sched_min_interval=1000",
             "PreemptType=preempt/partition_prio",
@@ -277,15 +311,29 @@ class OneMachineSlurm:
             "SlurmdTimeout=10",
             "ReturnToService=2",
             "MinJobAge=10",
+            "SlurmdParameters=config_overrides",  # a node has what is written here, whatever this machine has
         ]
-        for name, port in zip(self.names, ports[1:], strict=True):
-            lines.append(
-                f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=500"
-            )
+        if any(has.gpus for has in self.hardware):
+            lines += ["GresTypes=gpu"]
+            self._write_gpus()
+        for name, port, has in zip(self.names, ports[1:], self.hardware, strict=True):
+            at_port = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
+            lines.append(f"NodeName={name} {at_port} {has.words()}")
         nodes = ",".join(self.names)
         lines.append(f"PartitionName=main Nodes={nodes} Default=YES PriorityTier=10 PreemptMode=OFF")
         lines.append(f"PartitionName=harvest Nodes={nodes} PriorityTier=1 PreemptMode=CANCEL GraceTime=0")
         (at / "slurm.conf").write_text("\n".join(lines) + "\n")
+
+    def _write_gpus(self) -> None:
+        folder, lines = self.folder / "gpus", ["AutoDetect=off"]
+        folder.mkdir()
+        for name, has in zip(self.names, self.hardware, strict=True):
+            kind = f" Type={has.gpu_type}" if has.gpu_type else ""
+            for number in range(has.gpus):
+                file = folder / f"{name}-gpu{number}"
+                os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+                lines.append(f"NodeName={name} Name=gpu{kind} File={file}")
+        (self.folder / "gres.conf").write_text("\n".join(lines) + "\n")
 
     def _daemon(self, name: str, command: list[str]) -> None:
         program = _program(command[0])

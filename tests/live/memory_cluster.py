@@ -24,6 +24,7 @@ from apportion.live.channel.messages import (
 )
 from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable, SchedulerRefused
+from apportion.live.offers import Share
 from tests.live.memory_trainer import MemoryPilot, MemoryTrainer
 
 __all__ = ["MemoryCluster", "MemoryPilot", "MemoryTrainer"]
@@ -89,7 +90,7 @@ class MemoryCluster:
         ]
         return ClusterSeen(idle, tuple(seen), frozenset(self.nodes))
 
-    def take(self, node: str, pilot: str, token: str) -> str:
+    def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
         """Start a pilot."""
         if not self.reachable:
             raise ClusterUnreachable("the scheduler does not answer")

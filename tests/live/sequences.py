@@ -1,7 +1,8 @@
 """Random faults on the controller's step: ``python -m tests.live.sequences --count 100000 --seed 1``.
 
-Every sequence begins with two jobs that train on three nodes, takes some thirty moves of
-`tests.live.model.moves`, and ends with all faults healed: then every job must end and every pilot with it.
+Every sequence begins with two jobs that train, on three whole nodes or (every other sequence) on GPUs of two
+nodes with two each; it takes some thirty moves of `tests.live.model.moves`, and ends with all faults healed:
+then every job must end and every pilot with it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ __all__ = ["begun", "main", "play_all"]
 NODES = ("n0", "n1", "n2")
 
 
-def begun() -> World:
-    """Return a world in which two jobs train."""
-    world = World(NODES, fair)
+def begun(gpus: int = 0) -> World:
+    """Return a world in which two jobs train, on whole nodes or on GPUs of two nodes."""
+    world = World(NODES[:2] if gpus else NODES, fair, gpus=gpus)
     world.submit("a", samples=400)
-    world.submit("b", samples=300, most=2)
+    world.submit("b", samples=300, most=2, cpus=3 if gpus else None)
     for _ in range(6):
         play(world, ("turn", 0, 0))
     return world
@@ -45,13 +46,13 @@ def play_all(world: World, moves: Sequence[Move]) -> None:
     world.run_to_the_end()
 
 
-def shortened(moves: list[Move]) -> list[Move]:
+def shortened(moves: list[Move], gpus: int = 0) -> list[Move]:
     """Return a sequence that breaks as well, from which no move can be left out."""
     index = 0
     while index < len(moves):
         fewer = moves[:index] + moves[index + 1 :]
         try:
-            play_all(begun(), fewer)
+            play_all(begun(gpus), fewer)
         except Broken:
             moves = fewer
         else:
@@ -66,17 +67,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--length", type=int, default=30)
     given = parser.parse_args(arguments)
-    start, counts = begun(), Counter[str]()
+    starts, counts = (begun(), begun(gpus=2)), Counter[str]()
     broken = steps = 0
     for number in range(given.count):
         moves = draw(random.Random(f"{given.seed} {number}"), given.length)
         counts.update(name for name, _, _ in moves)
-        world = start.copy()
+        world = starts[number % 2].copy()
         try:
             play_all(world, moves)
         except Broken as error:
             broken += 1
-            print(f"sequence {number}: {error}: {shortened(moves)}", file=sys.stderr, flush=True)
+            print(f"sequence {number}: {error}: {shortened(moves, world.gpus)}", file=sys.stderr, flush=True)
             if broken >= 5:
                 break
         steps += world.steps

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from apportion.live.cluster import ClusterSeen, PilotState
+from apportion.live.offers import Share
 from apportion.live.record.jobs import JobState
 from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 from tests.live.test_controller import NODES, Site, concave
@@ -43,8 +44,8 @@ class FailingCluster(MemoryCluster):
         idle = tuple(node for node in seen.idle if node not in self.down | self.cut)
         return ClusterSeen(idle, seen.pilots, seen.sound - self.down)
 
-    def take(self, node: str, pilot: str, token: str) -> str:
-        handle = super().take(node, pilot, token)
+    def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
+        handle = super().take(node, pilot, token, share)
         if node in self.cut and self.pilots[pilot].state is PilotState.RUNNING:
             self.pilots[pilot].state = PilotState.PENDING
         return handle

@@ -36,7 +36,10 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
 @click.option("--policy", type=click.Choice(_LIVE), default="malletrain", show_default=True)
 @click.option("--horizon", "horizon_s", type=float, default=120.0, show_default=True, help="T_fwd, seconds.")
 @click.option("--interval", "interval_s", type=float, default=2.0, show_default=True, help="Between looks.")
-@click.option("--max-nodes", type=int, help="Most nodes held at a time.")
+@click.option(
+    "--gres", metavar="NAME[:TYPE]", help="Take GPUs one by one, not whole nodes: the resource, such as gpu."
+)
+@click.option("--max-nodes", type=int, help="Most nodes held at a time; with --gres, most GPUs.")
 @click.option("--trainers", type=int, default=10, show_default=True, help="Most jobs at a time.")
 @click.option("--grace", "grace_s", type=float, default=30.0, show_default=True, help="To save a checkpoint.")
 @click.option("--hang", "hang_s", type=float, default=600.0, show_default=True, help="No progress; 0: never.")

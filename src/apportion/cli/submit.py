@@ -15,7 +15,9 @@ __all__ = ["command"]
 @click.command("submit", context_settings={"allow_interspersed_args": False})
 @click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
 @click.option("--min", "min_nodes", type=int, default=1, show_default=True, help="Fewest nodes it runs on.")
-@click.option("--max", "max_nodes", type=int, required=True, help="Most nodes it can use.")
+@click.option("--max", "max_nodes", type=int, required=True, help="Most nodes, or GPUs, it can use.")
+@click.option("--cpus-per-rank", type=int, help="CPUs that a rank needs; default: an even share.")
+@click.option("--memory-mib-per-rank", type=int, help="Memory that a rank needs; default: an even share.")
 @click.option("--samples", type=int, help="Total of samples to train on; default: until the command ends.")
 @click.option("--name", default="", help="For people.")
 @click.option("--directory", metavar="DIR", help="Where it runs, on every node; default: here.")
@@ -32,6 +34,8 @@ def command(
     folder: str | None,
     min_nodes: int,
     max_nodes: int,
+    cpus_per_rank: int | None,
+    memory_mib_per_rank: int | None,
     samples: int | None,
     name: str,
     directory: str | None,
@@ -41,15 +45,17 @@ def command(
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Queue COMMAND, an argument list that no shell sees, as a job on 0 or MIN to MAX idle nodes.
+    """Queue COMMAND, an argument list that no shell sees, as a job on 0 or MIN to MAX idle nodes or GPUs.
 
-    Prints the job's id. Exit code 2 for a wrong option, 3 for a job that is not valid.
+    Prints the job's id. Exit code 2 for a wrong option, 3 for a job that is not valid or fits no node.
     """
     import msgspec
 
+    from apportion.errors import InvalidInstance
+    from apportion.live.offers import misfit
     from apportion.live.record.jobs import JobSpec
     from apportion.live.record.requests import Submit, leave, new_id
-    from apportion.live.record.store import default_folder, in_use, private_folder
+    from apportion.live.record.store import default_folder, in_use, private_folder, read_state
 
     id = new_id()
     where = Path(directory or ".").absolute()
@@ -64,8 +70,13 @@ def command(
         name=name,
         environment=_variables(variables),
         curve=_curve(curve),
+        cpus_per_rank=cpus_per_rank,
+        memory_mib_per_rank=memory_mib_per_rank,
     )
     state = private_folder(folder or default_folder())
+    known = read_state(state)
+    if known is not None and (problem := misfit(spec, known.sizes)) is not None:
+        raise InvalidInstance(problem)
     leave(state, Submit(id, time.time(), spec))
     if as_json:
         say(msgspec.json.encode({"id": id, "state": str(state), "controller": in_use(state)}).decode())

@@ -1,18 +1,20 @@
 """What the controller asks of a scheduler, and of the channel to its agents.
 
-A *pilot* is a one-node job of the scheduler that holds an idle node and runs an agent on it. Its id is
-``INSTANCE-SEQUENCE``: the id of the controller's state folder and a number that is never used twice, so that
-a controller that was killed recognises every pilot it ever asked for.
+A *pilot* is a one-node job of the scheduler that holds an idle node, or one idle GPU of a node, and runs an
+agent on it. Its id is ``INSTANCE-SEQUENCE``: the id of the controller's state folder and a number that is
+never used twice, so that a controller that was killed recognises every pilot it ever asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Protocol
 
 from apportion.live.channel.messages import AgentMessage, ControllerMessage, Running
+from apportion.live.offers import Offer, Share
 
 __all__ = ["AgentSeen", "Channel", "Cluster", "ClusterSeen", "PilotSeen", "PilotState", "RankSeen"]
 
@@ -58,18 +60,21 @@ class ClusterSeen:
     Attributes
     ----------
     idle
-        Names of the nodes that a pilot would get at once.
+        Names of the nodes that a pilot would get at once; once for every idle GPU where GPUs are taken.
     pilots
         Pilots of this controller's instance, for a while those that have ended as well. One that is not
         listed was never accepted, ended long ago, or was forgotten.
     sound
         Nodes whose daemon answers the scheduler: a pilot that the scheduler says has ended there has left no
         process. On any other node its word proves nothing of what still runs.
+    offers
+        What every node of the partition has, whether it is idle or not; empty where that is not known.
     """
 
     idle: tuple[str, ...]
     pilots: tuple[PilotSeen, ...]
     sound: frozenset[str] = frozenset()
+    offers: Mapping[str, Offer] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Cluster(Protocol):
@@ -83,8 +88,8 @@ class Cluster(Protocol):
         """Return the idle nodes and the pilots of this instance, pilots first."""
         ...
 
-    def take(self, node: str, pilot: str, token: str) -> str:
-        """Ask for a pilot on a node and return its handle.
+    def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
+        """Ask for a pilot on a node and return its handle; without a share it takes the node whole.
 
         Raises `apportion.live.errors.SchedulerRefused` if the scheduler says no.
         """

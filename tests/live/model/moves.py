@@ -21,9 +21,8 @@ def fair(state: State, idle: Idle, now_s: float, connected: Collection[str]) -> 
     """Give every job that has not ended one node after the other, as far as its size goes."""
     jobs = [job for job in state.jobs.values() if not job.ended and not job.cancel]
     pilots = sorted((pilot for pilot in state.pilots.values() if pilot.usable), key=lambda pilot: pilot.node)
-    held = {pilot.node for pilot in state.pilots.values() if pilot.live}
     nodes = [(pilot.node, pilot.pilot) for pilot in pilots]
-    fresh = [(node, None) for node in idle.names if node not in held]
+    fresh = [(node, None) for node in idle.names]
     room = {job.number: job.spec.max_nodes for job in jobs}
     keeps = {}
     for pilot in pilots:
@@ -34,7 +33,9 @@ def fair(state: State, idle: Idle, now_s: float, connected: Collection[str]) -> 
     for node, name in [*nodes, *fresh]:
         number = None if name is None else keeps.get(name)
         if number is None:
-            number = max(room, key=lambda job: (room[job], -job), default=None)
+            share = None if name is None else state.pilots[name].share
+            able = [job for job in room if share is None or share.serves(state.jobs[job].spec)]
+            number = max(able, key=lambda job: (room[job], -job), default=None)
             number = None if number is None or room[number] < 1 else number
             if number is not None:
                 room[number] -= 1
@@ -51,8 +52,11 @@ def arbitrary(seed: int, nodes: Collection[str]) -> Planner:
         chance = random.Random(f"{seed} {round(now_s)} {len(state.pilots)}")
         jobs = [None, *state.jobs, 99]
         named = [pilot.pilot for pilot in state.pilots.values()]
-        places = [Place(pilot.node, pilot.pilot, chance.choice(jobs)) for pilot in state.pilots.values()]
-        places += [Place(node, None, chance.choice(jobs)) for node in [*nodes, "nowhere"]]
+        places = [
+            Place(pilot.node, pilot.pilot, chance.choice(jobs), chance.random() < 0.2)
+            for pilot in state.pilots.values()
+        ]
+        places += [Place(node, None, chance.choice(jobs)) for node in [*nodes, *nodes, "nowhere"]]
         places += [Place("anywhere", chance.choice([*named, "no pilot"]), chance.choice(jobs))]
         return Planned(tuple(chance.sample(places, chance.randint(0, len(places)))), now_s + 1.0)
 
@@ -95,6 +99,7 @@ MOVES: Mapping[str, Callable[[World, str, int], None]] = MappingProxyType(
         "heal": lambda world, node, number: world.heal(node),
         "mark_down": lambda world, node, number: world.mark_down(node),
         "main_takes": lambda world, node, number: world.main_takes(node),
+        "main_takes_one": lambda world, node, number: world.main_takes_one(node),
         "main_returns": lambda world, node, number: world.main_returns(node),
         "forget": lambda world, node, number: world.forget(node),
         "remember": lambda world, node, number: world.remember(node),

@@ -9,6 +9,7 @@ counts as sound. Messages of one connection arrive in order; they may be late, l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from apportion.live.controller.core import Core, recalled
 from apportion.live.controller.observations import Observations, Outcome
 from apportion.live.controller.settings import Limits
 from apportion.live.controller.step import Planner, step
+from apportion.live.offers import Offer, Share, Size
 from apportion.live.record.jobs import JobSpec, JobState
 from apportion.live.record.requests import Cancel, Request, Submit
 from apportion.live.record.state import State
@@ -43,6 +45,8 @@ LIMITS = Limits(
 )
 _TICK_S = 1.0
 _OVER = (PilotState.ENDED, PilotState.LOST)
+Device = tuple[str, int]
+"""A node, and the number of one of its GPUs; 0 where nodes are taken whole."""
 
 
 class Broken(AssertionError):
@@ -51,13 +55,15 @@ class Broken(AssertionError):
 
 @dataclass(slots=True)
 class Listed:
-    """A pilot in Slurm's books."""
+    """A pilot in Slurm's books, with the device that it was given: a GPU, or the whole node."""
 
     pilot: str
     handle: str
     node: str
     token: str
     state: PilotState
+    share: Share | None
+    device: int = -1
     forgotten: bool = False
 
 
@@ -82,6 +88,8 @@ class World:
         Says who is to hold which node; any function.
     limits
         Of the controller.
+    gpus
+        How many GPUs every node has, each with two CPUs; 0: pilots take whole nodes.
     step_function
         The controller's step, or what a test puts around it.
     """
@@ -89,6 +97,7 @@ class World:
     nodes: tuple[str, ...]
     planner: Planner
     limits: Limits = LIMITS
+    gpus: int = 0
     step_function: Callable[..., Any] = step
     now_s: float = 1000.0
     ahead_s: float = 0.0
@@ -105,8 +114,9 @@ class World:
     folders: dict[str, Checkpoints] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)
     down: set[str] = field(default_factory=set)
-    main: set[str] = field(default_factory=set)
+    main: set[Device] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
+    takes: Counter[str] = field(default_factory=Counter)
     away: str = ""
     drain: bool = False
     finished: bool = False
@@ -125,8 +135,8 @@ class World:
 
     # -- users ---------------------------------------------------------------------------------------------
 
-    def submit(self, job: str, samples: int, most: int = 1) -> None:
-        spec = JobSpec(("train",), 1, most, "/w", f"/w/{job}", samples=samples)
+    def submit(self, job: str, samples: int, most: int = 1, cpus: int | None = None) -> None:
+        spec = JobSpec(("train",), 1, most, "/w", f"/w/{job}", samples=samples, cpus_per_rank=cpus)
         self.asked.append(Submit(job, 0.0, spec))
         self.folders[job] = Checkpoints()
 
@@ -191,6 +201,7 @@ class World:
         self._on_record()
         self._expect(dict(actions.expect))
         self.finished = actions.finished
+        self.takes = Counter(action.node for action in actions.todo if isinstance(action, Take))
         for number, action in enumerate(actions.todo):
             if die_after is not None and number >= die_after - 1:
                 break
@@ -204,7 +215,7 @@ class World:
             if action.pilot in self.seen and agent is not None and agent.connection:
                 agent.arriving.append(action.message)
             return
-        if isinstance(action, Take) and action.node not in idle:
+        if isinstance(action, Take) and self.takes[action.node] > idle.count(action.node):
             raise Broken(f"{action.node} is taken though it was not seen idle")
         if self.away == "gone":
             return
@@ -217,26 +228,49 @@ class World:
     def look(self) -> ClusterSeen:
         """Return what Slurm lists."""
         known = [listed for listed in self.listed.values() if not listed.forgotten]
-        taken = {p.node for p in known if p.state in (PilotState.RUNNING, PilotState.ENDING)}
-        idle = [node for node in self.nodes if node not in self.cut | self.down | self.main | taken]
+        taken = self._taken()
+        sound = [node for node in self.nodes if node not in self.cut | self.down]
+        idle = [node for node in sound for device in self._devices() if (node, device) not in taken]
         pilots = tuple(PilotSeen(p.pilot, p.handle, p.node, p.state) for p in known)
-        return ClusterSeen(tuple(idle), pilots, frozenset(self.nodes) - self.down)
+        offers = {node: self._offer(node) for node in self.nodes} if self.gpus else {}
+        return ClusterSeen(tuple(idle), pilots, frozenset(self.nodes) - self.down, offers)
+
+    def _devices(self) -> range:
+        return range(max(self.gpus, 1))
+
+    def _taken(self) -> set[Device]:
+        """Return what Slurm takes to be in use: by the main queue, and by pilots that it remembers."""
+        here = (PilotState.RUNNING, PilotState.ENDING)
+        known = [held for held in self.listed.values() if held.state in here and not held.forgotten]
+        return self.main | {(held.node, held.device) for held in known}
+
+    def _offer(self, node: str) -> Offer:
+        """Return what a node has; every GPU that the main queue uses takes two CPUs with it."""
+        here = (PilotState.RUNNING, PilotState.ENDING)
+        used = sum(2 for at, _ in self.main if at == node)
+        for held in self.listed.values():
+            if held.node == node and held.state in here and not held.forgotten and held.share is not None:
+                used += held.share.cpus
+        cpus = 2 * self.gpus
+        return Offer(Size(cpus, 1000), self.gpus, max(cpus - used, 0), 1000)
 
     def _take(self, take: Take) -> str:
         if take.pilot in self.listed:
             raise Broken(f"pilot {take.pilot} was asked for twice")
         handle = str(len(self.listed) + 1)
-        self.listed[take.pilot] = Listed(take.pilot, handle, take.node, take.token, PilotState.PENDING)
+        state = PilotState.PENDING
+        self.listed[take.pilot] = Listed(take.pilot, handle, take.node, take.token, state, take.share)
         self._begin_pilots()
         return handle
 
     def _begin_pilots(self) -> None:
-        here = (PilotState.RUNNING, PilotState.ENDING)
         for listed in self.listed.values():
-            known = [other for other in self.listed.values() if not other.forgotten and other.state in here]
-            taken = self.cut | self.down | self.main | {other.node for other in known}
-            if listed.state is PilotState.PENDING and listed.node not in taken:
-                listed.state = PilotState.RUNNING
+            if listed.state is not PilotState.PENDING or listed.node in self.cut | self.down:
+                continue
+            taken = self._taken()
+            free = [device for device in self._devices() if (listed.node, device) not in taken]
+            if free and (listed.share is None or self._offer(listed.node).has(listed.share)):
+                listed.state, listed.device = PilotState.RUNNING, free[0]
                 lease_s, now_s = self.limits.lease_s, self.now_s
                 agent = Agent(listed.pilot, listed.node, listed.token, lease_s, now_s)
                 self.agents[listed.pilot] = agent
@@ -261,16 +295,28 @@ class World:
         self._begin_pilots()
 
     def main_takes(self, node: str) -> None:
-        """Let the main queue want a node; Slurm pre-empts the pilot, nobody is asked."""
-        self.main.add(node)
+        """Let the main queue want a node; Slurm pre-empts the pilots, nobody is asked."""
+        self._main_takes({(node, device) for device in self._devices()})
+
+    def main_takes_one(self, node: str) -> None:
+        """Let the main queue want one GPU: an idle one if there is, else the youngest pilot's."""
+        taken = self._taken()
+        idle = [(node, device) for device in self._devices() if (node, device) not in taken]
+        pilots = [held for held in self.listed.values() if held.node == node and not held.forgotten]
+        running = [(node, held.device) for held in pilots if held.state is PilotState.RUNNING]
+        self._main_takes(set(idle[:1] or running[-1:]))
+
+    def _main_takes(self, devices: set[Device]) -> None:
+        self.main |= devices
         for listed in self.listed.values():
-            if listed.node == node and listed.state is PilotState.RUNNING and not listed.forgotten:
+            here = (listed.node, listed.device) in devices
+            if here and listed.state is PilotState.RUNNING and not listed.forgotten:
                 listed.state = PilotState.ENDING
-        if node not in self.cut:
+        if not any(node in self.cut for node, _ in devices):
             self.settle()
 
     def main_returns(self, node: str) -> None:
-        self.main.discard(node)
+        self.main = {device for device in self.main if device[0] != node}
 
     def forget(self, node: str) -> None:
         """Let slurmctld lose its books of the pilots of a node."""
@@ -279,12 +325,16 @@ class World:
                 listed.forgotten = True
 
     def remember(self, node: str) -> None:
-        """Let slurmctld find its books again, and pre-empt what the main queue wants."""
+        """Let slurmctld find its books again, and pre-empt what the main queue wants.
+
+        A pilot whose GPU another one was given meanwhile is not taken back into the books.
+        """
         for listed in self.listed.values():
-            if listed.node == node:
+            others = [held for held in self.listed.values() if held is not listed and not held.forgotten]
+            running = [(held.node, held.device) for held in others if held.state not in _OVER]
+            if listed.node == node and (listed.node, listed.device) not in running:
                 listed.forgotten = False
-        if node in self.main:
-            self.main_takes(node)
+        self._main_takes({device for device in self.main if device[0] == node})
 
     def mark_down(self, node: str) -> None:
         """Let Slurm give up a node that does not answer."""
@@ -484,8 +534,9 @@ class World:
     def check(self) -> None:
         """Raise `Broken` if a node or a job is used twice, or a rank outlives its lease."""
         ranks = [agent for agent in self.agents.values() if agent.rank is not None]
-        if len({agent.node for agent in ranks}) < len(ranks):
-            raise Broken("two ranks on a node")
+        devices = [(agent.node, self.listed[agent.pilot].device) for agent in ranks]
+        if len(set(devices)) < len(devices):
+            raise Broken("two ranks on a GPU" if self.gpus else "two ranks on a node")
         generations = {agent.rank.name for agent in ranks if agent.rank is not None}
         if len({job for job, _ in generations}) < len(generations):
             raise Broken(f"two generations of a job at once: {sorted(generations)}")
@@ -493,16 +544,20 @@ class World:
         for agent in self.agents.values():
             if agent.rank is not None and self.now_s - agent.leased_s > longest_s:
                 raise Broken(f"the rank on {agent.node} outlives its lease")
-            if agent.rank is not None and agent.node in self.main - self.cut:
-                listed = self.listed[agent.pilot]
-                if not listed.forgotten:
-                    raise Broken(f"the main queue waits for {agent.node}")
+            listed = self.listed[agent.pilot]
+            if agent.rank is None or agent.node in self.cut or listed.forgotten:
+                continue
+            if (agent.node, listed.device) in self.main:
+                raise Broken(f"the main queue waits for {agent.node}")
+            spec = next(job.spec for job in self.disk.jobs.values() if job.id == agent.rank.run.job)
+            if listed.share is not None and not listed.share.serves(spec):
+                raise Broken(f"a rank of {agent.rank.run.job} on {agent.node} has less than it needs")
 
     def _on_record(self) -> None:
         state = self.disk
-        live = [pilot.node for pilot in state.pilots.values() if pilot.live]
-        if len(set(live)) < len(live):
-            raise Broken("a node is held twice")
+        live = Counter(pilot.node for pilot in state.pilots.values() if pilot.live)
+        if any(count > len(self._devices()) for count in live.values()):
+            raise Broken("a node is held twice, or more of its GPUs than it has")
         pilots = [rank.pilot for rank in state.ranks.values() if rank.live]
         if len(set(pilots)) < len(pilots):
             raise Broken("two ranks on a pilot")

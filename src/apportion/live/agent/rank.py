@@ -22,6 +22,7 @@ __all__ = ["Rank", "adopt_orphans", "environment_of"]
 TAIL = 2000
 """Characters of a trainer's output that are kept; six bytes each at worst, it fits a line."""
 _NICE = 5
+_DEVICES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _READ_AT_ONCE = 256 * 1024
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -36,12 +37,15 @@ def adopt_orphans() -> None:
 def environment_of(run: Run, base: Mapping[str, str], report_port: int) -> dict[str, str]:
     """Return a rank's environment: this process's without the scheduler's, the job's, the protocol's.
 
-    Slurm's variables describe the pilot, a job of one task; libraries that find them take over.
+    Slurm's variables describe the pilot, a job of one task; libraries that find them take over. Which GPU is
+    the pilot's it says by variables of other names: those stay, whatever the job's own environment holds.
     """
     kept = {
         name: value for name, value in base.items() if not name.startswith(("SLURM", "SBATCH", "APPORTION_"))
     }
     kept.update(run.environment)
+    if "SLURM_JOB_GPUS" in base:
+        kept.update({name: base[name] for name in _DEVICES if name in base})
     kept.update(
         APPORTION_JOB=run.job,
         APPORTION_GENERATION=str(run.generation),

@@ -51,7 +51,7 @@ def _ask(action: Release | Take, cluster: Cluster, at: Callable[[str], None]) ->
         return Outcome(action)
     at("taking")
     try:
-        outcome = Outcome(action, cluster.take(action.node, action.pilot, action.token))
+        outcome = Outcome(action, cluster.take(action.node, action.pilot, action.token, action.share))
     except SchedulerRefused as error:
         outcome = Outcome(action, refused=str(error))
     at("taken")

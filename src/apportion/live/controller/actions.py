@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from apportion.live.channel.messages import ControllerMessage, Progress
 from apportion.live.controller.planned import Planned
+from apportion.live.offers import Share
 from apportion.live.record.jobs import Job
 
 __all__ = ["Action", "Actions", "Event", "Lesson", "Release", "Take", "Tell", "Why"]
@@ -37,11 +38,18 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Ask the scheduler for a pilot on a node; never asked twice for the same pilot."""
+    """Ask the scheduler for a pilot on a node; never asked twice for the same pilot.
+
+    Attributes
+    ----------
+    share
+        What it asks for beside a GPU, ``None`` for the whole node.
+    """
 
     node: str
     pilot: str
     token: str
+    share: Share | None = None
 
 
 Action = Tell | Release | Take

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.placing import Units, placed
 from apportion.live.controller.planned import Idle, Place, Planned
 from apportion.live.controller.settings import Limits
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Pilot, State
-from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan, Policy, check_plan
+from apportion.policies.gap_filling_view import (
+    FREE,
+    GapFillingView,
+    Plan,
+    Policy,
+    check_plan,
+    count_held,
+)
 
 __all__ = ["Decision", "admitted", "decide"]
 
@@ -30,11 +38,13 @@ class Decision:
     jobs
         The admitted jobs, positions as in the view.
     nodes
-        Names of the view's nodes.
+        Names of the view's nodes; one of which GPUs are taken appears once for every GPU.
     pilots
         Their pilots, ``None`` where none is held yet.
     counts, held
         int64 [jobs]: nodes every job gets, and held before.
+    replaced
+        Positions of nodes whose pilots are given back, for one with a larger share to take their place.
     """
 
     jobs: tuple[Job, ...]
@@ -44,11 +54,12 @@ class Decision:
     plan: Plan
     counts: NDArray[np.int64]
     held: NDArray[np.int64]
+    replaced: frozenset[int] = frozenset()
 
     @property
     def changes(self) -> bool:
         """Whether any node changes hands."""
-        return not np.array_equal(self.plan.holder, self.view.holder)
+        return bool(self.replaced) or not np.array_equal(self.plan.holder, self.view.holder)
 
     def planned(self) -> Planned:
         """Return the decision as the core takes it."""
@@ -56,8 +67,8 @@ class Decision:
             None if holder == FREE else self.jobs[holder].number for holder in self.plan.holder.tolist()
         ]
         places = tuple(
-            Place(node, None if pilot is None else pilot.pilot, number)
-            for node, pilot, number in zip(self.nodes, self.pilots, numbers, strict=True)
+            Place(node, None if pilot is None else pilot.pilot, number, place in self.replaced)
+            for place, (node, pilot, number) in enumerate(zip(self.nodes, self.pilots, numbers, strict=True))
         )
         told = tuple(self.explain()) if self.changes else ()
         return Planned(places, self.plan.wake_s, self.changes, told)
@@ -136,15 +147,31 @@ def decide(
     ]
     # a job that grows takes nodes in ascending order: those with an agent that waits come first
     pilots.sort(key=lambda pilot: (pilot.pilot not in connected, pilot.node))
-    held_nodes = {pilot.node for pilot in state.pilots.values() if pilot.live}
-    room = None if limits.max_nodes is None else max(limits.max_nodes - len(held_nodes), 0)
-    fresh = [node for node in idle.names if node not in held_nodes][:room]
-    nodes = (*(pilot.node for pilot in pilots), *fresh)
+    held = sum(pilot.live for pilot in state.pilots.values())
+    room = None if limits.max_nodes is None else max(limits.max_nodes - held, 0)
+    fresh = idle.names[:room]
+    units = Units((*(pilot.node for pilot in pilots), *fresh), (*pilots, *([None] * len(fresh))), idle.offers)
     holder = [FREE if pilot.job is None else place[pilot.job] for pilot in pilots] + [FREE] * len(fresh)
-    view = _view(state, jobs, nodes, np.array(holder, dtype=np.int64), idle, advisor, limits, now_s)
-    plan = policy(view)
-    counts = check_plan(view, plan)
-    return Decision(tuple(jobs), nodes, (*pilots, *([None] * len(fresh))), view, plan, counts, view.held())
+    view = _view(state, jobs, units.nodes, np.array(holder, dtype=np.int64), idle, advisor, limits, now_s)
+    return _planned(jobs, units, view, policy)
+
+
+def _planned(jobs: list[Job], units: Units, view: GapFillingView, policy: Policy) -> Decision:
+    """Ask the policy, and again with less for jobs that too few nodes fit, until all have what they need."""
+    held = view.held()
+    while True:
+        plan = policy(view)
+        check_plan(view, plan)
+        holder, replaced, short = placed(units, jobs, view.holder, plan.holder)
+        if not short:
+            break
+        most = view.max_nodes.copy()
+        for job, count in short.items():
+            most[job] = count if count >= view.min_nodes[job] else held[job]
+        view = replace(view, max_nodes=most)
+    plan = Plan(holder, plan.wake_s)
+    counts = count_held(holder, view.num_jobs)
+    return Decision(tuple(jobs), units.nodes, units.pilots, view, plan, counts, held, replaced)
 
 
 def _view(

@@ -48,14 +48,22 @@ def conclude(draft: Draft) -> None:
 
 
 def resize(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:
-    """Stop jobs that are to run elsewhere, and start those whose nodes all have an agent that waits."""
+    """Stop jobs that are to run elsewhere, and start those whose nodes all have an agent that waits.
+
+    Beside a pilot that the scheduler has given up or forgotten nothing is started: its rank may go on, and
+    the GPU that it uses may have been handed out again.
+    """
     state, now_s = draft.state, draft.now_s
     ranks_of, rank_on = state.by_job(), state.rank_on()
+    doubtful = _doubtful(state)
     for job in state.jobs.values():
         if job.ended or job.cancel or state.draining:
             continue
         wanted = state.wanted(job)
-        able = all(pilot.hold is Hold.HELD and pilot.pilot in agents for pilot in wanted)
+        able = all(
+            pilot.hold is Hold.HELD and pilot.pilot in agents and pilot.node not in doubtful
+            for pilot in wanted
+        )
         if job.state is JobState.RUNNING:
             running = {rank.pilot for rank in ranks_of.get(job.number, [])}
             if able and running != {pilot.pilot for pilot in wanted}:
@@ -66,6 +74,11 @@ def resize(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:
             fits = job.spec.min_nodes <= len(wanted) <= job.spec.max_nodes
             if fits and not any(pilot.pilot in rank_on for pilot in wanted):
                 _start(draft, job, wanted, agents)
+
+
+def _doubtful(state: State) -> set[str]:
+    """Return the nodes on which a rank may run that the scheduler does not know of."""
+    return {pilot.node for pilot in state.pilots.values() if pilot.live and pilot.lost_s is not None}
 
 
 def _reason_to_stop(draft: Draft, job: Job, ranks: list[Rank], live: list[Rank]) -> str | None:

@@ -21,7 +21,7 @@ from apportion.live.controller.controller import Controller, Stepped
 from apportion.live.controller.core import Draft, Memory
 from apportion.live.controller.deciding import Decision, decide
 from apportion.live.controller.keeping import Keeping
-from apportion.live.controller.observing import list_pilots
+from apportion.live.controller.observing import list_pilots, see_offers
 from apportion.live.controller.planned import Idle
 from apportion.live.controller.settings import Limits
 from apportion.live.record import requests
@@ -66,6 +66,8 @@ class Settings:
         Further options for ``sbatch``.
     output
         How Slurm is asked: ``auto``, ``json`` or ``text``.
+    gres
+        What pilots take one by one, such as ``gpu``; ``None``: whole nodes.
     journal_mb, journal_files
         The journal's files are of about so many MiB each, and so many are kept.
     account_s
@@ -84,6 +86,7 @@ class Settings:
     python: str = sys.executable
     options: tuple[str, ...] = ()
     output: str = "auto"
+    gres: str | None = None
     journal_mb: int = 16
     journal_files: int = 8
     account_s: float = 15.0
@@ -155,6 +158,7 @@ def harvest(
                     settings.python,
                     settings.options,
                     settings.output,
+                    gres=settings.gres,
                 )
                 warning = cluster.check()
                 with closing(_keeping(settings, folder, cluster, on_step)) as kept:
@@ -263,15 +267,19 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     with_requests(state, [waiting.request for waiting in requests.waiting(folder)[0]], now_s)
     if cluster is None:
         cluster = SlurmCluster(
-            settings.partition, state.instance, folder, "nowhere:1", "", output=settings.output
+            *(settings.partition, state.instance, folder, "nowhere:1", ""),
+            output=settings.output,
+            gres=settings.gres,
         )
         cluster.check()
     seen = cluster.look()
-    list_pilots(Draft(state, Memory(), settings.limits, now_s), seen, ())
+    draft = Draft(state, Memory(), settings.limits, now_s)
+    list_pilots(draft, seen, ())
+    see_offers(draft, seen)
     advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)
     advisor.recall(state.jobs.values())
     policy = make_policy(settings.policy, settings.horizon_s, settings.limits, advisor)
-    idle = Idle(seen.idle, lambda node: now_s, ())
+    idle = Idle(draft.memory.idle.free(now_s), lambda node: now_s, (), draft.memory.idle.offers)
     return decide(state, idle, policy, advisor, settings.limits, now_s, frozenset(state.pilots))
 
 

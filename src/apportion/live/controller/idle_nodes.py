@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from apportion.live.offers import Offer
 
 __all__ = ["IdleNodes"]
 
@@ -16,10 +18,13 @@ class IdleNodes:
     ----------
     departed_after_s
         For every node that left since this was last emptied, how long it had been idle.
+    offers
+        What nodes have, what pilots have been asked for and not yet given left out.
     """
 
     def __init__(self) -> None:
         self.departed_after_s: list[float] = []
+        self.offers: Mapping[str, Offer] = {}
         self._since: dict[str, float] = {}
         self._names: tuple[str, ...] = ()
         self._avoided: dict[str, float] = {}
@@ -30,24 +35,26 @@ class IdleNodes:
         made = IdleNodes()
         made.departed_after_s = list(self.departed_after_s)
         made._since, made._avoided = dict(self._since), dict(self._avoided)
-        made._names, made._now_s = self._names, self._now_s
+        made._names, made._now_s, made.offers = self._names, self._now_s, self.offers
         return made
 
-    def saw(self, ours: Iterable[str], idle: Iterable[str], now_s: float) -> None:
-        """Take in a look: nodes that are idle or held, and those that are idle."""
-        present = set(ours)
+    def saw(
+        self, ours: Iterable[str], free: Iterable[str], now_s: float, offers: Mapping[str, Offer]
+    ) -> None:
+        """Take in a look: nodes that are idle or held, those that are free, and what nodes have."""
+        present, self.offers = set(ours), offers
         for node in [node for node in self._since if node not in present]:
             self.departed_after_s.append(max(now_s - self._since.pop(node), 0.0))
         for node in present:
             self._since.setdefault(node, now_s)
-        self._names, self._now_s = tuple(idle), now_s
+        self._names, self._now_s = tuple(free), now_s
 
     def avoid(self, node: str, now_s: float) -> None:
         """Leave a node alone for a while: the scheduler did not give it."""
         self._avoided[node] = now_s + _AVOIDED_S
 
     def free(self, now_s: float) -> tuple[str, ...]:
-        """Return the idle nodes that may be taken."""
+        """Return the idle nodes that may be taken, once for every unit."""
         return tuple(node for node in self._names if self._avoided.get(node, now_s) <= now_s)
 
     def since_s(self, node: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from hmac import compare_digest
 
@@ -18,11 +19,12 @@ from apportion.live.controller.actions import Release, Why
 from apportion.live.controller.core import Draft
 from apportion.live.controller.observations import Outcome
 from apportion.live.controller.settings import Limits
+from apportion.live.offers import free_units, misfit, sizes_of
 from apportion.live.record.accounts import book
-from apportion.live.record.jobs import Job
+from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Hold, Pilot, Rank, State
 
-__all__ = ["fence_s", "hear", "list_pilots", "outcome", "ranks_without_pilots"]
+__all__ = ["fence_s", "hear", "list_pilots", "outcome", "ranks_without_pilots", "see_offers"]
 
 
 def fence_s(limits: Limits) -> float:
@@ -94,6 +96,33 @@ def list_pilots(draft: Draft, seen: ClusterSeen, connected: Collection[str]) -> 
             draft.note("orphan", pilot=found.pilot, handle=found.handle, node=found.node)
             orphans.append(found.handle)
     return orphans
+
+
+def see_offers(draft: Draft, seen: ClusterSeen) -> None:
+    """Note what nodes have and what is free of it; jobs that have never run and fit no node are failed."""
+    state = draft.state
+    live = [pilot for pilot in state.pilots.values() if pilot.live]
+    listed = {found.pilot for found in seen.pilots if found.state in (PilotState.RUNNING, PilotState.ENDING)}
+    unlisted = [pilot for pilot in live if pilot.pilot not in listed]
+    offers = dict(seen.offers)
+    for pilot in unlisted:
+        if pilot.node in offers:
+            offers[pilot.node] = offers[pilot.node].without(pilot.share)
+    free = free_units(
+        Counter(seen.idle),
+        seen.offers,
+        Counter(pilot.node for pilot in live),
+        Counter(pilot.node for pilot in unlisted),
+        frozenset(pilot.node for pilot in live if pilot.lost_s is not None),
+    )
+    draft.memory.idle.saw([*seen.idle, *(pilot.node for pilot in live)], free, draft.now_s, offers)
+    if seen.offers:
+        state.sizes = sizes_of(seen.offers.values())
+    for job in state.jobs.values():
+        problem = misfit(job.spec, state.sizes) if job.state is JobState.QUEUED else None
+        if problem is not None and job.generation == 0:
+            job.enter(JobState.FAILED, draft.now_s, str(problem))
+            draft.note("failed", job=job.id, samples=job.samples, message=str(problem))
 
 
 def ranks_without_pilots(draft: Draft, reached: Collection[str], fence_s: float) -> None:

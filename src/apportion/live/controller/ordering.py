@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from apportion.live.channel.messages import Leave, Run, Stop
@@ -9,10 +10,11 @@ from apportion.live.cluster import AgentSeen
 from apportion.live.controller.actions import Release, Take, Tell
 from apportion.live.controller.core import Draft
 from apportion.live.controller.planned import Planned
+from apportion.live.offers import Offer, Share
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Hold, Pilot, Rank, State
 
-__all__ = ["commands", "give_back", "put_on_record", "releases"]
+__all__ = ["commands", "give_back", "put_on_record", "releases", "serves"]
 
 _AGAIN_S = 5.0
 """What was asked for and does not happen is asked for again after so long."""
@@ -22,10 +24,12 @@ def put_on_record(draft: Draft, planned: Planned) -> list[Take]:
     """Write a decision into the state as who is to run where; return what is to be taken.
 
     A place that cannot be as it is decided is left out: a node that is not idle or held already, a pilot that
-    is given back, a job that has ended.
+    is given back, a job that has ended, or one that needs more than it would have there.
     """
-    state, idle = draft.state, set(draft.memory.idle.free(draft.now_s))
-    held = {pilot.node for pilot in state.pilots.values() if pilot.live}
+    state, memory = draft.state, draft.memory
+    free = Counter(memory.idle.free(draft.now_s))
+    offers = dict(memory.idle.offers)
+    held = sum(pilot.live for pilot in state.pilots.values())
     most = draft.limits.max_nodes
     new = []
     for place in planned.places:
@@ -33,18 +37,52 @@ def put_on_record(draft: Draft, planned: Planned) -> list[Take]:
         number = None if job is None or job.ended else job.number
         pilot = None if place.pilot is None else state.pilots.get(place.pilot)
         if place.pilot is None:
-            full = most is not None and len(held) >= most
-            if number is None or full or place.node in held or place.node not in idle:
+            offer = offers.get(place.node)
+            full = most is not None and held >= most
+            if job is None or number is None or full or not free[place.node] or not _fits(offer, job):
+                continue
+            share = None if offer is None else offer.share(job.spec, free[place.node])
+            if offer is not None and not offer.has(share):
                 continue
             secret = draft.secret(f"pilot/{state.next_pilot}")
-            pilot = state.new_pilot(place.node, secret, draft.now_s, number)
-            held.add(pilot.node)
+            pilot = state.new_pilot(place.node, secret, draft.now_s, number, share)
+            if offer is not None:
+                offers[place.node] = offer.without(share)
+            free[place.node] -= 1
+            held += 1
             draft.note("take", node=pilot.node, pilot=pilot.pilot, job=number)
-            new.append(Take(pilot.node, pilot.pilot, pilot.token))
-        elif pilot is not None and pilot.usable and pilot.job != number:
-            pilot.job = number
-            pilot.free_s = draft.now_s if number is None else None
+            new.append(Take(pilot.node, pilot.pilot, pilot.token, share))
+        elif pilot is not None and pilot.usable:
+            _serve(draft, pilot, job, place.back)
     return new
+
+
+def _serve(draft: Draft, pilot: Pilot, job: Job | None, back: bool) -> None:
+    """Let a pilot serve a job, or none; one that is to be given back serves none."""
+    offer = draft.memory.idle.offers.get(pilot.node)
+    if job is not None and (job.ended or back):
+        job = None
+    if job is not None and not serves(pilot, job, offer):
+        return
+    number = None if job is None else job.number
+    if pilot.job != number:
+        pilot.job = number
+        pilot.free_s = draft.now_s if number is None else None
+    if back and pilot.pilot not in draft.state.rank_on():
+        draft.note(
+            "release", node=pilot.node, pilot=pilot.pilot, why="a job needs a larger share of its node"
+        )
+        pilot.enter(Hold.RELEASING, draft.now_s)
+
+
+def serves(pilot: Pilot, job: Job, offer: Offer | None) -> bool:
+    """Return whether a rank of a job has what it needs where a pilot is."""
+    return pilot.share.serves(job.spec) if pilot.share is not None else _fits(offer, job)
+
+
+def _fits(offer: Offer | None, job: Job) -> bool:
+    """Return whether a node whose size may be known could hold a rank of a job."""
+    return offer is None or Share(offer.size.cpus, offer.size.memory_mib).serves(job.spec)
 
 
 def give_back(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from apportion.live.offers import Offer
 
 __all__ = ["Idle", "Place", "Planned"]
 
@@ -15,21 +18,24 @@ class Idle:
     Attributes
     ----------
     names
-        Nodes without a pilot that one would get at once.
+        Nodes on which a pilot would get a whole node or a GPU at once, as often as there is one to be had.
     since_s
         When a node of the decision became idle, as far as it was seen.
     departed_after_s
         For every node that left since the last decision, how long it had been idle.
+    offers
+        What nodes have, as far as that is known; what was asked for and not given yet is left out.
     """
 
     names: Sequence[str]
     since_s: Callable[[str], float]
     departed_after_s: Sequence[float]
+    offers: Mapping[str, Offer] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What one node is to serve.
+    """What one node, or one GPU of it, is to serve.
 
     Attributes
     ----------
@@ -37,11 +43,14 @@ class Place:
         The pilot that holds it, ``None`` where one is to be taken.
     job
         Number of the job, ``None`` for none.
+    back
+        Whether the pilot is to be given back at once, so that one with a larger share can take its place.
     """
 
     node: str
     pilot: str | None
     job: int | None
+    back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

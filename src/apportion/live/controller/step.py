@@ -16,7 +16,14 @@ from apportion.live.controller.actions import Action, Actions, Tell
 from apportion.live.controller.core import Core, Draft
 from apportion.live.controller.generations import conclude, resize
 from apportion.live.controller.observations import Observations
-from apportion.live.controller.observing import fence_s, hear, list_pilots, outcome, ranks_without_pilots
+from apportion.live.controller.observing import (
+    fence_s,
+    hear,
+    list_pilots,
+    outcome,
+    ranks_without_pilots,
+    see_offers,
+)
 from apportion.live.controller.ordering import commands, give_back, put_on_record, releases
 from apportion.live.controller.planned import Idle, Planned
 from apportion.live.controller.settings import Limits
@@ -103,8 +110,7 @@ def _look(draft: Draft, seen: Observations) -> list[str]:
     state, orphans = draft.state, []
     if seen.cluster is not None:
         orphans = list_pilots(draft, seen.cluster, seen.agents.keys())
-        live = {pilot.node for pilot in state.pilots.values() if pilot.live}
-        draft.memory.idle.saw([*seen.cluster.idle, *live], seen.cluster.idle, draft.now_s)
+        see_offers(draft, seen.cluster)
     if state.draining:
         for pilot in state.pilots.values():
             if pilot.job is not None:
@@ -121,7 +127,8 @@ def _decide(draft: Draft, seen: Observations, planner: Planner) -> Planned | Non
     memory, now_s = draft.memory, draft.now_s
     if draft.state.draining:
         return None
-    idle = Idle(memory.idle.free(now_s), memory.idle.since_s, tuple(memory.idle.departed_after_s))
+    known = memory.idle
+    idle = Idle(known.free(now_s), known.since_s, tuple(known.departed_after_s), known.offers)
     basis = _basis(draft.state, idle, seen.knowledge, now_s)
     woken = memory.wake_s is not None and now_s >= memory.wake_s
     if basis == memory.basis and not woken:
@@ -149,4 +156,5 @@ def _basis(state: State, idle: Idle, knowledge: int, now_s: float) -> object:
         if not job.ended and not job.cancel
     )
     pilots = tuple((pilot.pilot, pilot.job) for pilot in state.pilots.values() if pilot.usable)
-    return (tuple(sorted(idle.names)), jobs, pilots, knowledge)
+    offers = tuple((node, idle.offers.get(node)) for node in sorted(set(idle.names)))
+    return (tuple(sorted(idle.names)), offers, jobs, pilots, knowledge)

@@ -19,6 +19,7 @@ DISTRUST = 3
 JOB_ID = re.compile(r"\A[a-z0-9][a-z0-9-]{0,31}\Z")
 _VARIABLE = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 _NODES_LIMIT = 100_000
+_CPUS_LIMIT, _MEMORY_LIMIT = 2**16, 2**40
 _BYTES_LIMIT = 64 * 1024
 """Of a command, and of an environment: with every character escaped both fit a line to an agent."""
 
@@ -46,7 +47,7 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     command
         The trainer as an argument list; no shell ever sees it.
     min_nodes, max_nodes
-        It runs on so many nodes, or not at all.
+        It runs on so many nodes, or on so many GPUs where these are taken one by one, or not at all.
     directory
         Where it runs, the same path on every node.
     checkpoint
@@ -60,6 +61,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     curve
         Samples per second by node count, where the user knows them: `[[1, 100.0], [2, 190.0]]`; believed
         until something else is measured.
+    cpus_per_rank, memory_mib_per_rank
+        What every rank needs, on a whole node or beside its GPU; ``None`` for a share like the others'.
 
     Raises
     ------
@@ -76,6 +79,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     name: str = ""
     environment: dict[str, str] = {}
     curve: tuple[tuple[int, float], ...] = ()
+    cpus_per_rank: int | None = None
+    memory_mib_per_rank: int | None = None
 
     def __post_init__(self) -> None:
         problems = [
@@ -84,6 +89,7 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
             *self._of_paths(),
             *self._of_environment(),
             *self._of_curve(),
+            *self._of_needs(),
         ]
         if problems:
             raise InvalidInstance(problems)
@@ -139,6 +145,16 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         if any(not 0 < rate < 1e15 for _, rate in self.curve):
             return [Problem("$.curve", "needs rates above 0 and finite")]
         return []
+
+    def _of_needs(self) -> list[Problem]:
+        return [
+            Problem(f"$.{key}", f"must be from 1 to {most}, not {value}")
+            for key, value, most in (
+                ("cpus_per_rank", self.cpus_per_rank, _CPUS_LIMIT),
+                ("memory_mib_per_rank", self.memory_mib_per_rank, _MEMORY_LIMIT),
+            )
+            if value is not None and not 1 <= value <= most
+        ]
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

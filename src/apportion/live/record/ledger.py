@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from apportion.live.record.state import State
+from apportion.live.record.state import Hold, State
 
 __all__ = ["Account", "Ledger"]
 
@@ -59,7 +59,7 @@ class Ledger:
     open
         The account since `close` was last called.
     nodes
-        Nodes at the last step: idle, held, used and lost.
+        Nodes, or GPUs where these are taken one by one, at the last step: idle, held, used and lost.
     """
 
     def __init__(self) -> None:
@@ -74,12 +74,13 @@ class Ledger:
         self._add(now_s)
         live = [pilot for pilot in state.pilots.values() if pilot.live]
         ranks = [rank for rank in state.ranks.values() if rank.live]
-        held = {pilot.node for pilot in live}
+        taking = Counter(pilot.node for pilot in live if pilot.hold is Hold.TAKING)
+        whole = {pilot.node for pilot in live if pilot.share is None}
         self.nodes = {
-            "idle": len(set(idle) - held),
-            "held": len(held),
+            "idle": (Counter(node for node in idle if node not in whole) - taking).total(),
+            "held": len(live),
             "used": len({rank.pilot for rank in ranks}),
-            "lost": len({pilot.node for pilot in live if pilot.lost_s is not None}),
+            "lost": sum(pilot.lost_s is not None for pilot in live),
         }
         self._users = Counter(state.jobs[rank.job].id for rank in ranks if rank.job in state.jobs)
         for job in state.jobs.values():

@@ -35,6 +35,8 @@ def _record(state: State, job: Job) -> dict[str, Any]:
         "command": list(job.spec.command),
         "min_nodes": job.spec.min_nodes,
         "max_nodes": job.spec.max_nodes,
+        "cpus_per_rank": job.spec.cpus_per_rank,
+        "memory_mib_per_rank": job.spec.memory_mib_per_rank,
         "nodes": [state.pilots[rank.pilot].node for rank in running if rank.pilot in state.pilots],
         "generation": job.generation,
         "restarts": job.restarts,

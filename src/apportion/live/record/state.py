@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from apportion.live.offers import Share, Size
 from apportion.live.record.jobs import Job
 
 __all__ = ["Hold", "Pilot", "Rank", "State"]
@@ -24,7 +25,7 @@ class Hold(StrEnum):
 
 @dataclass(slots=True)
 class Pilot:
-    """A node held, or being taken or given back.
+    """A node or a part of it held, or being taken or given back.
 
     Attributes
     ----------
@@ -36,6 +37,8 @@ class Pilot:
         Since when no job is to run on it.
     lost_s
         When its node was seen to have failed.
+    share
+        What it has beside a GPU, ``None`` if it has the node whole.
     """
 
     pilot: str
@@ -47,6 +50,7 @@ class Pilot:
     job: int | None = None
     free_s: float | None = None
     lost_s: float | None = None
+    share: Share | None = None
 
     @property
     def live(self) -> bool:
@@ -118,6 +122,8 @@ class State:
     boot, ahead_s
         The start of the controller's machine that its clock was made in, and how far that clock is ahead
         of the machine's steady one (`apportion.live.steady_clock.continued`).
+    sizes
+        Of the partition's nodes, as they were last seen; empty if they never were.
     jobs
         By number.
     pilots
@@ -132,6 +138,7 @@ class State:
     draining: bool = False
     boot: str | None = None
     ahead_s: float = 0.0
+    sizes: tuple[Size, ...] = ()
     jobs: dict[int, Job] = field(default_factory=dict)
     pilots: dict[str, Pilot] = field(default_factory=dict)
     ranks: dict[tuple[int, int, int], Rank] = field(default_factory=dict)
@@ -181,9 +188,12 @@ class State:
         own = [pilot for pilot in self.pilots.values() if pilot.job == job.number and pilot.usable]
         return sorted(own, key=lambda pilot: pilot.node)
 
-    def new_pilot(self, node: str, token: str, now_s: float, job: int | None) -> Pilot:
+    def new_pilot(
+        self, node: str, token: str, now_s: float, job: int | None, share: Share | None = None
+    ) -> Pilot:
         """Note down a pilot that is about to be asked for."""
-        pilot = Pilot(f"{self.instance}-{self.next_pilot}", node, token, Hold.TAKING, now_s, job=job)
+        name = f"{self.instance}-{self.next_pilot}"
+        pilot = Pilot(name, node, token, Hold.TAKING, now_s, job=job, share=share)
         self.next_pilot += 1
         self.pilots[pilot.pilot] = pilot
         return pilot

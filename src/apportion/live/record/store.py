@@ -21,6 +21,7 @@ import msgspec
 
 from apportion.errors import InvalidInstance, Problem
 from apportion.live.errors import InUse, StateUnwritable
+from apportion.live.offers import Size
 from apportion.live.record.jobs import Job
 from apportion.live.record.state import Pilot, Rank, State
 
@@ -43,6 +44,7 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     draining: bool
     boot: str | None = None
     ahead_s: float = 0.0
+    sizes: tuple[Size, ...] = ()
 
 
 def default_folder() -> Path:
@@ -239,9 +241,8 @@ def _settled(state: State, rows: dict[str, str]) -> dict[int, str]:
 
 def _rows_of(state: State, settled: dict[int, str]) -> Iterator[_Row]:
     encode = msgspec.json.Encoder().encode
-    head = _Head(
-        SCHEMA, state.instance, state.next_pilot, state.port, state.draining, state.boot, state.ahead_s
-    )
+    named = state.instance, state.next_pilot, state.port, state.draining
+    head = _Head(SCHEMA, *named, state.boot, state.ahead_s, state.sizes)
     yield "head", encode(head).decode()
     for job in state.jobs.values():
         row = settled.get(job.number) if job.ended else None
@@ -259,7 +260,8 @@ def _state_of(rows: dict[str, str], path: str) -> State:
         head = msgspec.json.decode(rows["head"], type=_Head)
         if head.schema != SCHEMA:
             raise InvalidInstance(Problem(path, f"has schema {head.schema}; this version reads {SCHEMA}"))
-        state = State(head.instance, head.next_pilot, head.port, head.draining, head.boot, head.ahead_s)
+        named = head.instance, head.next_pilot, head.port, head.draining
+        state = State(*named, head.boot, head.ahead_s, head.sizes)
         jobs, pilots, ranks = _all(rows, "job/", Job), _all(rows, "pilot/", Pilot), _all(rows, "rank/", Rank)
     except msgspec.DecodeError as error:
         raise InvalidInstance(Problem(path, f"holds a record that is not valid: {error}")) from None

@@ -1,4 +1,4 @@
-"""Slurm as a cluster: idle nodes held by one-node pilots in a partition that the main queue preempts.
+"""Slurm as a cluster: idle nodes or GPUs held by pilots in a partition that the main queue preempts.
 
 Slurm is asked and told by its own commands, each an argument list with a time limit; nothing runs as root and
 nothing is configured. A pilot's secret travels in its environment only. That a node goes back to the main
@@ -7,7 +7,9 @@ queue is Slurm's own doing, by preemption: nothing here is asked.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,9 @@ from apportion.errors import InvalidOption
 from apportion.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
+from apportion.live.offers import Offer, Share
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
+from apportion.live.slurm.details import Detail, details_of_text, idle_units, sizes_of_text, states_of
 from apportion.live.slurm.text import (
     NodeStates,
     NotUnderstood,
@@ -34,10 +38,11 @@ __all__ = ["SlurmCluster", "require_commands"]
 
 _Read = TypeVar("_Read")
 _COMMANDS = ("sinfo", "squeue", "sbatch", "scancel")
+_GRES = re.compile(r"\A[A-Za-z0-9_]+(:[A-Za-z0-9_.-]+)?\Z")
 _SCRIPT = '#!/bin/sh\nexec "$@"\n'
 
 
-def require_commands() -> None:
+def require_commands(more: tuple[str, ...] = ()) -> None:
     """Check that Slurm's commands are here.
 
     Raises
@@ -45,7 +50,7 @@ def require_commands() -> None:
     SchedulerMissing
         If one is not; the message says what to install.
     """
-    missing = [command for command in _COMMANDS if shutil.which(command) is None]
+    missing = [command for command in (*_COMMANDS, *more) if shutil.which(command) is None]
     if missing:
         answer = "install Slurm's client commands (Debian: apt install slurm-client) or put them on PATH"
         raise SchedulerMissing(f"no {', '.join(missing)} here: {answer}")
@@ -74,6 +79,9 @@ class SlurmCluster:
         ``json``, ``text``, or ``auto``: JSON unless this Slurm does not write it.
     timeout_s
         Longest time a command may take.
+    gres
+        The generic resource that pilots take one by one, such as ``gpu`` or ``gpu:a100``; ``None``: they take
+        whole nodes.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class SlurmCluster:
         options: Sequence[str] = (),
         output: str = "auto",
         timeout_s: float = 30.0,
+        gres: str | None = None,
     ) -> None:
         if not partition or partition.startswith("-") or not partition.isprintable() or "," in partition:
             raise InvalidOption(f"partition must be the name of one partition, not {partition!r}")
@@ -98,9 +107,13 @@ class SlurmCluster:
         self.partition, self.instance, self.controller = partition, instance, controller
         self.fingerprint = fingerprint
         self.python, self.options, self.timeout_s = python, tuple(options), timeout_s
+        if gres is not None and not _GRES.match(gres):
+            raise InvalidOption(f"gres must be a resource's name, such as gpu or gpu:a100, not {gres!r}")
+        self.gres = gres
+        self._sizes: Mapping[str, Offer] = {}
         self._script = folder / "pilot.sh"
         self._output = output
-        require_commands()
+        require_commands(() if gres is None else ("scontrol",))
 
     def check(self) -> str | None:
         """Return a warning if pilots in the partition would not make room for the main queue.
@@ -108,13 +121,21 @@ class SlurmCluster:
         Raises
         ------
         InvalidOption
-            If there is no such partition.
+            If there is no such partition, or none of its nodes has what pilots are to take.
         ClusterUnreachable
             If Slurm does not answer.
         """
         nodes = self._run("sinfo", "--noheader", f"--partition={self.partition}", "--format=%D|%p").strip()
         if not nodes:
             raise InvalidOption(f"Slurm has no partition {self.partition!r}")
+        if self.gres is not None and not self._details(self.gres):
+            raise InvalidOption(f"gres: no node of partition {self.partition!r} has any {self.gres}")
+        if self.gres is None:
+            told = self._run(
+                "sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%c|%m"
+            )
+            with contextlib.suppress(NotUnderstood):  # nothing but a clearer refusal depends on it
+                self._sizes = sizes_of_text(told)
         if shutil.which("scontrol") is None:
             return None
         try:
@@ -132,10 +153,14 @@ class SlurmCluster:
     def look(self) -> ClusterSeen:
         """Return the pilots, the partition's idle nodes, and those whose slurmd answers."""
         pilots = self.pilots()
+        if self.gres is not None:
+            details = self._details(self.gres)
+            offers = {node: detail.offer for node, detail in details.items()}
+            return ClusterSeen(idle_units(details), pilots, sound(states_of(details)), offers)
         states = self._nodes()
-        return ClusterSeen(idle(states), pilots, sound(states))
+        return ClusterSeen(idle(states), pilots, sound(states), self._sizes)
 
-    def take(self, node: str, pilot: str, token: str) -> str:
+    def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
         """Submit a pilot."""
         try:
             if not self._script.is_file():
@@ -148,7 +173,7 @@ class SlurmCluster:
             "sbatch",
             "--parsable",
             f"--partition={self.partition}",
-            *("--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--no-requeue"),
+            *("--nodes=1", "--ntasks=1", *self._asked(share), "--no-requeue"),
             f"--nodelist={node}",
             f"--job-name=apportion-{pilot}",
             *("--output=/dev/null", "--chdir=/"),
@@ -173,6 +198,15 @@ class SlurmCluster:
         except SchedulerRefused as error:
             if "invalid job id" not in str(error).lower() and "already" not in str(error).lower():
                 raise ClusterUnreachable(str(error)) from None
+
+    def _asked(self, share: Share | None) -> tuple[str, ...]:
+        if share is None:
+            return "--exclusive", "--mem=0"
+        return f"--gres={self.gres}:1", f"--cpus-per-task={share.cpus}", f"--mem={share.memory_mib}M"
+
+    def _details(self, gres: str) -> dict[str, Detail]:
+        text = self._run("scontrol", "--details", "--oneliner", "show", "node")
+        return _understood(lambda: details_of_text(text, self.partition, gres))
 
     def _nodes(self) -> NodeStates:
         if self._output != "text":

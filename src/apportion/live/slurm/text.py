@@ -18,6 +18,7 @@ from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable
 
 __all__ = [
+    "SUFFIXES",
     "NodeStates",
     "NotUnderstood",
     "expand",
@@ -42,7 +43,7 @@ _SILENT = frozenset(
         *("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "REBOOT_ISSUED"),
     }
 )
-_SUFFIXES = {
+SUFFIXES = {
     "*": "NOT_RESPONDING",
     "~": "POWERED_DOWN",
     "#": "POWERING_UP",
@@ -110,7 +111,7 @@ def nodes_of_text(text: str) -> NodeStates:
             raise NotUnderstood("sinfo printed lines that are not NODE|STATE")
         signs = [sign for sign in state if not (sign.isalnum() or sign == "_")]
         base = state.rstrip("".join(signs)) if signs else state
-        words = {base.upper(), *(_SUFFIXES.get(sign, f"SIGN {sign}") for sign in signs)}
+        words = {base.upper(), *(SUFFIXES.get(sign, f"SIGN {sign}") for sign in signs)}
         found[node] = found.get(node, frozenset()) | words
     return found
 

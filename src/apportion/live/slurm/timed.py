@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from apportion.live.cluster import Cluster, ClusterSeen
 from apportion.live.errors import ClusterUnreachable
+from apportion.live.offers import Share
 
 __all__ = ["TimedCluster"]
 
@@ -40,10 +41,10 @@ class TimedCluster:
         self.idle = seen.idle
         return seen
 
-    def take(self, node: str, pilot: str, token: str) -> str:
-        """Take a node, timed."""
+    def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
+        """Take a node or a part of it, timed."""
         with self._timed("take"):
-            return self._cluster.take(node, pilot, token)
+            return self._cluster.take(node, pilot, token, share)
 
     def release(self, handle: str) -> None:
         """End a pilot, timed."""

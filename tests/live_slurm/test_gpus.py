@@ -1,0 +1,121 @@
+"""Nodes with several GPUs on a real Slurm: taken one by one, shared with the main queue, never used twice."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
+from paper_repro.malletrain.one_machine import Hardware, OneMachineSlurm, SlurmFailed, missing_programs
+
+NODES = (
+    Hardware(cpus=8, memory_mib=4000, gpus=4),
+    Hardware(cpus=4, memory_mib=4000, gpus=2),
+    Hardware(2, 500),
+)
+NOTES_ITS_DEVICE = """
+import os, pathlib, runpy, sys
+at = pathlib.Path(os.environ["SEEN"])
+names = "APPORTION_GENERATION", "APPORTION_RANK", "CUDA_VISIBLE_DEVICES"
+told = [os.environ.get(name, "") for name in names]
+node = os.environ["APPORTION_NODES"].split(",")[int(told[1])]
+(at / ".".join([os.environ["APPORTION_JOB"], *told, node])).touch()
+sys.argv = sys.argv[1:]
+runpy.run_module("apportion.live.trainers.numpy_mlp", run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def gpus() -> Iterator[OneMachineSlurm]:
+    """Two nodes with four and two GPUs, and one without any."""
+    if missing := missing_programs():
+        pytest.skip(f"no Slurm on this machine ({', '.join(missing)} missing): bash .ci/slurm installs it")
+    if os.getuid() != 0:
+        pytest.skip("only root can make the devices that stand for GPUs")
+    with (
+        tempfile.TemporaryDirectory(prefix="slurm-") as folder,
+        OneMachineSlurm(Path(folder) / "c", hardware=NODES) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def harvest(gpus: OneMachineSlurm, tmp_path: Path) -> Iterator[Harvest]:
+    with Harvest(gpus, tmp_path, "--gres", "gpu", "--policy", "equal-share") as made:
+        yield made
+    gpus.reset()
+
+
+def devices(seen: Path) -> list[tuple[str, str, str, str, str]]:
+    """Return job, generation, rank, GPU and node of every rank that was started."""
+    found = []
+    for path in seen.iterdir():
+        job, generation, rank, gpu, node = path.name.split(".")
+        found.append((job, generation, rank, gpu, node))
+    return found
+
+
+def trainer(folder: Path) -> tuple[list[str], list[str], Path]:
+    """Return a trainer that notes its device, the options of `submit` that go with it, and where it notes."""
+    (seen := folder / "seen").mkdir()
+    (script := folder / "train.py").write_text(NOTES_ITS_DEVICE)
+    own = numpy_trainer("1:400,2:760,4:1400,6:1900")[3:]
+    more = ["--env", f"SEEN={seen}", "--env", "CUDA_VISIBLE_DEVICES=7"]
+    return [sys.executable, str(script), "numpy_mlp", *own], more, seen
+
+
+@pytest.mark.slow
+def test_a_job_trains_on_the_gpus_of_two_nodes_and_the_main_queue_takes_one_back(
+    harvest: Harvest, gpus: OneMachineSlurm, tmp_path: Path
+) -> None:
+    command, more, seen = trainer(tmp_path)
+    job = harvest.submit(None, command, most=6, more=[*more, "--curve", "1:400,2:760,4:1400,6:1900"])
+    harvest.start()
+    harvest.until(lambda jobs: len(jobs[job]["nodes"]) == 6, "it trains on all six GPUs")
+    assert sorted(harvest.jobs()[job]["nodes"]) == ["n1"] * 4 + ["n2"] * 2
+    ours = gpus.run(["squeue", "-h", "-p", "harvest", "-o", "%b %C %m"]).splitlines()
+    assert sorted(ours) == ["gres:gpu:1 2 1000M"] * 4 + ["gres:gpu:1 2 2000M"] * 2
+    begun = time.monotonic()
+    main = ["srun", "-p", "main", "--nodelist=n1", "--gres=gpu:1", "--cpus-per-task=1", "--mem=100"]
+    used = gpus.run([*main, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 20"]).strip()
+    assert used in {"0", "1", "2", "3"}
+    assert time.monotonic() - begun >= 20
+    generations = {generation for _, generation, *_ in devices(seen)}
+    assert len(generations) >= 2, "it went on with the GPUs that were left"
+    shrunk = [event for event in harvest.events("started") if len(event["nodes"]) == 5]
+    assert shrunk, "the main queue took one GPU and not the node"
+    of_five = [row for row in devices(seen) if row[1] == str(shrunk[0]["generation"])]
+    assert used not in {gpu for *_, gpu, node in of_five if node == "n1"}
+    for generation in generations:
+        ranks = [(gpu, node) for _, number, _, gpu, node in devices(seen) if number == generation]
+        assert len(set(ranks)) == len(ranks), f"a GPU has two ranks in generation {generation}: {ranks}"
+    harvest.until(lambda jobs: len(jobs[job]["nodes"]) == 6, "it has all six again")
+    assert not {gpu for *_, gpu, _ in devices(seen)} & {"", "7"}, (
+        "each rank has the GPU that Slurm gave its pilot"
+    )
+    harvest.drain()
+    gpus.wait_until(lambda: not harvest.pilots(), "all GPUs are given back", 60.0)
+
+
+@pytest.mark.slow
+def test_what_a_job_needs_is_asked_for_and_what_fits_no_node_is_refused(
+    harvest: Harvest, gpus: OneMachineSlurm
+) -> None:
+    harvest.start()
+    small = harvest.submit(None, numpy_trainer(), most=2)
+    harvest.until(lambda jobs: len(jobs[small]["nodes"]) == 2, "a job of modest needs runs")
+    large = harvest.submit(None, numpy_trainer(), most=2, more=["--cpus-per-rank", "3"])
+    jobs = harvest.until(lambda jobs: len(jobs[large]["nodes"]) > 0, "so does one of larger needs")
+    assert jobs[large]["cpus_per_rank"] == 3
+    asked = gpus.run(["squeue", "-h", "-p", "harvest", "-t", "R", "-o", "%C"]).split()
+    assert asked.count("3") >= len(jobs[large]["nodes"])
+    with pytest.raises(SlurmFailed, match=r"exit code 3.*\$\.cpus_per_rank.*largest node has 8") as refused:
+        harvest.submit(None, numpy_trainer(), more=["--cpus-per-rank", "9"])
+    assert "Traceback" not in str(refused.value)
+    harvest.drain()
+    gpus.wait_until(lambda: not harvest.pilots(), "all GPUs are given back", 60.0)
