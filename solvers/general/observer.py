@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from apportion.options import SolveOptions
+from apportion.options import Point, SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.incumbent import BestFound
 
 __all__ = ["Observe", "Observer"]
 
-Observe = Callable[[NDArray[np.float64] | None, float | None, float | None, float], None]
+Observe = Callable[[Point | None, float | None, float | None, float], None]
 """``observe(point, objective, bound, seconds)``; point and objective are ``None`` for a bound alone."""
 
 _BETWEEN_BOUNDS = 0.1
@@ -41,7 +38,7 @@ class Observer:
     """
 
     def __init__(self, maximizes: bool, options: SolveOptions, observe: Observe | None, clock: Clock) -> None:
-        self._best: BestFound[NDArray[np.float64]] = BestFound(maximizes, options, clock)
+        self._best: BestFound[Point] = BestFound(maximizes, options, clock)
         self._observe = observe
         self._clock = clock
         self._next_bound = _BETWEEN_BOUNDS
@@ -53,7 +50,7 @@ class Observer:
         """Whether bounds alone are worth reporting."""
         return self._observe is not None
 
-    def incumbent(self, point: NDArray[np.float64], objective: float, bound: float | None) -> None:
+    def incumbent(self, point: Point, objective: float, bound: float | None) -> None:
         """Report an improving point."""
         if self.raised is not None or not self._best.keep(point, objective):
             return

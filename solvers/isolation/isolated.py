@@ -14,17 +14,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apportion.errors import ApportionError
 from apportion.interruption import heard
-from apportion.models.linear import Block, LinearModel
-from apportion.options import SolveOptions
+from apportion.options import Point, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.isolation.process import Process, UnreadableAnswer
-from apportion.solvers.isolation.streamed_best import StreamedBest
+from apportion.solvers.isolation.streamed_best import CheckedModel, StreamedBest
 
 __all__ = ["Child", "solve"]
 
@@ -67,9 +63,9 @@ class Child:
     def solve(
         self,
         entry: str,
-        model: LinearModel,
+        model: CheckedModel,
         options: SolveOptions,
-        start: NDArray[np.float64] | None,
+        start: Point | None,
         extra: tuple[Any, ...] = (),
     ) -> Outcome:
         """Run ``entry`` (``"module:function"``) on a model in the child; see `solve`."""
@@ -97,9 +93,9 @@ class Child:
         self,
         best: StreamedBest,
         entry: str,
-        model: LinearModel,
+        model: CheckedModel,
         options: SolveOptions,
-        start: NDArray[np.float64] | None,
+        start: Point | None,
         extra: tuple[Any, ...],
         deadline: float | None,
         struck: threading.Event,
@@ -113,7 +109,7 @@ class Child:
                 self._number += 1
                 left = None if deadline is None else max(deadline - time.perf_counter() - _HEADROOM, 1e-3)
                 given = replace(options, time_limit=left, on_incumbent=None)
-                self._process.send(("solve", self._number, entry, extra, _nameless(model), given, start))
+                self._process.send(("solve", self._number, entry, extra, model.nameless(), given, start))
                 while True:
                     message = self._process.receive(None if deadline is None else deadline + _GRACE)
                     if message is None:
@@ -164,9 +160,9 @@ class _Pool:
     def solve(
         self,
         entry: str,
-        model: LinearModel,
+        model: CheckedModel,
         options: SolveOptions,
-        start: NDArray[np.float64] | None,
+        start: Point | None,
         extra: tuple[Any, ...],
     ) -> Outcome:
         """Solve in an idle child, or a new one."""
@@ -187,9 +183,9 @@ class _Pool:
 
 def solve(
     entry: str,
-    model: LinearModel,
+    model: CheckedModel,
     options: SolveOptions,
-    start: NDArray[np.float64] | None = None,
+    start: Point | None = None,
     extra: tuple[Any, ...] = (),
 ) -> Outcome:
     """Run a backend in a reused child of this process, with `options.time_limit` as a hard deadline.
@@ -224,12 +220,3 @@ def solve(
 def _pool(pid: int) -> _Pool:
     """Return the children of a process; a forked process gets its own."""
     return _Pool()
-
-
-def _nameless(model: LinearModel) -> LinearModel:
-    """Return the model with plain blocks, so that no names travel."""
-    return replace(
-        model,
-        variables=(Block("column", 0, (model.num_columns,)),),
-        rows=(Block("row", 0, (model.num_rows,)),),
-    )

@@ -10,8 +10,7 @@ that each last longer than half the time all run at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,12 +19,16 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment, in_turn
 from apportion.options import SolveOptions
-from apportion.outcome import Termination
-from apportion.solvers.general.cp_sat_call import Limits, call, new_model, weighted_sum
+from apportion.outcome import Outcome, Termination
+from apportion.solvers.clock import Clock
+from apportion.solvers.general.cp_sat_call import Limits, call, new_model, preload, weighted_sum
+from apportion.solvers.general.observer import Observe, Observer
 from apportion.solvers.search.lattice import Lattice, on_lattice
 
-__all__ = ["Gangs", "scheduled", "small_enough"]
+__all__ = ["ENTRY", "preload", "small_enough", "solve"]
 
+ENTRY = "apportion.solvers.makespan.gangs:solve"
+"""How a child process calls it."""
 _JOBS, _ENTRIES = 40, 200
 _GRAIN = 2**40
 """The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
@@ -37,61 +40,90 @@ _PARTS = (1, 2, 3)
 """Of the dual feasible functions of widths: into how many parts a pool is cut, less one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gangs:
-    """CP-SAT's best schedule, and a bound on every schedule.
-
-    Attributes
-    ----------
-    point
-        int64 [2, jobs]: where the jobs run and in which turn, or ``None``.
-    bound
-        A lower bound on the makespan of any schedule.
-    interrupted
-        Whether Ctrl-C ended it.
-    """
-
-    point: NDArray[np.int64] | None
-    bound: float
-    interrupted: bool
-
-
 def small_enough(model: Assignment) -> bool:
     """Return whether the search is worth its time: few jobs, some of several GPUs, and no capacities."""
     gangs = bool(((model.gpus > 1) & (model.counts[model.machine] > 1)).any())
     return gangs and model.num_jobs <= _JOBS and model.num_options <= _ENTRIES and not model.limited.any()
 
 
-def scheduled(
+def solve(
     model: Assignment,
-    incumbent: NDArray[np.int64],
-    least: float,
     options: SolveOptions,
-    left: Callable[[], float | None],
-) -> Gangs:
-    """Search all schedules that end no later than the incumbent.
+    start: NDArray[np.int64],
+    least: float,
+    observe: Observe | None = None,
+) -> Outcome:
+    """Search all schedules that end no later than the start, in a child process or here.
 
     Parameters
     ----------
     model
         A makespan on pools.
-    incumbent
+    options
+        Limits, seed, gap and threads; without a time limit the work is bounded.
+    start
         A choice, with turns or without.
     least
         A known lower bound.
-    options
-        Seed, gap and threads.
-    left
-        Says what is left of the time limit once the model is written; ``None`` bounds the work instead.
+    observe
+        Told of every better schedule, int64 [2, jobs]: where the jobs run and in which turn; and of bounds.
+
+    Returns
+    -------
+    Outcome
+        Without a point where nothing was better than the start.
     """
-    lattice = on_lattice(model.values, _GRAIN)
-    found = Gangs(None, least, False)
-    if lattice is None:
-        return found
-    best = incumbent
-    for share, relaxes in _TURNS:
-        written = _Written(model, lattice, best, found.bound)
-        seconds = left()
+    clock = Clock(options)
+    observer = Observer(False, options, observe, clock)
+    search = _Search(model, options, clock, observer, start, least)
+    ended = search.run()
+    observer.finish()
+    return Outcome(
+        termination=ended,
+        raw_status="CP-SAT",
+        point=None if search.best is start else search.best,
+        objective=None if search.best is start else model.objective(search.best),
+        bound=search.bound,
+        bound_source="solver",
+    )
+
+
+class _Search:
+    """The turns of one call, the best schedule so far and the bound."""
+
+    def __init__(
+        self,
+        model: Assignment,
+        options: SolveOptions,
+        clock: Clock,
+        observer: Observer,
+        start: NDArray[np.int64],
+        least: float,
+    ) -> None:
+        self._model, self._options, self._clock, self._observer = model, options, clock, observer
+        self.best, self.bound = start, least
+
+    def run(self) -> Termination:
+        """Take the turns until one ends it, and say how the last one ended."""
+        ended = Termination.SOLUTION_LIMIT
+        if (lattice := on_lattice(self._model.values, _GRAIN)) is None:
+            return ended
+        for share, relaxes in _TURNS:
+            ended = self._turn(lattice, share, relaxes)
+            if ended in (Termination.OPTIMAL, Termination.ERROR, Termination.INTERRUPTED):
+                break
+        return ended
+
+    def _turn(self, lattice: Lattice, share: float, relaxes: bool) -> Termination:
+        model, options, observer = self._model, self._options, self._observer
+        written = _Written(model, lattice, self.best, self.bound)
+        seconds = self._clock.seconds_left
+
+        def listen(value: Any, native_bound: float) -> bool:
+            bound = max(self.bound, _proven(model, lattice, native_bound))
+            self._take(written.point(value), bound)
+            return observer.raised is not None
+
         said = call(
             written.native,
             Limits(
@@ -103,16 +135,20 @@ def scheduled(
                 interleaved=options.deterministic and options.threads > 1,
                 relaxes=relaxes,
             ),
+            listen if observer.active else None,
         )
-        bound = found.bound if said.bound is None else max(found.bound, _proven(model, lattice, said.bound))
-        found = Gangs(found.point, bound, said.interrupted)
+        if said.bound is not None:
+            self.bound = max(self.bound, _proven(model, lattice, said.bound))
+            observer.bound(self.bound)
         if said.value is not None:
-            point = written.point(said.value)
-            if model.objective(point) < model.objective(best):
-                best, found = point, replace(found, point=point)
-        if said.interrupted or said.termination in (Termination.OPTIMAL, Termination.ERROR):
-            break
-    return found
+            self._take(written.point(said.value), self.bound)
+        return Termination.INTERRUPTED if said.interrupted else said.termination
+
+    def _take(self, point: NDArray[np.int64], bound: float) -> None:
+        objective = self._model.objective(point)
+        if objective < self._model.objective(self.best):
+            self.best = point
+            self._observer.incumbent(point, objective, bound)
 
 
 def _proven(model: Assignment, lattice: Lattice, claimed: float) -> float:

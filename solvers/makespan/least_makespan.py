@@ -23,6 +23,7 @@ from apportion.solvers.assignment.mip import branch_and_bound, trusted
 from apportion.solvers.assignment.no_placement import no_placement, small
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.guard import usable
+from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan import gangs
 from apportion.solvers.makespan.branching import branched
 from apportion.solvers.makespan.by_tree import MakespanSearch, first_choice, fits
@@ -212,15 +213,25 @@ def _rearranged(call: AssignmentCall, best: NDArray[np.int64], share: float) -> 
 
 
 def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]) -> Outcome:
-    """Let CP-SAT have what is left of the time: its model says all that HiGHS would."""
-    model, clock, own = call.model, call.clock, call.best.bound
-    turned = gangs.scheduled(model, best, own or 0.0, call.options, lambda: clock.seconds_left)
-    call.best.bound = turned.bound
-    if turned.point is not None and model.objective(turned.point) < model.objective(best):
-        best = turned.point
-    ended = Termination.INTERRUPTED if turned.interrupted else _ended(clock)
-    closed = call.closes(model.objective(best))
-    return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended, own=own)
+    """Let CP-SAT have what is left of the time, in a process that ends with it."""
+    clock, own = call.clock, call.best.bound
+    options = replace(call.options, on_incumbent=lambda found: call.best.report(found.objective, found.bound))
+    left = clock.seconds_left
+    if left is None:
+        said = gangs.solve(call.model, options, best, own or 0.0)
+    else:
+        options = replace(options, time_limit=max(left, 1e-3))
+        said = isolated.solve(gangs.ENTRY, call.model, options, best, (own or 0.0,))
+    if said.bound is not None:
+        call.best.tighten(said.bound)
+    if isinstance(said.point, np.ndarray):
+        best = min(best, said.point.astype(np.int64), key=call.model.objective)
+    call.best.keep(best, call.model.objective(best))
+    failed = said.termination in (Termination.ERROR, Termination.MEMORY_LIMIT)
+    ended = said.termination if said.termination is Termination.INTERRUPTED else _ended(clock)
+    closed = call.closes(call.model.objective(best))
+    outcome = _outcome(call, best, prices, Termination.OPTIMAL if closed else ended, own=own)
+    return replace(outcome, raw_status=f"searched; CP-SAT failed: {said.raw_status}") if failed else outcome
 
 
 def _branched(

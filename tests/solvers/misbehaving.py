@@ -48,6 +48,12 @@ def returns_a_wrong_point(model: LinearModel, options: SolveOptions, start: Any,
     )
 
 
+def returns_a_point_of_a_wrong_shape(
+    model: LinearModel, options: SolveOptions, start: Any, observe: Any = None
+) -> Any:
+    return Outcome(termination=Termination.OPTIMAL, raw_status="", point=np.zeros((2, model.num_columns)))
+
+
 def returns_an_infeasible_point(
     model: LinearModel, options: SolveOptions, start: Any, observe: Any = None
 ) -> Any:

@@ -10,7 +10,7 @@ pool are placed: any schedule of gangs is a list of them, but not always the lon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -221,6 +221,10 @@ class Assignment(Ragged):
     def num_capacities(self) -> int:
         """How many prices a certificate has."""
         return int(self.priced.size) + (self.num_jobs if self.divisible else 0)
+
+    def nameless(self) -> Assignment:
+        """Return the model without the names of its jobs."""
+        return replace(self, job_names=None)
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the values as float64 [jobs, machines], NaN where there is no entry."""

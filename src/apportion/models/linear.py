@@ -7,7 +7,7 @@ subject to  row_lower <= A x <= row_upper,  lower <= x <= upper,  x_c integer wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -164,6 +164,14 @@ class LinearModel:
         if filled.size:
             activity[filled] = np.add.reduceat(terms, self.indptr[filled])
         return activity
+
+    def nameless(self) -> LinearModel:
+        """Return the model with plain blocks, so that no names travel."""
+        return replace(
+            self,
+            variables=(Block("column", 0, (self.num_columns,)),),
+            rows=(Block("row", 0, (self.num_rows,)),),
+        )
 
     def check(self, point: NDArray[np.float64], tolerance: float = 1e-6) -> Report:
         """Check a point against bounds, integrality and rows; at most twenty violations per rule.

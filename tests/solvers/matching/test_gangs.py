@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,11 +17,16 @@ from apportion.instances.matching.generator import generate_cluster
 from apportion.instances.matching.meaning import check
 from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions
-from apportion.outcome import Termination
+from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.repair import repaired
-from apportion.solvers.makespan.gangs import scheduled, small_enough
+from apportion.solvers.isolation import isolated
+from apportion.solvers.makespan import gangs
+from apportion.solvers.makespan.gangs import small_enough
+from tests.patience import patience
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings
+
+BADLY = "tests.solvers.endless_schedules"
 
 
 @given(matchings(objectives=("makespan",)))
@@ -32,9 +38,8 @@ def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None
         return
     start = repaired(model, np.full(model.num_jobs, -1, dtype=np.int64))
     assert start is not None
-    found = scheduled(model, start, 0.0, SolveOptions(), lambda: None)
-    assert found.bound <= best * (1 + 1e-9)
-    assert found.bound >= best * (1 - 1e-9)
+    found = gangs.solve(model, SolveOptions(), start, 0.0)
+    assert found.bound == pytest.approx(best, rel=1e-9)
     if found.point is not None:
         assert model.check(found.point).feasible
         assert model.objective(found.point) == pytest.approx(best, rel=1e-9)
@@ -60,9 +65,9 @@ def test_a_schedule_that_no_list_by_length_or_width_gives_is_kept(seed: int) -> 
     choice = np.arange(jobs)
     lists = [np.stack((choice, np.array(order))) for order in permutations(range(jobs))]
     best = min(model.objective(point) for point in lists)
-    found = scheduled(model, choice, 0.0, SolveOptions(), lambda: None)
-    assert found.bound == pytest.approx(best, rel=1e-9)
-    assert found.bound <= best * (1 + 1e-12)
+    found = gangs.solve(model, SolveOptions(), choice, 0.0)
+    assert found.bound is not None
+    assert best * (1 - 1e-9) <= found.bound <= best * (1 + 1e-12)
     own = choice if found.point is None else found.point
     assert model.objective(own) == pytest.approx(best, rel=1e-12)
 
@@ -102,3 +107,66 @@ def test_twelve_gangs_on_two_pools_are_proven() -> None:
         solution = apportion.solve(instance, deterministic=True)
         assert solution.termination is Termination.OPTIMAL
         assert solution.bound == pytest.approx(solution.objective, rel=1e-12)
+
+
+def _nine_gangs() -> tuple[MatchingInstance, Assignment]:
+    """Return nine jobs whose best schedule no list by length or width gives: CP-SAT finds it, 2022.1."""
+    instance = generate_cluster(7, 9, {"a": 8, "b": 8}, wide=0.6)
+    return instance, MatchingByMachine(instance).model
+
+
+def test_under_a_time_limit_cp_sat_runs_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process nothing ends a search that overruns its limit."""
+    instance, model = _nine_gangs()
+    free = gangs.solve(model, SolveOptions(), model.offsets[:-1].copy(), 0.0)
+    monkeypatch.setattr(gangs, "call", None)  # would fail here
+    told: list[float] = []
+    limit = patience(30.0)
+    held = apportion.solve(
+        instance, time_limit=limit, on_incumbent=lambda found: told.append(found.objective)
+    )
+    assert free.termination is Termination.OPTIMAL
+    assert held.termination is Termination.OPTIMAL
+    assert held.objective == pytest.approx(free.objective, rel=1e-12)
+    assert held.bound == pytest.approx(free.bound, rel=1e-9)
+    assert told == sorted(set(told), reverse=True)
+    assert told[-1] == held.objective
+
+
+def test_a_search_that_never_ends_is_ended_and_its_best_schedule_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine CP-SAT once came back 12 seconds after a limit of 10."""
+    instance, model = _nine_gangs()
+    start = model.offsets[:-1].copy()
+    child = isolated.Child()
+    # loads CP-SAT there, so that the limit below is left for the search
+    best = child.solve(f"{BADLY}:solve", model, SolveOptions(time_limit=patience(60.0)), start, (0.0,))
+    asked, outlived = [], []
+
+    def ended(entry: str, *given: Any) -> Outcome:
+        asked.append(entry)
+        outcome = child.solve(f"{BADLY}:endless", *given)
+        outlived.append(child.pid)
+        return outcome
+
+    monkeypatch.setattr(isolated, "solve", ended)
+    found = apportion.solve(instance, time_limit=patience(2.0))
+    assert best.termination is Termination.OPTIMAL
+    assert asked == [gangs.ENTRY]
+    assert outlived == [None]
+    assert found.termination is Termination.TIME_LIMIT
+    assert found.objective == pytest.approx(best.objective, rel=1e-12)
+    assert found.bound is not None and found.objective is not None
+    assert found.bound < found.objective
+
+
+def test_a_process_that_dies_leaves_the_schedules_of_the_local_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance, _ = _nine_gangs()
+    monkeypatch.setattr(gangs, "ENTRY", f"{BADLY}:crashing")
+    found = apportion.solve(instance, time_limit=patience(5.0))
+    assert found.plan is not None and check(instance, found.plan).feasible
+    assert found.termination is not Termination.OPTIMAL
+    assert "SIGSEGV" in found.outcome.raw_status
