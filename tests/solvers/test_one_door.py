@@ -13,6 +13,7 @@ import apportion
 from apportion.errors import BackendUnavailable
 from apportion.models.assignment import Assignment
 from apportion.solvers.general import guard, highs_call
+from tests.patience import patience
 from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 
 DOORS = {
@@ -71,7 +72,7 @@ def test_a_refused_highs_answers_on_no_road(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(BackendUnavailable, match="wrong optima"):
         apportion.solve(model, "highs")
     # roads that need no HiGHS stay open
-    expected = apportion.solve(model, "cp-sat")
+    expected = apportion.solve(model, "cp-sat", time_limit=patience(20.0))
     assert expected.termination.value == "optimal" and "highspy" not in expected.versions
     solution = apportion.solve(model)
     assert solution.objective == expected.objective and "highspy" not in solution.versions
