@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.hunt.tenanted import TENANTED, Choice, Offer, Tenanted, Told
 
-__all__ = ["best", "misshared", "worth"]
+__all__ = ["best", "keeps", "misshared", "offers", "worth"]
 
 _BILLION = 10**9
 _ANYWHERE = Tenanted._field_defaults["fits"]
@@ -28,34 +28,35 @@ def _maximize(told: Told) -> bool:
     return _kind(told).maximize(told)
 
 
-def _offers(told: Told, job: Told) -> list[Offer]:
+def offers(told: Told, job: Told) -> list[Offer]:
     """Return what a job may get: what it runs with alone, if it may not be stopped or moved."""
-    offers = _kind(told).offers(told, job)
-    held = [offer for offer in offers if offer.holds]
+    told_of = _kind(told).offers(told, job)
+    held = [offer for offer in told_of if offer.holds]
     if job.get("preemptible") is False and held:
         return held
     stopped = Fraction(job.get("stop_cost", 0)) * (-1 if _maximize(told) else 1) if held else Fraction(0)
-    return [o._replace(value=o.value + stopped) if o.nothing else o for o in offers]
+    return [o._replace(value=o.value + stopped) if o.nothing else o for o in told_of]
 
 
 def _children(told: Told) -> dict[str | None, list[Told]]:
     children: dict[str | None, list[Told]] = {}
-    for tenant in told["tenants"]:
+    for tenant in told.get("tenants", []):
         children.setdefault(tenant.get("parent"), []).append(tenant)
     return children
 
 
 def _within(told: Told, choice: Choice) -> bool:
-    """Return whether a choice keeps every capacity and every limit of the tree."""
+    """Return whether a choice keeps every capacity and every limit of the tree, wherever it may lie."""
     children = _children(told)
     for capacity, total in _capacities(told).items():
         used: dict[str, int] = {}
         for job, offer in zip(told["jobs"], choice, strict=True):
-            used[job["tenant"]] = used.get(job["tenant"], 0) + offer.uses.get(capacity, 0)
+            tenant = job.get("tenant")
+            used[tenant] = used.get(tenant, 0) + offer.uses.get(capacity, 0)
         claims = [_claim(one, capacity, children, used) for one in children.get(None, [])]
         if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > total:
             return False
-    return _kind(told).fits(told, choice)
+    return True
 
 
 def _claim(
@@ -84,7 +85,7 @@ def _unit(told: Told) -> int:
 def _share(told: Told, job: Told, offer: Offer) -> int:
     """Return the share of an offer in whole units, rounded down."""
     if told.get("fairness", {}).get("share") == "normalised_throughput":
-        best = max((o.rate for o in _offers(told, job)), default=0.0)
+        best = max((o.rate for o in offers(told, job)), default=0.0)
         return int(offer.rate / best * _BILLION) if best > 0 else 0
     room = _capacities(told)
     return min(10**12, max((_unit(told) * u // max(1, room[n]) for n, u in offer.uses.items()), default=0))
@@ -100,12 +101,12 @@ def _plans(told: Told) -> Iterator[_Plan]:
     shares = {
         (j, k): _share(told, job, offer)
         for j, job in enumerate(told["jobs"])
-        for k, offer in enumerate(_offers(told, job))
+        for k, offer in enumerate(offers(told, job))
     }
-    menus = [list(enumerate(_offers(told, job))) for job in told["jobs"]]
+    menus = [list(enumerate(offers(told, job))) for job in told["jobs"]]
     for numbered in itertools.product(*menus):
         choice = tuple(offer for _, offer in numbered)
-        if _within(told, choice):
+        if _within(told, choice) and _kind(told).fits(told, choice):
             own = {job["id"]: shares[j, numbered[j][0]] for j, job in enumerate(told["jobs"])}
             yield _Plan(choice, own, _kind(told).total(told, choice))
 
@@ -129,6 +130,14 @@ def _of(told: Told, plan: _Plan, name: str) -> int:
     return sum(plan.shares[job] for job in _members(told, name))
 
 
+def keeps(told: Told, choice: Choice) -> bool:
+    """Return whether a choice keeps every limit of the tree and the floors that stand in the instance."""
+    own = {job["id"]: _share(told, job, offer) for job, offer in zip(told["jobs"], choice, strict=True)}
+    plan = _Plan(choice, own, Fraction(0))
+    floors = told.get("fairness", {}).get("floors", {})
+    return _within(told, choice) and all(_of(told, plan, name) >= due for name, due in floors.items())
+
+
 def best(told: Told, floors: Mapping[str, int] | None = None) -> tuple[bool, Fraction | None]:
     """Return the sense and the optimum of the plans that keep some shares, as a solution tells them."""
     kept = floors or {}
@@ -144,7 +153,7 @@ def _chosen(told: Told, plan: Any) -> Choice | None:
     choice = []
     for job in told["jobs"]:
         name = _kind(told).taken(plan, job)
-        found = next((offer for offer in _offers(told, job) if offer.name == name), None)
+        found = next((offer for offer in offers(told, job) if offer.name == name), None)
         if found is None:
             return None
         choice.append(found)
@@ -157,7 +166,7 @@ def worth(told: Told, plan: Any) -> Fraction | None:
     if own is None:
         return None
     choice = _chosen(told, plan)
-    if choice is None or not _within(told, choice):
+    if choice is None or not _within(told, choice) or not _kind(told).fits(told, choice):
         return None
     return own if told.get("objective") == "makespan" else _kind(told).total(told, choice)
 
@@ -251,7 +260,7 @@ def _alone(told: Told, tenant: Told) -> int:
     for job in told["jobs"]:
         after = dict[tuple[Any, ...], tuple[int, Choice]]()
         for used, (share, chosen) in states.items():
-            mine = _offers(told, job) if job["tenant"] == tenant["id"] else []
+            mine = offers(told, job) if job["tenant"] == tenant["id"] else []
             for offer in [nothing, *mine]:
                 total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, room, strict=False))
                 if any(u > guaranteed.get(n, 0) for u, n in zip(total, room, strict=True)):

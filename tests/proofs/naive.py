@@ -1,189 +1,200 @@
-"""A second checker of proofs, deliberately naive: choice after choice in plain Python, nothing shared."""
+"""A second checker of proofs, deliberately naive: choice after choice in plain Python, nothing shared.
+
+What jobs may get, what that is worth and what tenants may have is read from the JSON by `tests.hunt`.
+"""
 
 import gzip
 import hashlib
 import json
 import math
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, permutations, product
 
-from tests.proofs.naive_cuts import cut_of, demand, pool_cut, shares
+from tests.hunt import truth_tenants
+from tests.hunt.tenanted import TENANTED
 
 
 def check(canonical: bytes, proof_bytes: bytes) -> str:
     """Return ``proved``, ``refused`` or ``incomplete`` for canonical JSON and the bytes of a proof."""
     try:
-        proof = json.loads(gzip.decompress(proof_bytes))
+        proof, instance = json.loads(gzip.decompress(proof_bytes)), json.loads(canonical)
         demand(proof["format"] == "apportion-proof" and proof["version"] == 1)
         demand(proof["instance"] == hashlib.sha256(canonical).hexdigest())
-        instance = json.loads(canonical)
-        return (
-            shares(instance, proof) if instance.get("divisible") else walk(*model_of(instance, proof), proof)
-        )
+        return (shares if instance.get("divisible") else choices)(instance, proof)
     except (AssertionError, ValueError, KeyError, TypeError, EOFError, OSError):
         return "refused"
 
 
-def walk(menus, capacities, threshold, proof):
-    vectors, named = [[0] * len(capacities), *proof["prices"]], proof["order"]
-    demand(all(len(v) == len(capacities) and all(type(p) is int and p >= 0 for p in v) for v in vectors))
-    demand(len(set(named)) == len(named) and all(type(j) is int and 0 <= j < len(menus) for j in named))
-    if not all(menus) or min(capacities, default=0) < 0:
-        return "proved"
-    order = named + [job for job in range(len(menus)) if job not in set(named)]
-    rests = []  # what the open jobs are worth at most, from each depth on, at each vector of prices
-    for vector in vectors:
-        rest = [0]
-        for job in reversed(order):
-            rest.append(rest[-1] + max(worth - dot(vector, uses) for worth, uses in menus[job]))
-        rests.append(rest[::-1])
-    stack, nodes = [(0, 0, capacities)], 0
-    while stack:
-        (depth, worth, left), nodes = stack.pop(), nodes + 1
-        if nodes > 300_000:
-            return "incomplete"
-        bounds = [worth + dot(v, left) + rest[depth] for v, rest in zip(vectors, rests, strict=True)]
-        if min(bounds) <= threshold:
-            continue
-        if depth == len(order):
-            return "refused"
-        for more, uses in menus[order[depth]]:
-            after = [have - use for have, use in zip(left, uses, strict=True)]
-            if min(after, default=0) >= 0:
-                stack.append((depth + 1, worth + more, after))
-    return "proved"
+def demand(holds):
+    assert holds
 
 
-def model_of(instance, proof):
+def choices(instance, proof):
     claim, unit = proof["claim"], Fraction(2) ** -proof["shift"]
     infeasible = claim == {"kind": "infeasible", "bound": None}
     demand(infeasible or (claim["kind"] == "no_better_plan" and math.isfinite(claim["bound"])))
     bound = None if infeasible else Fraction(claim["bound"])
     demand(not proof["cuts"] or instance["kind"] in ("freezing", "matching"))
     demand(not proof["apart"] or instance["kind"] == "matching")
-    menus, capacities, sign = KINDS[instance["kind"]](instance, proof, bound, unit)
+    kind, tenanted = TENANTED[instance["kind"]], "tenants" in instance or "fairness" in instance
+    offered = truth_tenants.offers if tenanted else kind.offers
+    offers = [offered(instance, job) for job in instance["jobs"]]
+    if instance["kind"] == "matching":
+        menus, capacities = on_machines(instance, offers, proof, bound, unit)
+    else:
+        menus, capacities = on_capacities(instance, offers, proof, kind.capacities(instance))
+    keeps = (lambda choice: truth_tenants.keeps(instance, choice)) if tenanted else None
     if infeasible or instance.get("objective") == "makespan":
-        return [[(0, uses) for _, uses in menu] for menu in menus], capacities, -1
-    whole = [[(math.ceil(sign * value / unit), uses) for value, uses in menu] for menu in menus]
-    return whole, capacities, math.floor(sign * bound / unit)
+        return walk([[(0, *rest) for _, *rest in menu] for menu in menus], capacities, -1, proof, keeps)
+    sign = 1 if kind.maximize(instance) else -1
+    whole = [[(math.ceil(sign * worth / unit), *rest) for worth, *rest in menu] for menu in menus]
+    return walk(whole, capacities, math.floor(sign * bound / unit), proof, keeps)
 
 
-def knapsack(instance, proof, bound, unit):
-    names, menus = list(instance["capacities"]), []
-    for job in instance["jobs"]:
-        fits = [
-            o for o in job["options"] if o["id"] not in job["forbidden"] and job["pinned"] in (None, o["id"])
-        ]
-        menus.append([(Fraction(o["value"]), [o["uses"].get(name, 0) for name in names]) for o in fits])
-        if not job["required"] and job["pinned"] is None:
-            menus[-1].append((0, [0] * len(names)))
-    return menus, list(instance["capacities"].values()), 1 if instance["sense"] == "maximize" else -1
-
-
-def gap_filling(instance, proof, bound, unit):
-    idle, menus = len(instance["nodes"]), []
-    for job in instance["jobs"]:
-        now, menu = len(job["current_nodes"]), []
-        running = rate(job["scaling"], now) if now >= job["min_nodes"] else 0
-        for count in [0, *range(max(1, job["min_nodes"]), min(idle, job["max_nodes"]) + 1)]:
-            if count not in job["forbidden_counts"] and job["pinned_count"] in (None, count):
-                stall = job["rescale_up_s"] if count > now else job["rescale_down_s"] if count < now else 0
-                gained = Fraction(instance["horizon_s"]) * rate(job["scaling"], count)
-                menu.append((Fraction(job["weight"]) * (gained - running * Fraction(stall)), [count]))
-        menus.append(menu)
-    return menus, [idle], 1
-
-
-def rate(scaling, count):
-    curve = list(zip(scaling["nodes"], map(Fraction, scaling["rate"]), strict=True))
-    for (low, at_low), (high, at_high) in pairwise(curve):
-        if low <= count <= high:
-            return at_low + (at_high - at_low) * Fraction(count - low, high - low)
-    return curve[-1][1]
-
-
-def matching(instance, proof, bound, unit):
-    goal, pools = instance["objective"], list(enumerate(instance["machines"]))
-    demand(all(type(number) is int and 0 <= number < len(pools) for number in proof["apart"]))
-    timed = goal == "makespan" and bound is not None
-    last = math.ceil(bound / unit) - 1 if timed else None
-    capacities, columns = (
-        [],
-        {},
-    )  # per pool: its count and capacity, and of every machine columns of use and time
-    for number, pool in pools:
-        uses = [job["on"][pool["id"]]["uses"] for job in instance["jobs"] if pool["id"] in job["on"]]
-        together, step = 1 if number in proof["apart"] else pool["count"], math.gcd(*uses) or 1
-        columns[pool["id"]] = (number, pool, [])
-        for _ in range(pool["count"] // together):
-            room = None if pool["capacity"] is None else len(capacities)
-            capacities += [] if room is None else [together * (pool["capacity"] // step * step)]
-            columns[pool["id"]][2].append((room, len(capacities) if timed else None))
-            capacities += [math.ceil(together * bound / unit) - 1] if timed else []
-    demand(timed or not proof["cuts"])
-    cuts = [pool_cut(instance, cut, bound, unit, last) for cut in proof["cuts"]]
-    menus, first = [], len(capacities)
-    for at, job in enumerate(instance["jobs"]):
-        menus.append([] if job["required"] else [(0, [0] * (first + len(cuts)))])
-        for name, entry in job["on"].items():
-            number, pool, machines = columns[name]
-            time = math.floor(Fraction(entry["time_s"]) / unit) if timed else 0
-            if (timed and time > last) or (pool["capacity"] is not None and entry["uses"] > pool["capacity"]):
-                continue
-            gang, worth = entry["gpus"], Fraction(entry["time_s" if goal == "makespan" else goal])
-            apart = number in proof["apart"]
-            for chosen in combinations(machines, gang) if apart else [machines]:
-                held_by = {room: entry["uses"] * (1 if apart else gang) for room, _ in chosen}
-                held_by.update({hours: time * (1 if apart else gang) for _, hours in chosen if timed})
-                held_by.update({first + k: use(at, name, gang, time) for k, (use, _) in enumerate(cuts)})
-                menus[-1].append((worth, [held_by.get(k, 0) for k in range(first + len(cuts))]))
-    return menus, capacities + [room for _, room in cuts], 1 if goal == "value" else -1
-
-
-def freezing(instance, proof, bound, unit):
-    gpus, cap, menus = instance["gpus"], instance["penalty_cap_millionths"], []
-    cuts = [cut_of(instance, cut) for cut in proof["cuts"]]
-    capacities = [*gpus.values(), *([] if cap is None else [cap]), *(room for _, room in cuts)]
-    for at, job in enumerate(instance["jobs"]):
-        menus.append(
-            [] if job["required"] else [(Fraction(instance["queue_penalty"]), [0] * len(capacities))]
-        )
-        for row in job["menu"]:
-            penalties = row["penalty_millionths"] or [0] * len(row["depths"])
-            for depth, progress, penalty in zip(
-                row["depths"], row["effective_progress"], penalties, strict=True
-            ):
-                value = worth_of(instance, job, row, depth, progress)
-                if value is not None:
-                    uses = [row["gpus"] * (name == row["gpu_type"]) for name in gpus]
-                    uses += [] if cap is None else [penalty]
-                    uses += [use(at, row["gpu_type"], row["gpus"]) for use, _ in cuts]
-                    menus[-1].append((Fraction(value), uses))
-    return menus, capacities, 1 if instance["power"] > 0 else -1
-
-
-def worth_of(instance, job, row, depth, progress):
-    budget, size, now = job["budget_frozen_s"], instance["gpus_per_node"].get(row["gpu_type"]), job["current"]
-    spent = Fraction(depth, job["layers"]) * Fraction(instance["round_s"])
-    if (job["max_depth"] is not None and depth > job["max_depth"]) or (budget is not None and spent > budget):
-        return None
-    if size is not None and row["gpus"] > size and row["gpus"] % size:
-        return None
-    lived, lost, factor = job["age_s"], job["restart_s"], 1.0
-    if now is not None and (now["gpu_type"], now["gpus"]) != (row["gpu_type"], row["gpus"]):
-        factor = max(0.0, (lived - job["restarts"] * lost) / (lived + lost)) if lived + lost else 1.0
-    elif now is not None and now["depth"] != depth:
-        factor = max(0.0, 1.0 - job["rebuild_s"] / instance["round_s"])
-    positive = [p for other in job["menu"] for p in other["effective_progress"] if p > 0]
-    ratio = factor * progress / (job["reference_progress"] or min(positive, default=1.0))
-    if ratio == 0.0:
-        return 0.0 if instance["power"] > 0 else None
-    return float(job["weight"] * math.pow(ratio, instance["power"]))
+def walk(menus, capacities, threshold, proof, keeps):
+    """Try choices of (worth, uses, offer); limits of tenants are looked at where all jobs are decided."""
+    width, named = len(capacities), proof["order"]
+    demand(all(len(v) == width or (keeps and len(v) > width) for v in proof["prices"]))
+    demand(all(type(price) is int and price >= 0 for v in proof["prices"] for price in v))
+    demand(len(set(named)) == len(named) and all(type(j) is int and 0 <= j < len(menus) for j in named))
+    if not all(menus) or min(capacities, default=0) < 0:
+        return "proved"
+    vectors = [
+        [0] * width,
+        *(v[:width] for v in proof["prices"]),
+    ]  # those of limits count as 0
+    order = named + [job for job in range(len(menus)) if job not in set(named)]
+    rests = []  # what the open jobs are worth at most, from each depth on, at each vector of prices
+    for vector in vectors:
+        rest = [0]
+        for job in reversed(order):
+            rest.append(rest[-1] + max(worth - dot(vector, uses) for worth, uses, _ in menus[job]))
+        rests.append(rest[::-1])
+    stack, nodes = [((), 0, capacities)], 0
+    while stack:
+        (chosen, worth, left), nodes = stack.pop(), nodes + 1
+        if nodes > 300_000:
+            return "incomplete"
+        bounds = [worth + dot(v, left) + rest[len(chosen)] for v, rest in zip(vectors, rests, strict=True)]
+        if min(bounds) <= threshold:
+            continue
+        if len(chosen) == len(order):
+            if keeps is None or keeps([chosen[order.index(job)] for job in range(len(order))]):
+                return "refused"
+            continue
+        for more, uses, offer in menus[order[len(chosen)]]:
+            after = [have - use for have, use in zip(left, uses, strict=True)]
+            if min(after, default=0) >= 0:
+                stack.append(((*chosen, offer), worth + more, after))
+    return "proved"
 
 
 def dot(vector, numbers):
     return sum(price * number for price, number in zip(vector, numbers, strict=True))
 
 
-KINDS = {read.__name__: read for read in (gap_filling, matching, freezing)}
-KINDS["multiple_choice_knapsack"] = knapsack
+def on_capacities(instance, offers, proof, rooms):
+    cuts, menus = [node_cut(instance, cut) for cut in proof["cuts"]], []
+    for at, menu in enumerate(offers):
+        further = [[use(at, o) for use, _ in cuts] for o in menu]
+        uses = [[o.uses.get(name, 0) for name in rooms] for o in menu]
+        menus.append([(o.value, own + more, o) for o, own, more in zip(menu, uses, further, strict=True)])
+    return menus, [*rooms.values(), *(room for _, room in cuts)]
+
+
+def on_machines(instance, offers, proof, bound, unit):
+    pools, timed = instance["machines"], instance["objective"] == "makespan" and bound is not None
+    demand(all(type(number) is int and 0 <= number < len(pools) for number in proof["apart"]))
+    apart, last = {pools[number]["id"] for number in proof["apart"]}, timed and math.ceil(bound / unit) - 1
+    capacities, columns = [], {}  # by pool, of every machine the columns of use and of time
+    for pool in pools:
+        uses = [job["on"][pool["id"]]["uses"] for job in instance["jobs"] if pool["id"] in job["on"]]
+        together, step = 1 if pool["id"] in apart else pool["count"], math.gcd(*uses) or 1
+        columns[pool["id"]] = []
+        for _ in range(pool["count"] // together):
+            room = None if pool["capacity"] is None else len(capacities)
+            capacities += [] if room is None else [together * (pool["capacity"] // step * step)]
+            columns[pool["id"]].append((room, len(capacities) if timed else None))
+            capacities += [math.ceil(together * bound / unit) - 1] if timed else []
+    demand(timed or not proof["cuts"])
+    cuts = [pool_cut(instance, cut, bound, unit, last) for cut in proof["cuts"]]
+    first, menus = len(capacities), []
+    for at, (job, menu) in enumerate(zip(instance["jobs"], offers, strict=True)):
+        menus.append([])
+        for o in menu:
+            entry = job["on"].get(o.name, {"time_s": 0, "uses": 0, "gpus": 0})  # left out, it holds nothing
+            time = math.floor(Fraction(entry["time_s"]) / unit) if timed else 0
+            gang, machines = entry["gpus"], columns.get(o.name, [])
+            times = 1 if o.name in apart else gang
+            for chosen in combinations(machines, gang) if o.name in apart else [machines]:
+                taken = {room: entry["uses"] * times for room, _ in chosen}
+                taken |= {hours: time * times for _, hours in chosen if timed}
+                taken |= {first + k: use(at, o.name, gang, time) for k, (use, _) in enumerate(cuts)}
+                if not timed or time <= last:
+                    menus[-1].append((o.value, [taken.get(k, 0) for k in range(first + len(cuts))], o))
+    return menus, capacities + [room for _, room in cuts]
+
+
+def fullest(weights, size):
+    """Return the most weight of gangs that hold up to so many machines or GPUs together, by how many."""
+    demand(len(weights) == size + 1 and all(type(w) is int and 0 <= w <= 10**9 for w in weights))
+    most = [0]
+    for room in range(1, size + 1):
+        most.append(max(most[-1], *(weights[gang] + most[room - gang] for gang in range(1, room + 1))))
+    return most
+
+
+def pool_cut(instance, cut, bound, unit, last):
+    pool, jobs = instance["machines"][cut["pool"]], instance["jobs"]
+    demand(type(cut["pool"]) is int and cut["pool"] >= 0 and len(cut) == 2)
+    if "weights" in cut:
+        weights = [0, *cut["weights"]]
+        most = fullest(weights, pool["count"])[-1]
+        room = math.ceil(most * bound / unit) - 1 if most else 0
+        return lambda job, name, gang, time: time * weights[gang] if name == pool["id"] else 0, room
+    excluded = cut["excluded"]
+    demand(excluded and all(type(job) is int and 0 <= job < len(jobs) for job in excluded))
+    for order in permutations(excluded):
+        free, start = [0] * pool["count"], 0
+        for entry in (jobs[job]["on"][pool["id"]] for job in order):
+            start = max(start, free[entry["gpus"] - 1])
+            end = start + math.floor(Fraction(entry["time_s"]) / unit)
+            free = sorted(free[entry["gpus"] :] + [end] * entry["gpus"])
+        demand(free[-1] > last)
+    return lambda job, name, gang, time: int(name == pool["id"] and job in excluded), len(excluded) - 1
+
+
+def node_cut(instance, cut):
+    kind, size = cut["gpu_type"], instance["gpus_per_node"][cut["gpu_type"]]
+    rooms = [size] * (instance["gpus"][kind] // size) + [instance["gpus"][kind] % size]
+    if "node_weights" in cut:
+        weights = [0, *cut["node_weights"]]
+        most = fullest(weights, size)
+        weigh = {g: weights[g] if g < size else g // size * most[size] for g in range(1, 10**4)}
+        return lambda job, o: weigh[o.uses[kind]] if o.uses.get(kind) else 0, sum(
+            most[room] for room in rooms
+        )
+    least = {int(job): gpus for job, gpus in cut["excluded"].items()}
+    demand(least and all(g > 0 and (g <= size or g % size == 0) for g in least.values()))
+    pieces = [min(gpus, size) for gpus in least.values() for _ in range(max(1, gpus // size))]
+    demand(len(rooms) ** len(pieces) < 10**6)
+    for places in product(range(len(rooms)), repeat=len(pieces)):
+        on = [sum(p for p, at in zip(pieces, places, strict=True) if at == k) for k in range(len(rooms))]
+        demand(any(have > room for have, room in zip(on, rooms, strict=True)))
+    return lambda job, o: int(job in least and o.uses.get(kind, 0) >= least[job]), len(least) - 1
+
+
+def shares(instance, proof):
+    claimed, counts = proof["claim"]["bound"], {pool["id"]: pool["count"] for pool in instance["machines"]}
+    demand(not (proof["order"] or proof["apart"] or proof["cuts"] or proof["shift"]))
+    rows = [[(i, Fraction(e["time_s"]), e["gpus"]) for i, e in job["on"].items()] for job in instance["jobs"]]
+    if claimed is None or not all(rows):
+        return "refused" if all(rows) else "proved"
+    shown = Fraction(claimed) <= max((min(time for _, time, _ in row) for row in rows), default=0)
+    for vector in proof["prices"]:
+        demand(len(vector) == len(counts) + len(rows) and all(type(p) is int and p >= 0 for p in vector))
+        price, own, work = dict(zip(counts, vector, strict=False)), vector[len(counts) :], 0
+        for a, row in zip(own, rows, strict=True):
+            work += min(t * (a + price[i] * Fraction(g, counts[i])) for i, t, g in row)
+        shown |= sum(vector) > 0 and work >= Fraction(claimed) * sum(vector)
+    return "proved" if shown else "refused"
