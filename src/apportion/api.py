@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -272,7 +273,7 @@ def _solved(
                     solution = replace(solution, termination=Termination.TIME_LIMIT)
                 elif (again := decided(ordered, tried, call)) is not None:
                     solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
-        if chosen.general and entry.levels is None and not hold.struck:
+        if chosen.general and not hold.struck:
             solution = _tested(solution, call)
         if proof and not hold.struck:
             solution = _proved(solution, call)
@@ -280,19 +281,25 @@ def _solved(
 
 
 def _tested(solution: Solution, call: Call) -> Solution:
-    """Run our own search behind a general solver's claim, where a time limit leaves it a share."""
-    left = call.remaining().time_limit
-    if left is None:
+    """Run our own search behind a general solver's claim, unless no clock may decide."""
+    if call.options.deterministic:
         return solution
+    left = call.remaining().time_limit
     from apportion.solving.second_opinion import second_opinion
 
     def ask(seconds: float) -> Solution:
+        if (
+            entry_of(call.instance, None).produces == "linear"
+        ):  # no engine of ours: the walk of a proof searches
+            from apportion.solving.evidence import with_proof
+
+            return replace(solution, confirmed=with_proof(solution, seconds).proof is not None)
         seed = call.options.seed
         return solve(call.instance, "exact", seconds, seed=seed, warm_start=solution.plan)
 
     try:
         with released():
-            return second_opinion(solution, left, ask, maximizes=call.maximizes)
+            return second_opinion(solution, math.inf if left is None else left, ask, maximizes=call.maximizes)
     except BackendUnavailable:  # our own search needs an engine that is missing: there is no second opinion
         return solution
     except KeyboardInterrupt:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import apportion
+from apportion import registry
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.linear import LinearModel
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
+from apportion.solution import Solution
 from apportion.solving.second_opinion import second_opinion
+from tests.proofs.claims import KINDS as DRAWN
 
 
 def menus() -> MultipleChoiceKnapsack:
@@ -100,6 +104,50 @@ def test_a_search_of_ours_that_a_general_solver_ended_confirms_nothing() -> None
     assert second_opinion(claimed, 10.0, lambda _: searched, maximizes=True).evidence == "by_search"
 
 
+ENGINES = ("highs", "cp-sat", "scip")
+
+
+def claims_of_an_engine(kind: str, engine: str) -> Iterator[Solution[Any]]:
+    """Yield what an engine claims on drawn instances, before anything of it is decided in whole numbers."""
+    backend = registry.backend(engine)  # as an object: then a claim in doubt is left to the second opinion
+    for number in range(10):
+        try:
+            solution = apportion.solve(DRAWN[kind].case(Random(f"second {kind} {number}")), backend)
+        except apportion.BackendUnavailable:  # uses beyond 2**53
+            continue
+        if solution.termination.value in ("optimal", "infeasible"):
+            yield solution
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", DRAWN)
+def test_a_search_stands_behind_every_claim_that_multipliers_do_not_show(kind: str, engine: str) -> None:
+    claims = list(claims_of_an_engine(kind, engine))
+    assert len(claims) > 2
+    for solution in claims:
+        assert "second_opinion" in solution.times or solution.evidence == "by_multipliers"
+
+
+def test_the_table_of_general_solvers_is_that_of_the_backends() -> None:
+    assert set(ENGINES) == {name for name, one in registry.BACKENDS.items() if one.general}
+
+
+def test_without_a_time_limit_the_search_runs_as_long_as_the_solver_took_and_never_by_a_clock() -> None:
+    solution = apportion.solve(menus(), "highs", time_limit=None)
+    assert solution.evidence == "by_search" and solution.times["second_opinion"] > 0
+    assert "second_opinion" not in apportion.solve(menus(), "highs", deterministic=True).times
+
+
+def test_a_makespan_of_tenants_is_confirmed_by_the_walk_of_a_proof() -> None:
+    claims = [
+        one
+        for one in claims_of_an_engine("makespan with tenants", "highs")
+        if one.times.get("second_opinion")
+    ]
+    confirmed = [one for one in claims if one.evidence == "by_search"]
+    assert len(confirmed) > 2 and all(one.proof is None for one in confirmed)
+
+
 def test_gangs_that_cp_sat_closes_are_by_solver_until_a_proof_is_asked() -> None:
     draw = random.Random(0)
     on = [
@@ -118,7 +166,7 @@ def test_gangs_that_cp_sat_closes_are_by_solver_until_a_proof_is_asked() -> None
             "jobs": [{"id": f"j{k}", "on": entry} for k, entry in enumerate(on)],
         }
     )
-    solution = apportion.solve(instance)
+    solution = apportion.solve(instance, time_limit=120.0)
     assert (solution.termination, solution.objective) == (Termination.OPTIMAL, 42.0)
     assert (solution.evidence, solution.certificate.source) == ("by_solver", "solver")
-    assert apportion.solve(instance, proof=True).evidence == "by_proof"
+    assert apportion.solve(instance, proof=True, time_limit=120.0).evidence == "by_proof"

@@ -35,7 +35,7 @@ def second_opinion(
     solution
         What a general solver claims optimal or infeasible.
     seconds_left
-        Of the whole call.
+        Of the whole call; infinite where nothing limits it.
     ask
         Solves the instance by our own search within so many seconds, beginning with the solver's plan.
     maximizes
