@@ -91,8 +91,8 @@ class Level:
     bound
         The least share that is not refuted for it at this level; equal to `share` where that is proved.
     evidence
-        ``"by_search"`` where a plan shows that everybody reaches the level, and an exact search or prices in
-        whole numbers that not all go beyond it and no larger set does; ``None`` where a limit came first.
+        ``"by_search"`` where the sorted shares are shown to be the greatest up to this level, by a plan and
+        by an exact search or prices in whole numbers; ``None`` where a limit came first, here or before.
     """
 
     name: str

@@ -70,7 +70,7 @@ def test_nobody_can_gain_without_one_at_or_below_it_losing(seed: int, over: str)
     told["fairness"] = {"over": over}
     plans = guaranteed_plans(told)
     assert plans
-    solution = apportion.solve(instance_of(told))
+    solution = apportion.solve(instance_of(told), time_limit=None)
     assert solution.termination.value == "optimal"
     assert all(level.evidence == "by_search" and level.bound == level.share for level in solution.levels)
     ours = chosen(told, solution)
@@ -89,7 +89,7 @@ def test_nobody_can_gain_without_one_at_or_below_it_losing(seed: int, over: str)
 def test_guarantees_are_kept_without_any_rule_of_fairness(seed: int) -> None:
     told = drawn(seed)
     plans = guaranteed_plans(told)
-    solution = apportion.solve(instance_of(told))
+    solution = apportion.solve(instance_of(told), time_limit=None)
     ours = chosen(told, solution)
     assert ours in plans
     assert solution.objective == max(sum_of(told, plan) for plan in plans)
@@ -105,7 +105,7 @@ def test_sharing_is_an_incentive_where_everything_is_guaranteed(seed: int) -> No
         for name in "abc"
     ]
     told["fairness"] = {}
-    ours = chosen(told, apportion.solve(instance_of(told)))
+    ours = chosen(told, apportion.solve(instance_of(told), time_limit=None))
     for name in "abc":
         assert share_of(told, ours, name) >= alone(told, name)
 
@@ -130,7 +130,7 @@ def test_the_tree_is_fair_from_the_top_down(seed: int) -> None:
     told = drawn(seed, stops=False)
     told["fairness"] = {"over": "tree"}
     plans = guaranteed_plans(told)
-    solution = apportion.solve(instance_of(told))
+    solution = apportion.solve(instance_of(told), time_limit=None)
     ours = chosen(told, solution)
     weights = {tenant["id"]: Fraction(tenant.get("weight", 1)) for tenant in told["tenants"]}
     with_jobs = {job["tenant"] for job in told["jobs"]}
@@ -147,7 +147,7 @@ def test_what_is_kept_of_the_levels_bounds_what_they_cost(keep: float) -> None:
     told = drawn(3)
     told["fairness"] = {"over": "tenants", "keep": keep}
     plans = guaranteed_plans(told)
-    solution = apportion.solve(instance_of(told))
+    solution = apportion.solve(instance_of(told), time_limit=None)
     floors = {level.name: Fraction(level.share).limit_denominator(10**6) for level in solution.levels}
     unit = unit_of("dominant_share", told["capacities"])
     kept = [

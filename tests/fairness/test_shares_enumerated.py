@@ -42,7 +42,7 @@ def test_nobody_gains_whatever_is_shared_out(seed: int, over: str, share: str) -
     told = with_finish(drawn(100 + seed, stops=seed % 2 == 0), seed)
     told["fairness"] = {"share": share, "over": over}
     plans = guaranteed_plans(told)
-    solution = apportion.solve(instance_of(told))
+    solution = apportion.solve(instance_of(told), time_limit=None)
     assert solution.termination.value == "optimal"
     assert all(level.evidence == "by_search" and level.bound == level.share for level in solution.levels)
     ours = chosen(told, solution)
@@ -65,7 +65,7 @@ def test_inside_a_tenant_who_came_first_goes_first(seed: int, share: str) -> Non
             job["priority"] = rng.choice([-1, 1])
     told["fairness"] = {"share": share, "over": "tenants", "inside": "first_come"}
     plans = guaranteed_plans(told)
-    solution = apportion.solve(instance_of(told))
+    solution = apportion.solve(instance_of(told), time_limit=None)
     assert solution.termination.value == "optimal"
     ours = chosen(told, solution)
     assert_nobody_gains(told, "tenants", plans, ours)
@@ -151,7 +151,7 @@ def test_in_every_kind_guarantees_are_met_and_nobody_gains(
 ) -> None:
     instance = in_kind(kind, seed, over=over, share=share)
     told = as_document(instance)
-    solution = apportion.solve(instance)
+    solution = apportion.solve(instance, time_limit=None)
     assert solution.termination.value == "optimal"
     ours = taken(instance, told, solution.require())
     for name in "ab":
@@ -189,6 +189,6 @@ def test_in_every_kind_sharing_is_an_incentive(seed: int, kind: str) -> None:
         tenants=(Tenant("lab"), Tenant("a", "lab", quotas=quotas), Tenant("b", "lab", quotas=quotas)),
     )
     told = as_document(instance)
-    ours = taken(instance, told, apportion.solve(instance).require())
+    ours = taken(instance, told, apportion.solve(instance, time_limit=None).require())
     for name in "ab":
         assert share_of(told, ours, name) >= alone(told, name)

@@ -172,7 +172,7 @@ def worth(told: Told, plan: Any) -> Fraction | None:
 
 
 def misshared(told: Told, solution: Any) -> Iterator[str]:
-    """Yield what is wrong with the shares of an optimal solution: guarantees, levels, who could gain."""
+    """Yield what is wrong with the shares of an optimal solution: guarantees, floors, the sorted levels."""
     choice = _chosen(told, solution.plan)
     if choice is None:
         return
@@ -194,48 +194,62 @@ def misshared(told: Told, solution: Any) -> Iterator[str]:
     if fairness is None or fairness.get("keep", 1.0) < 1.0 or fairness.get("floors") or not told["jobs"]:
         return
     inner = (one for one in told["tenants"] if not _is_leaf(told, one))
-    if fairness.get("over", "tenants") == "tree" or any(
-        quota.get("guarantee") for one in inner for quota in one.get("quotas", {}).values()
-    ):
+    if any(quota.get("guarantee") for one in inner for quota in one.get("quotas", {}).values()):
         return
-    yield from _gains(told, fairness.get("over", "tenants"), due, mine)
+    plans = [
+        plan for plan in _plans(told) if all(_of(told, plan, name) >= share for name, share in due.items())
+    ]
+    for place, group in enumerate(_groups(told)):
+        best = max((_vector(told, plan, group) for plan in plans), default=[])
+        ours = _vector(told, mine, group)
+        if ours != best:
+            yield f"group {place} has the levels {ours}, {best} can be had"
+            return
+        plans = [plan for plan in plans if _vector(told, plan, group) == best]
 
 
-def _gains(told: Told, over: str, due: Mapping[str, int], mine: _Plan) -> Iterator[str]:
-    """Yield who of the class served first could have more without anybody below paying for it."""
-    weights, classes = {}, {}
-    for tenant in told["tenants"]:
-        weights[tenant["id"]] = Fraction(tenant.get("weight", 1.0))
-        classes[tenant["id"]] = _class(told, tenant)
+def _vector(told: Told, plan: _Plan, group: Mapping[str, Fraction]) -> list[int]:
+    """Return the levels of a group under a plan, the least first."""
+    steps = min(10**6, math.lcm(*(weight.numerator for weight in group.values())))
+    return sorted(math.floor(steps * _of(told, plan, name) / weight) for name, weight in group.items())
+
+
+def _groups(told: Told) -> list[dict[str, Fraction]]:
+    """Return who is made equal with whom, with weights; the group that is served first comes first."""
+    tenants = {tenant["id"]: tenant for tenant in told["tenants"]}
+    weights = {name: Fraction(tenant.get("weight", 1.0)) for name, tenant in tenants.items()}
+    fairness, found = told["fairness"], list[dict[str, Fraction]]()
+    over, inside = fairness.get("over", "tenants"), fairness.get("inside", "sum")
+
+    def rank(job: Told) -> int:
+        own = job.get("priority")
+        return _class(told, tenants[job["tenant"]]) if own is None else int(own)
+
+    def by_class(ranks: Mapping[str, tuple[int, Fraction]]) -> None:
+        some = {one: pair for one, pair in ranks.items() if pair[1] > 0 and _members(told, one)}
+        for first in sorted({place for place, _ in some.values()}, reverse=True):
+            found.append({one: weight for one, (place, weight) in some.items() if place == first})
+
     if over == "jobs":
-        group = {
-            f"job {j['id']}": (weights[j["tenant"]], j.get("priority", classes[j["tenant"]]))
-            for j in told["jobs"]
-        }
-    else:
-        with_jobs = {job["tenant"] for job in told["jobs"]}
-        group = {name: (weights[name], classes[name]) for name in with_jobs}
-    group = {name: pair for name, pair in group.items() if pair[0] > 0}
-    if not group:
-        return
-    first = max(rank for _, rank in group.values())
-    names = {name: weight for name, (weight, rank) in group.items() if rank == first}
-    steps = min(10**6, math.lcm(*(weight.numerator for weight in names.values())))
+        by_class({f"job {job['id']}": (rank(job), weights[job["tenant"]]) for job in told["jobs"]})
+        return found
+    depths: dict[int, list[str]] = {}
+    for name in tenants:
+        depths.setdefault(_depth(tenants, name), []).append(name)
+    leaves = [name for name in tenants if _is_leaf(told, tenants[name])]
+    for names in [depths[depth] for depth in sorted(depths)] if over == "tree" else [leaves]:
+        by_class({name: (_class(told, tenants[name]), weights[name]) for name in names})
+    if inside == "fair":
+        by_class({f"job {job['id']}": (rank(job), Fraction(1)) for job in told["jobs"]})
+    elif inside == "first_come":
+        turns = sorted(told["jobs"], key=lambda job: (-rank(job), job.get("submitted_s", 0.0), job["id"]))
+        found += [{f"job {job['id']}": Fraction(1)} for job in turns]
+    return found
 
-    def levels(plan: _Plan) -> dict[str, int]:
-        return {name: math.floor(steps * _of(told, plan, name) / weight) for name, weight in names.items()}
 
-    have = levels(mine)
-    for plan in _plans(told):
-        if any(_of(told, plan, name) < share for name, share in due.items()):
-            continue
-        other = levels(plan)
-        for name, level in have.items():
-            if other[name] > level and not any(
-                other[who] < have[who] and other[who] <= level for who in have
-            ):
-                yield f"{name} could have level {other[name]} instead of {level}, {other} and not {have}"
-                return
+def _depth(tenants: Mapping[str, Told], name: str) -> int:
+    parent = tenants[name].get("parent")
+    return 0 if parent is None else 1 + _depth(tenants, parent)
 
 
 def _class(told: Told, tenant: Told) -> int:

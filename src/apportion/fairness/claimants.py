@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from msgspec import UNSET
 
 from apportion.instances.tenants.ledger import Ledger
 
-__all__ = ["Claimant", "groups_of", "tenant_claimant"]
+__all__ = ["Claimant", "Rung", "groups_of", "tenant_claimant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,26 @@ class Claimant:
     name: str
     jobs: tuple[str, ...] = field(hash=False)
     weight: Fraction = field(hash=False)
+
+
+class Rung(NamedTuple):
+    """So many of some claimants reach a height, whoever they are.
+
+    Attributes
+    ----------
+    heights
+        The share of each that is at the height.
+    stay
+        How many of them may end below.
+    """
+
+    heights: Mapping[Claimant, int]
+    stay: int
+
+    @property
+    def rise(self) -> int:
+        """How many must reach the height."""
+        return len(self.heights) - self.stay
 
 
 def groups_of(ledger: Ledger) -> list[list[Claimant]]:

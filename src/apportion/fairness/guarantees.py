@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.fairness.answering import Ask
 from apportion.fairness.claimants import Claimant, tenant_claimant
-from apportion.fairness.levels import Ask
 from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
 from apportion.models.multiple_choice import MultipleChoiceKnapsack

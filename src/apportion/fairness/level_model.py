@@ -1,4 +1,4 @@
-"""The questions that levels are made of, as menus: whether all can reach so much, and how many can rise.
+"""The questions that levels are made of, as menus: whether all, or so many, can reach so much.
 
 A share of a tenant that must be reached is one more capacity: of what its jobs have at best, so much may be
 forgone. A share of one job cuts its menu.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.fairness.claimants import Claimant
+from apportion.fairness.claimants import Claimant, Rung
 from apportion.fairness.greedy import raised_choice
 from apportion.fairness.placing import Placing
 from apportion.fairness.prices import SharePrices
@@ -201,28 +201,41 @@ class LevelModel:
             return None
         return found if model.check(found).feasible and self.placing.of(found) == "placed" else None
 
-    def reaching(self, floors: Mapping[Claimant, int]) -> tuple[MultipleChoiceKnapsack, Integers]:
-        """Return the menus of the choices that reach every floor, worth 0, and the rows of their options."""
-        kept = self._above(floors)
-        columns, limits = self._columns({one: floor for one, floor in floors.items() if len(one.jobs) > 1})
-        return self._model(np.zeros(self.share.size), kept, columns, limits, ()), np.flatnonzero(kept)
-
-    def rising(
-        self, floors: Mapping[Claimant, int], wanted: Mapping[Claimant, int]
+    def question(
+        self, floors: Mapping[Claimant, int], rungs: Sequence[Rung] = ()
     ) -> tuple[MultipleChoiceKnapsack, Integers]:
-        """Return the same, worth how many of some claimants reach more than their floor; see `reaching`."""
+        """Return the menus of the choices that reach every floor and rung, and the rows of their options.
+
+        A rung is a capacity: so many may stay. A claimant with several jobs has a menu of its own behind
+        theirs: the heights that it may reach.
+        """
         kept = self._above(floors)
-        shared = [one for one in floors if len(one.jobs) > 1]
-        columns, limits = self._columns({one: floors[one] for one in shared})
-        values = np.zeros(self.share.size)
-        gaps = []
-        for one, high in wanted.items():
-            if len(one.jobs) > 1:
-                gaps.append((shared.index(one), high - floors[one]))
-            else:
-                own = self._owner == self._index[one.jobs[0]]
-                values[own & (self.share >= high)] = 1.0
-        return self._model(values, kept, columns, limits, gaps), np.flatnonzero(kept)
+        counted = list(dict.fromkeys(one for rung in rungs for one in rung.heights))
+        shared = [one for one in dict.fromkeys((*floors, *counted)) if len(one.jobs) > 1]
+        columns, limits = self._columns({one: floors.get(one, 0) for one in shared})
+        first = self.model.num_capacities
+        stays = np.zeros((self.share.size, len(rungs)), dtype=np.int64)
+        further = list[list[dict[int, int]]]()
+        for one in counted:
+            above = {k: rung.heights[one] for k, rung in enumerate(rungs) if one in rung.heights}
+            if len(one.jobs) == 1:
+                rows = self.rows(one)
+                for k, height in above.items():
+                    stays[rows, k] = self.share[rows] < height
+                continue
+            least = floors.get(one, 0)
+            column, most = first + shared.index(one), self.most(one)
+            menu = sorted({height for height in (least, *above.values()) if least <= height <= most})
+            further.append(
+                [
+                    {first + len(shared) + k: 1 for k, high in above.items() if height < high}
+                    | {column: height - least}
+                    for height in menu
+                ]
+            )
+        uses = np.column_stack([self.model.uses, *columns, stays])[kept]
+        limits += [rung.stay for rung in rungs]
+        return self._model(kept, uses, further, limits), np.flatnonzero(kept)
 
     def _jobs(self, claimant: Claimant) -> Integers:
         if claimant not in self._places:
@@ -250,29 +263,23 @@ class LevelModel:
 
     def _model(
         self,
-        values: NDArray[np.float64],
         kept: NDArray[np.bool_],
-        columns: Sequence[Integers],
+        uses: Integers,
+        further: Sequence[Sequence[Mapping[int, int]]],
         limits: Sequence[int],
-        gaps: Sequence[tuple[int, int]],
     ) -> MultipleChoiceKnapsack:
-        """Return menus of the kept options and, for every gap, one of rising or not."""
-        base = self.model
-        uses = np.column_stack([base.uses, *columns])[kept]
+        """Return menus of the kept options and, behind them, some further ones; nothing is worth anything."""
         sizes = np.bincount(self._owner[kept], minlength=self._best.size)
-        worth = values[kept]
-        if gaps:
-            more = np.zeros((2 * len(gaps), uses.shape[1]), dtype=np.int64)
-            for place, (column, gap) in enumerate(gaps):
-                more[2 * place, base.num_capacities + column] = gap
-            uses = np.concatenate((uses, more))
-            sizes = np.concatenate((sizes, np.full(len(gaps), 2)))
-            worth = np.concatenate((worth, np.tile([1.0, 0.0], len(gaps))))
+        sizes = np.concatenate((sizes, np.array([len(menu) for menu in further], dtype=np.int64)))
+        options = [option for menu in further for option in menu]
+        more = np.zeros((len(options), uses.shape[1]), dtype=np.int64)
+        for place, option in enumerate(options):
+            more[place, list(option)] = list(option.values())
         return MultipleChoiceKnapsack.from_arrays(
-            worth,
-            np.ascontiguousarray(uses),
+            np.zeros(len(uses) + len(more)),
+            np.concatenate((uses, more)),
             np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-            np.concatenate((base.capacities, np.array(limits, dtype=np.int64))),
+            np.concatenate((self.model.capacities, np.array(limits, dtype=np.int64))),
         )
 
 

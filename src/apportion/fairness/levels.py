@@ -1,52 +1,50 @@
-"""Water filling over whole menus: the least share as large as it can be, then the least of the others.
+"""Water filling over whole menus: the greatest sorted vector of shares over weights, level by level.
 
-Every level is found by questions of yes or no, each answered by a plan or by a refutation:
+Every level of a group is found by questions of yes or no, each answered by a plan or by a refutation:
 
-1. the largest level T at which all active claimants reach T times their weight, by bisection;
-2. the largest set of them that can have more; the others stay at T, the set goes on from T + 1.
+1. the largest level T that so many of those who can still rise reach as rose beyond the level before;
+2. how many of them at most can have more; the others stay at T.
+
+What is held from level to level is how many rise, not who: names are left out only where prices show that no
+set of so many holds them. So where several sets could rise, all of them are open to what is found above, and
+to the groups that are served later. Who they are is read off the last choice.
 
 Levels are whole numbers of a step so small that no two shares over weights lie within one, where weights are
 fractions of small numbers.
-
-So each claimant is stopped only where an exact search says that no larger set could have gone on: afterwards
-nobody can gain without somebody who loses and ends where the gainer stood or below.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from apportion.fairness.claimants import Claimant
+from apportion.fairness.answering import Answering, Ask, Risen
+from apportion.fairness.claimants import Claimant, Rung
 from apportion.fairness.level_model import LevelModel
-from apportion.fairness.prices import SharePrices
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.outcome import Termination
-from apportion.solution import Level, Solution
+from apportion.solution import Level
 
-__all__ = ["Ask", "Filling"]
-
-Ask = Callable[[MultipleChoiceKnapsack], Solution]
-"""Solves menus within what is left of the call."""
-
-Integers = NDArray[np.int64]
-
-_Question = Callable[[], tuple[MultipleChoiceKnapsack, Integers]]
-"""The menus of a question, with what was cut off so far, and the rows of their options."""
+__all__ = ["Filling"]
 
 _MOST_STEPS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    """A choice, or that there is none; neither where a limit came first."""
+class _Found(NamedTuple):
+    """A level, the least one that is not refuted from above, and whether the vector is proved up to here."""
 
-    choice: Integers | None
-    refuted: bool = False
+    level: int
+    bound: int
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Claimants among whom shares are made equal, their levels, and steps to a unit of share over weight."""
+
+    claimants: list[Claimant]
+    steps: int
+    found: list[_Found] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,178 +53,126 @@ class Filling:
 
     Attributes
     ----------
-    model
-        The questions.
-    ask
-        Who answers them.
+    answering
+        What is held, and who answers questions.
     unit
         Units of a share of 1.
-    floors
-        What is held so far, by claimant.
-    choice
-        A choice that reaches every floor; ``None`` before there is one.
-    levels
-        What was found, in order.
-    questions
-        How many were asked.
-    steps
-        Steps of a level to a unit of share over weight.
+    sure
+        Whether everything found so far is proved.
     """
 
-    model: LevelModel
-    ask: Ask
+    answering: Answering
     unit: int
-    floors: dict[Claimant, int] = field(default_factory=dict)
-    choice: Integers | None = None
-    levels: list[Level] = field(default_factory=list)
-    questions: int = 0
-    steps: int = 1
-    _group: list[Claimant] = field(default_factory=list)
-    _prices: SharePrices | None = None
+    sure: bool = True
+    _groups: list[_Group] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, model: LevelModel, ask: Ask, unit: int) -> Filling:
+        """Return one that holds nothing yet."""
+        return cls(Answering(model, ask), unit)
 
     def hold(self, floors: Mapping[Claimant, int]) -> bool | None:
         """Hold floors from now on; return whether they can be reached together, ``None`` if undecided."""
-        answer = self._reached({**self.floors, **floors})
-        if answer.choice is None:
-            return False if answer.refuted else None
-        self.choice = answer.choice
-        self.floors.update(floors)
-        return True
+        asked = Rung(floors, 0)
+        reached = self.answering.reached(asked)
+        if reached:
+            self.answering.hold(asked)
+        return reached
 
-    def fill(self, group: list[Claimant]) -> None:
+    def fill(self, claimants: list[Claimant]) -> None:
         """Raise the shares of a group level by level; it needs a choice to begin with."""
-        active, least = list(group), 0
-        self._group, self._prices = list(group), self.model.prices(group)
-        self.steps = min(_MOST_STEPS, math.lcm(*(one.weight.numerator for one in group)))
-        while active:
-            level, bound = self._highest(active, least)
-            raised, proved = self._raised(active, level)
-            for one in active:
-                if one not in raised:
-                    share = self._at(one, level)
-                    self.floors[one] = share
-                    sure = proved and bound == level
-                    self.levels.append(
-                        Level(
-                            one.name,
-                            share / self.unit,
-                            float(one.weight),
-                            max(share, self._at(one, bound)) / self.unit,
-                            "by_search" if sure else None,
-                        )
-                    )
-            active, least = [one for one in active if one in raised], level + 1
+        self.answering.turn_to(claimants)
+        steps = min(_MOST_STEPS, math.lcm(*(one.weight.numerator for one in claimants)))
+        group = _Group(claimants, steps)
+        self._groups.append(group)
+        active, rise, least = claimants, len(claimants), 0
+        while rise:
+            level, bound = self._highest(group, active, rise, least)
+            self.answering.hold(self._rung(group, active, rise, level))
+            risen = self._risen(group, active, rise, level)
+            self.sure = self.sure and risen.proved and bound == level
+            group.found.append(_Found(level, bound, self.sure))
+            active = [one for one in active if one not in risen.never]
+            rise, least = risen.count, level + 1
 
-    def _at(self, one: Claimant, level: int) -> int:
-        due = max(self.floors.get(one, 0), math.ceil(level * one.weight / self.steps))
-        return self.model.next_sum(one, due)
+    def settle(self) -> list[Level]:
+        """Name who stays where under the choice at hand; return the levels in the order they were found."""
+        levels = list[Level]()
+        for group in self._groups:
+            told = list[tuple[int, Level]]()
+            for one in group.claimants:
+                have = self.answering.share(one)
+                place = max(
+                    k for k, found in enumerate(group.found) if self._at(group, one, found.level) <= have
+                )
+                found = group.found[place]
+                share = self._at(group, one, found.level)
+                bound = share if found.sure else max(share, self._at(group, one, found.bound))
+                self.answering.floors[one] = share
+                level = Level(
+                    one.name,
+                    share / self.unit,
+                    float(one.weight),
+                    bound / self.unit,
+                    "by_search" if found.sure else None,
+                )
+                told.append((place, level))
+            levels += [level for _, level in sorted(told, key=lambda pair: pair[0])]
+        self.answering.rungs.clear()
+        return levels
 
-    def _highest(self, active: list[Claimant], least: int) -> tuple[int, int]:
-        """Return the highest level that all reach, and the least one that is not refuted from above."""
-        low = max(least, self._standing(active))
-        high = max(low, min(math.floor(self.steps * self.model.most(one) / one.weight) for one in active))
+    def _at(self, group: _Group, one: Claimant, level: int) -> int:
+        """Return the least share of a claimant that is at a level."""
+        due = max(self.answering.floors.get(one, 0), math.ceil(level * one.weight / group.steps))
+        return self.answering.model.next_sum(one, due)
+
+    def _rung(self, group: _Group, active: list[Claimant], rise: int, level: int) -> Rung:
+        return Rung({one: self._at(group, one, level) for one in active}, len(active) - rise)
+
+    def _highest(self, group: _Group, active: list[Claimant], rise: int, least: int) -> tuple[int, int]:
+        """Return the highest level that so many reach, and the least one that is not refuted from above."""
+        answering = self.answering
+        shares = {one: answering.share(one) for one in active}
+        low = max(least, _reached_by(rise, group, shares))
+        high = max(low, _reached_by(rise, group, {one: answering.model.most(one) for one in active}))
         probe = high
-        while low < high and not self.model.placing.late():
-            answer = self._reached({**self.floors, **{one: self._at(one, probe) for one in active}})
-            if answer.choice is not None:
-                self.choice = answer.choice
-                low = max(probe, min(high, self._standing(active)))
-            elif answer.refuted:
-                high = max(low, min(probe - 1, self._below(active, probe)))
-            else:
+        while low < high and not answering.model.placing.late():
+            reached = answering.reached(self._rung(group, active, rise, probe))
+            if reached:
+                shares = {one: answering.share(one) for one in active}
+                low = max(probe, min(high, _reached_by(rise, group, shares)))
+            elif reached is None:
                 return low, high
+            else:
+                high = max(low, min(probe - 1, self._below(group, active, probe)))
             probe = (low + high + 1) // 2
         return low, high
 
-    def _below(self, active: list[Claimant], level: int) -> int:
+    def _below(self, group: _Group, active: list[Claimant], level: int) -> int:
         """Return the highest level at which somebody needs less than at a level, -1 where nobody does."""
         found = [-1]
         for one in active:
-            last = self.model.last_sum(one, self._at(one, level))
-            if last >= self.floors.get(one, 0):
-                found.append(math.floor(self.steps * last / one.weight))
+            last = self.answering.model.last_sum(one, self._at(group, one, level))
+            if last >= self.answering.floors.get(one, 0):
+                found.append(math.floor(group.steps * last / one.weight))
         return max(found)
 
-    def _standing(self, active: list[Claimant]) -> int:
-        """Return the level that all have under the choice at hand."""
-        if self.choice is None:
-            return 0
-        return min(math.floor(self.steps * self.model.of(one, self.choice) / one.weight) for one in active)
-
-    def _raised(self, active: list[Claimant], level: int) -> tuple[set[Claimant], bool]:
-        """Return the largest set that goes beyond a level, and whether it is shown to be the largest."""
-        floors = {**self.floors, **{one: self._at(one, level) for one in active}}
-        next_up = {one: self._at(one, level + 1) for one in active}
-        above = {one for one in active if floors[one] >= next_up[one]}  # held higher by an earlier group
-        wanted = {
-            one: high for one, high in next_up.items() if one not in above and self.model.most(one) >= high
-        }
-        if not wanted or len(active) == 1:
-            return above if len(active) > 1 else set(), True
-        if self.model.placing.late():  # all of them stop here, unproved
-            return set(), False
-        quick = self._risen_at_once(floors, wanted)
-        if quick is not None:
-            return quick | above, True
-        termination, choice = self._asked(lambda: self.model.rising(floors, wanted))
-        if choice is not None:
-            self.choice = choice
-        now = self.choice
-        risen = {one for one in wanted if now is not None and self.model.of(one, now) >= wanted[one]}
-        return risen | above, termination is Termination.OPTIMAL
-
-    def _risen_at_once(
-        self, floors: Mapping[Claimant, int], wanted: Mapping[Claimant, int]
-    ) -> set[Claimant] | None:
-        """Return a set that rises, one claimant after the other, if prices show that no set is larger."""
-        if self.choice is None or self._prices is None:
-            return None
-        bound = self._prices.most_rising(floors, wanted)
-        risen: dict[Claimant, int] = {}
-        for one in sorted(wanted, key=lambda one: (wanted[one] - floors[one], one.name)):
-            if len(risen) >= bound:
-                break
-            found = self.model.raised(self.choice, self._group, {**floors, **risen, one: wanted[one]})
-            if found is not None:
-                risen[one], self.choice = wanted[one], found
-        return set(risen) if len(risen) >= bound else None
-
-    def _reached(self, floors: Mapping[Claimant, int]) -> _Answer:
-        """Ask for a choice that reaches all floors."""
-        if any(floor > self.model.most(one) for one, floor in floors.items()):
-            return _Answer(None, refuted=True)
-        if self._prices is not None and self._prices.refuted(floors):
-            return _Answer(None, refuted=True)
-        begin = self.model.least() if self.choice is None else self.choice
-        group = self._group or _disjoint(floors)
-        found = None if begin is None else self.model.raised(begin, group, floors)
-        if found is not None:
-            return _Answer(found)
-        termination, choice = self._asked(lambda: self.model.reaching(floors))
-        return _Answer(choice, refuted=termination is Termination.INFEASIBLE)
-
-    def _asked(self, question: _Question) -> tuple[Termination, Integers | None]:
-        """Ask until the choice can be placed; where that is not decided, neither is the question."""
-        while True:
-            menus, rows = question()
-            self.questions += 1
-            solution = self.ask(menus)
-            if not isinstance(solution.plan, np.ndarray):
-                return solution.termination, None
-            chosen = solution.plan[: self.model.model.num_jobs].astype(np.int64)
-            choice = np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
-            placed = self.model.placing.of(choice)
-            if placed == "placed":
-                return solution.termination, choice
-            if placed == "unknown":
-                return Termination.NODE_LIMIT, None
+    def _risen(self, group: _Group, active: list[Claimant], rise: int, level: int) -> Risen:
+        """Return how many go beyond a level, at most so many as reach it."""
+        if rise == 1:  # the level is the highest that it reaches
+            return Risen(0, frozenset(), proved=True)
+        model = self.answering.model
+        wanted = {one: self._at(group, one, level + 1) for one in active}
+        wanted = {one: high for one, high in wanted.items() if model.most(one) >= high}
+        if not wanted:
+            return Risen(0, frozenset(), proved=True)
+        if model.placing.late():  # all of them stop here, unproved
+            return Risen(0, frozenset(), proved=False)
+        risen = self.answering.most_rising(wanted)
+        return Risen(risen.count, risen.never | (set(active) - set(wanted)), risen.proved)
 
 
-def _disjoint(claimants: Iterable[Claimant]) -> list[Claimant]:
-    """Return claimants that have no job in common, the first of those that have."""
-    taken, found = set[str](), list[Claimant]()
-    for one in claimants:
-        if taken.isdisjoint(one.jobs):
-            taken.update(one.jobs)
-            found.append(one)
-    return found
+def _reached_by(rise: int, group: _Group, shares: Mapping[Claimant, int]) -> int:
+    """Return the highest level that so many reach with given shares."""
+    reached = sorted(math.floor(group.steps * share / one.weight) for one, share in shares.items())
+    return reached[-rise]

@@ -2,19 +2,23 @@
 
 At prices pi >= 0 a claimant with floor f pays at least f times the least price of one unit of share among its
 options, whatever it chooses. If all together would have to pay more than ``pi . capacities``, the floors
-cannot all be reached. Prices are found by ascent in floating point, then rounded to whole numbers; what they
-show is computed in whole numbers and fractions alone.
+cannot all be reached. A rung k that R_k claimants must reach has a price mu_k >= 0 too, and all pay at least
+
+    sum_k mu_k R_k + sum_i min_r (price_i height_ir - sum_(k <= r) mu_k)
+
+Prices are found by ascent in floating point, then rounded to whole numbers; what they show is computed in
+whole numbers alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.fairness.claimants import Claimant
+from apportion.fairness.claimants import Claimant, Rung
 
 __all__ = ["SharePrices"]
 
@@ -26,6 +30,38 @@ _NOTHING = 1e-200
 """What prices of all capacities come to where they mean nothing any more."""
 _FINE = 1 << 20
 """Whole units of the largest price."""
+_PARTS = 1 << 60
+"""Parts of a whole price of one unit of share."""
+_SWEEPS = 4
+
+
+class _Demand(NamedTuple):
+    """What every claimant has on the ground and on every rung above it, and how many must be on each rung.
+
+    Attributes
+    ----------
+    heights
+        int64 [1 + rungs, claimants], never falling; who is not on a rung stays where it was before.
+    counted
+        bool [1 + rungs, claimants]: who counts on a rung; nobody on the ground.
+    rise
+        int64 [1 + rungs]: how many must.
+    """
+
+    heights: Integers
+    counted: NDArray[np.bool_]
+    rise: Integers
+
+    def rising(self, count: int) -> _Demand:
+        """Return the same with so many on the last rung."""
+        return self._replace(rise=np.append(self.rise[:-1], count))
+
+
+class _Priced(NamedTuple):
+    """What a demand costs beyond what there is, at least, and how much more with each on the last rung."""
+
+    excess: int
+    forced: list[int]
 
 
 class SharePrices:
@@ -65,50 +101,75 @@ class SharePrices:
         self._per_share = self._uses / np.maximum(1, self._share)[:, None]
         self._capacities = capacities
         self._begin: Floats | None = None
+        self._units = np.zeros(len(claimants))
         each = 1.0 / np.maximum(1.0, capacities.astype(np.float64))
         self._even: list[Floats] = [np.where(scope, each, 0.0) for scope in scopes]
 
-    def refuted(self, floors: Mapping[Claimant, int]) -> bool:
-        """Return whether prices show that the floors cannot all be reached."""
-        wanted = self._wanted(floors)
-        for prices in self._climbed(wanted):
-            whole = self._whole(prices)
-            if self._cost(whole, wanted) > self._paid(whole):
+    def refuted(self, floors: Mapping[Claimant, int], rungs: Sequence[Rung] = ()) -> bool:
+        """Return whether prices show that the floors and the rungs above them cannot all be reached."""
+        demand = self._demand(floors, rungs)
+        for prices in self._climbed(demand):
+            if self._priced(prices, demand).excess > 0:
                 self._begin = prices
                 return True
         return False
 
-    def most_rising(self, floors: Mapping[Claimant, int], goals: Mapping[Claimant, int]) -> int:
-        """Return a bound on how many of the goals can be reached beside the floors."""
-        wanted = self._wanted({**floors, **goals})
+    def most_rising(
+        self, floors: Mapping[Claimant, int], rungs: Sequence[Rung], goals: Mapping[Claimant, int]
+    ) -> int:
+        """Return a bound on how many of some goals can be reached beside floors and rungs."""
+        demand = self._demand(floors, (*rungs, Rung(goals, 0)))
         best = len(goals)
-        for prices in self._climbed(wanted):
-            whole = self._whole(prices)
-            unit = self._least(whole)
-            slack = self._paid(whole) - self._cost(whole, self._wanted(floors))
-            steps = sorted(
-                unit[self._index[one]] * (goal - floors.get(one, 0))
-                for one, goal in goals.items()
-                if one in self._index
-            )
-            count, spent = len(goals) - len(steps), Fraction(0)
-            for step in steps:
-                spent += step
-                if spent > slack:
-                    break
-                count += 1
-            best = min(best, count)
+        for prices in self._climbed(demand):
+            low = 0
+            while low < best:
+                count = (low + best + 1) // 2
+                if self._priced(prices, demand.rising(count)).excess > 0:
+                    best = count - 1
+                else:
+                    low = count
         return best
 
-    def _wanted(self, floors: Mapping[Claimant, int]) -> Integers:
-        wanted = np.zeros(len(self._index), dtype=np.int64)
+    def never_rising(
+        self, floors: Mapping[Claimant, int], rungs: Sequence[Rung], goals: Mapping[Claimant, int], count: int
+    ) -> set[Claimant]:
+        """Return who is shown to be in no set of so many that reach their goals."""
+        demand = self._demand(floors, (*rungs, Rung(goals, len(goals) - count)))
+        found = set[Claimant]()
+        for prices in self._climbed(demand):
+            priced = self._priced(prices, demand)
+            found |= {
+                one
+                for one in goals
+                if one in self._index and priced.excess + priced.forced[self._index[one]] > 0
+            }
+        return found
+
+    def cheapest(self, floors: Mapping[Claimant, int], rung: Rung) -> dict[Claimant, float]:
+        """Return what it costs each to reach a rung, at the prices found last."""
+        return {
+            one: float(self._units[self._index[one]]) * max(0, height - floors.get(one, 0))
+            for one, height in rung.heights.items()
+            if one in self._index
+        }
+
+    def _demand(self, floors: Mapping[Claimant, int], rungs: Sequence[Rung]) -> _Demand:
+        """Return what is demanded of those who are priced; a rung of others, served before, is left out."""
+        own = [rung for rung in rungs if all(one in self._index for one in rung.heights)]
+        heights = np.zeros((1 + len(own), len(self._index)), dtype=np.int64)
+        counted = np.zeros(heights.shape, dtype=np.bool_)
         for one, floor in floors.items():
             if one in self._index:
-                wanted[self._index[one]] = floor
-        return wanted
+                heights[:, self._index[one]] = floor
+        for k, rung in enumerate(own, start=1):
+            places = [self._index[one] for one in rung.heights]
+            heights[k:, places] = np.maximum(heights[k, places], list(rung.heights.values()))
+            counted[k, places] = True
+        rise = np.array([0, *(max(0, rung.rise) for rung in own)], dtype=np.int64)
+        return _Demand(heights, counted, rise)
 
-    def _climbed(self, wanted: Integers) -> list[Floats]:
-        """Return even prices of every scope, and the best of an ascent for what is wanted."""
+    def _climbed(self, demand: _Demand) -> list[Floats]:
+        """Return even prices of every scope, and the best of an ascent for what is demanded."""
         scale = np.maximum(1.0, self._capacities.astype(np.float64))
         prices = 1.0 / scale if self._begin is None else self._begin.copy()
         found: list[tuple[float, Floats]] = []
@@ -116,7 +177,7 @@ class SharePrices:
             return []
         for even in self._even:
             least = np.minimum.reduceat(self._per_share @ even, self._starts[self._some])
-            if float(least @ wanted[self._some]) > float(even @ self._capacities):
+            if _least_cost(self._spread(least), demand)[0] > float(even @ self._capacities):
                 return [even]
         for turn in range(_ROUNDS):
             costs = self._per_share @ prices
@@ -125,9 +186,10 @@ class SharePrices:
             at_least = np.flatnonzero(costs <= part)
             owner = np.searchsorted(self._starts[self._some], at_least, side="right") - 1
             first = at_least[np.unique(owner, return_index=True)[1]]
-            need = self._per_share[first].T @ wanted[self._some].astype(np.float64)
+            cost, met, _ = _least_cost(self._spread(least), demand)
+            need = self._per_share[first].T @ met[self._some].astype(np.float64)
             paid = float(prices @ self._capacities)
-            found.append((float(least @ wanted[self._some]) / max(paid, _NOTHING), prices))
+            found.append((cost / max(paid, _NOTHING), prices))
             if found[-1][0] > 1.0 and turn > _ROUNDS // 4:
                 break
             direction = need / scale - 1.0
@@ -137,31 +199,48 @@ class SharePrices:
                 break
             prices /= paid
         found.sort(key=lambda one: -one[0])
+        self._units[self._some] = np.minimum.reduceat(self._per_share @ found[0][1], self._starts[self._some])
         return [*self._even, *(prices for _, prices in found[:2])]
 
-    def _whole(self, prices: Floats) -> list[int]:
-        top = float(prices.max(initial=0.0)) or 1.0
-        return [round(price / top * _FINE) for price in prices.tolist()]
+    def _spread(self, least: Floats) -> Floats:
+        """Return prices of a unit of share with those of claimants without options, which are 0."""
+        found = np.zeros(len(self._index))
+        found[self._some] = least
+        return found
 
-    def _least(self, whole: Sequence[int]) -> list[Fraction]:
-        """Return the least price of a unit of share of every claimant; 0 for one without options."""
+    def _priced(self, prices: Floats, demand: _Demand) -> _Priced:
+        """Return in whole numbers what a demand costs at least beyond what all capacities cost."""
+        top = float(prices.max(initial=0.0)) or 1.0
+        whole = [round(price / top * _FINE) for price in prices.tolist()]
+        unit = self._least(whole)
+        rungs = _least_cost(np.array([low / _PARTS for low in unit]), demand)[2]
+        worth = [round(price * _PARTS) for price in rungs.tolist()]
+        paid = sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
+        excess = sum(price * rise for price, rise in zip(worth, demand.rise.tolist(), strict=True))
+        forced = []
+        for low, heights, counted in zip(
+            unit, demand.heights.T.tolist(), demand.counted.T.tolist(), strict=True
+        ):
+            spared, costs = 0, []
+            for height, counts, price in zip(heights, counted, worth, strict=True):
+                spared += price if counts else 0
+                costs.append(low * height - spared)
+            excess += min(costs)
+            forced.append(costs[-1] - min(costs))
+        return _Priced(excess - _PARTS * paid, forced)
+
+    def _least(self, whole: Sequence[int]) -> list[int]:
+        """Return the least price of a unit of share of every claimant, rounded down to parts of one."""
         costs = self._uses @ np.array(whole, dtype=np.int64)
         near = costs / np.maximum(1, self._share)
-        found = [Fraction(0)] * len(self._index)
+        found = [0] * len(self._index)
         least = np.minimum.reduceat(near, self._starts[self._some])
         for place, low in zip(self._some.tolist(), least.tolist(), strict=True):
             start, end = self._starts[place], self._starts[place + 1]
             close = start + np.flatnonzero(near[start:end] <= low * (1 + 1e-9))
             pairs = {(int(costs[row]), int(self._share[row])) for row in close.tolist()}
-            found[place] = min(Fraction(cost, share) for cost, share in pairs)
+            found[place] = min(_PARTS * cost // share for cost, share in pairs)
         return found
-
-    def _cost(self, whole: Sequence[int], wanted: Integers) -> Fraction:
-        least = self._least(whole)
-        return sum((low * floor for low, floor in zip(least, wanted.tolist(), strict=True)), Fraction(0))
-
-    def _paid(self, whole: Sequence[int]) -> int:
-        return sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
 
 
 def _distinct(rows: Integers) -> Integers:
@@ -171,3 +250,27 @@ def _distinct(rows: Integers) -> Integers:
     whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
     found = rows[np.unique(whole.ravel(), return_index=True)[1]]
     return found[np.argsort(found[:, 0], kind="stable")]
+
+
+def _least_cost(unit: Floats, demand: _Demand) -> tuple[float, Integers, Floats]:
+    """Return a bound on what a demand costs, who then has what, and the prices of the rungs.
+
+    One rung after the other gets its best price beside those of the others: there so many would be on it.
+    """
+    heights, counted, rise = demand
+    cost = unit * heights
+    worth = np.zeros(rise.size)
+    for _ in range(_SWEEPS if rise.size > 2 else rise.size - 1):
+        before = worth.copy()
+        for k in range(1, rise.size):
+            worth[k] = 0.0
+            net = cost - np.cumsum(np.where(counted, worth[:, None], 0.0), axis=0)
+            extra = (net[k:].min(axis=0) - net[:k].min(axis=0))[counted[k]]
+            if 0 < rise[k] <= extra.size:
+                worth[k] = max(0.0, float(np.partition(extra, rise[k] - 1)[rise[k] - 1]))
+        if (worth == before).all():
+            break
+    net = cost - np.cumsum(np.where(counted, worth[:, None], 0.0), axis=0)
+    at = net.argmin(axis=0)
+    met: Integers = heights[at, np.arange(at.size)]
+    return float(net.min(axis=0).sum() + worth @ rise), met, worth

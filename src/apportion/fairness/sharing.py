@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
+from apportion.fairness.answering import Ask
 from apportion.fairness.claimants import groups_of
 from apportion.fairness.guarantees import guaranteed
 from apportion.fairness.level_model import LevelModel
-from apportion.fairness.levels import Ask, Filling
+from apportion.fairness.levels import Filling
 from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
 from apportion.solution import Level
@@ -59,7 +60,8 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[
         What is left of it for levels.
     """
     ledger, notes, placing = menus.ledger, list[str](), Placing(menus, seconds)
-    filling = Filling(LevelModel(placing), ask, ledger.unit)
+    filling = Filling.of(LevelModel(placing), ask, ledger.unit)
+    answering = filling.answering
     if not filling.hold({}):
         return Sharing({}, placing.menus, None, (), ("no plan was found before any share was looked at",))
     alone = guaranteed(placing, ask)
@@ -69,18 +71,19 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[
         beside = "beside jobs that must run" if placing.menus is menus else "on the nodes"
         said = f"cannot be kept together {beside}; not kept for"
         notes.append(f"guarantees {said} {', '.join(lost)}")
-    guarantees = dict(filling.floors)
+    guarantees = dict(answering.floors)
     if instance.fairness is not UNSET:
         for group in groups_of(ledger):
             filling.fill(group)
+    levels = filling.settle()
     kept_part = 1.0 if instance.fairness is UNSET else instance.fairness.keep
     floors = {
         one: max(guarantees.get(one, 0), floor if kept_part == 1.0 else int(kept_part * floor))
-        for one, floor in filling.floors.items()
+        for one, floor in answering.floors.items()
     }
-    unproved = sum(level.evidence is None for level in filling.levels)
+    unproved = sum(level.evidence is None for level in levels)
     if unproved:
-        notes.append(f"{unproved} of {len(filling.levels)} levels were not proved before a limit")
-    plan = None if filling.choice is None else placing.plan(filling.choice)
+        notes.append(f"{unproved} of {len(levels)} levels were not proved before a limit")
+    plan = None if answering.choice is None else placing.plan(answering.choice)
     named = {one.name: floor for one, floor in floors.items()}
-    return Sharing(named, placing.menus, cast(Any, plan), tuple(filling.levels), tuple(notes))
+    return Sharing(named, placing.menus, cast(Any, plan), tuple(levels), tuple(notes))
