@@ -1,8 +1,8 @@
 """Random faults on the controller's step: ``python -m tests.live.sequences --count 100000 --seed 1``.
 
 Every sequence begins with two jobs that train, on three whole nodes or (every other sequence) on GPUs of two
-nodes with two each; it takes some thirty moves of `tests.live.model.moves`, and ends with all faults healed:
-then every job must end and every pilot with it.
+nodes of unlike types with two each; it takes some thirty moves of `tests.live.model.moves`, and ends with all
+faults healed: then every job must end and every pilot with it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,15 @@ NODES = ("n0", "n1", "n2")
 
 
 def begun(gpus: int = 0) -> World:
-    """Return a world in which two jobs train, on whole nodes or on GPUs of two nodes."""
-    world = World(NODES[:2] if gpus else NODES, fair, gpus=gpus)
-    world.submit("a", samples=400)
-    world.submit("b", samples=300, most=2, cpus=3 if gpus else None)
+    """Return a world in which two jobs train, on whole nodes or on GPUs of two nodes of unlike types."""
+    if gpus:
+        world = World(NODES[:2], fair, gpus=gpus, types=("x", "y"))
+        world.submit("a", samples=400, most=2)
+        world.submit("b", samples=300, most=2, cpus=3, on="y")
+    else:
+        world = World(NODES, fair)
+        world.submit("a", samples=400)
+        world.submit("b", samples=300, most=2)
     for _ in range(6):
         play(world, ("turn", 0, 0))
     return world

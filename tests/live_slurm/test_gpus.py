@@ -14,9 +14,9 @@ from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import Hardware, OneMachineSlurm, SlurmFailed, missing_programs
 
 NODES = (
-    Hardware(cpus=8, memory_mib=4000, gpus=4),
-    Hardware(cpus=4, memory_mib=4000, gpus=2),
-    Hardware(2, 500),
+    Hardware(cpus=8, memory_mib=4000, gpus=4, features=("fast",)),
+    Hardware(cpus=4, memory_mib=4000, gpus=2, features=("rack2", "slow")),
+    Hardware(cpus=2, memory_mib=500),
 )
 NOTES_ITS_DEVICE = """
 import os, pathlib, runpy, sys
@@ -117,5 +117,23 @@ def test_what_a_job_needs_is_asked_for_and_what_fits_no_node_is_refused(
     with pytest.raises(SlurmFailed, match=r"exit code 3.*\$\.cpus_per_rank.*largest node has 8") as refused:
         harvest.submit(None, numpy_trainer(), more=["--cpus-per-rank", "9"])
     assert "Traceback" not in str(refused.value)
+    harvest.drain()
+    gpus.wait_until(lambda: not harvest.pilots(), "all GPUs are given back", 60.0)
+
+
+@pytest.mark.slow
+def test_nodes_of_two_types_run_jobs_that_name_them(harvest: Harvest, gpus: OneMachineSlurm) -> None:
+    harvest.start("--types", "fast,slow")
+    fast = ["--curve", "fast=1:400,2:760,4:1400", "--curve", "slow=1:100,2:190"]
+    first = harvest.submit(None, numpy_trainer(), most=4, more=fast)
+    second = harvest.submit(None, numpy_trainer(), most=4, more=["--curve", "slow="])
+    jobs = harvest.until(
+        lambda jobs: len(jobs[first]["nodes"]) == 4 and len(jobs[second]["nodes"]) == 2,
+        "all six GPUs are used",
+    )
+    assert (set(jobs[first]["nodes"]), jobs[first]["type"]) == ({"n1"}, "fast")
+    assert (set(jobs[second]["nodes"]), jobs[second]["type"]) == ({"n2"}, "slow")
+    with pytest.raises(SlurmFailed, match=r"exit code 3.*\$\.curves.*fast, slow"):
+        harvest.submit(None, numpy_trainer(), more=["--curve", "h100=1:900"])
     harvest.drain()
     gpus.wait_until(lambda: not harvest.pilots(), "all GPUs are given back", 60.0)

@@ -39,6 +39,9 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
 @click.option(
     "--gres", metavar="NAME[:TYPE]", help="Take GPUs one by one, not whole nodes: the resource, such as gpu."
 )
+@click.option(
+    "--types", default="", metavar="NAME,...", help="Features of nodes that are types which jobs tell apart."
+)
 @click.option("--max-nodes", type=int, help="Most nodes held at a time; with --gres, most GPUs.")
 @click.option("--trainers", type=int, default=10, show_default=True, help="Most jobs at a time.")
 @click.option("--grace", "grace_s", type=float, default=30.0, show_default=True, help="To save a checkpoint.")
@@ -118,6 +121,7 @@ def _settings(given: dict[str, Any]) -> Settings:
     host, port = address_of(given.pop("address"))
     limits = {key: given.pop(key) for key in [*given] if key in Limits.__dataclass_fields__}
     folder = Path(given.pop("folder") or default_folder())
+    given["types"] = tuple(filter(None, given.pop("types").split(",")))
     return Settings(folder=folder, host=host, port=port, limits=Limits(**limits), **given)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,7 +28,13 @@ __all__ = ["command"]
     help="Folder of its checkpoints, shared by all nodes; default: apportion-checkpoints/JOB where it runs.",
 )
 @click.option("--env", "variables", metavar="NAME=VALUE", multiple=True, help="For the trainer; repeatable.")
-@click.option("--curve", metavar="N:RATE,...", help="Samples per second by node count, where they are known.")
+@click.option(
+    "--curve",
+    "curves",
+    metavar="[TYPE=]N:RATE,...",
+    multiple=True,
+    help="Samples per second by count, where known; with TYPE=, repeatable, it runs on these types only.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
@@ -41,7 +48,7 @@ def command(
     directory: str | None,
     checkpoint: str | None,
     variables: tuple[str, ...],
-    curve: str | None,
+    curves: tuple[str, ...],
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
@@ -69,7 +76,7 @@ def command(
         samples=samples,
         name=name,
         environment=_variables(variables),
-        curve=_curve(curve),
+        **_curves(curves),
         cpus_per_rank=cpus_per_rank,
         memory_mib_per_rank=memory_mib_per_rank,
     )
@@ -94,11 +101,18 @@ def _variables(given: tuple[str, ...]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in given)
 
 
-def _curve(given: str | None) -> tuple[tuple[int, float], ...]:
-    if given is None:
-        return ()
+def _curves(given: tuple[str, ...]) -> dict[str, Any]:
+    if len(given) == 1 and "=" not in given[0]:
+        return {"curve": _points(given[0])}
+    named = dict(one.partition("=")[::2] for one in given)
+    if not all("=" in one for one in given) or len(named) < len(given):
+        raise click.UsageError("several --curve take a type each: --curve a100=1:190 --curve v100=1:100")
+    return {"curves": {type: _points(points) for type, points in named.items()}} if named else {}
+
+
+def _points(given: str) -> tuple[tuple[int, float], ...]:
     try:
-        pairs = [pair.split(":") for pair in given.split(",")]
+        pairs = [pair.split(":") for pair in given.split(",")] if given else []
         return tuple((int(count), float(rate)) for count, rate in pairs)
     except ValueError:
         raise click.UsageError(f"--curve takes NODES:RATE,NODES:RATE,..., not {given!r}") from None

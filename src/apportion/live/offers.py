@@ -30,10 +30,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Size:
-    """The most that a rank can have on a sort of nodes."""
+    """The most that a rank can have on a sort of nodes, and their type; empty where types do not matter."""
 
     cpus: int
     memory_mib: int
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,12 @@ def sizes_of(offers: Iterable[Offer]) -> tuple[Size, ...]:
 
 def misfit(spec: JobSpec, sizes: Iterable[Size]) -> Problem | None:
     """Return why no rank of a job fits any node of these sizes, ``None`` if one does or no size is known."""
-    sizes = tuple(sizes)
-    if not sizes or any(Share(size.cpus, size.memory_mib).serves(spec) for size in sizes):
+    seen = tuple(sizes)
+    sizes = [size for size in seen if spec.runs_on(size.type)]
+    if seen and not sizes:
+        named, types = ", ".join(spec.curves), ", ".join(sorted({size.type or "no type" for size in seen}))
+        return Problem("$.curves", f"names {named}; the nodes are of {types}: name a type that there is")
+    if not seen or any(Share(size.cpus, size.memory_mib).serves(spec) for size in sizes):
         return None
     most_cpus, most_memory = max(size.cpus for size in sizes), max(size.memory_mib for size in sizes)
     if spec.cpus_per_rank is not None and spec.cpus_per_rank > most_cpus:

@@ -24,21 +24,31 @@ def fair(state: State, idle: Idle, now_s: float, connected: Collection[str]) -> 
     nodes = [(pilot.node, pilot.pilot) for pilot in pilots]
     fresh = [(node, None) for node in idle.names]
     room = {job.number: job.spec.max_nodes for job in jobs}
-    keeps = {}
+    keeps, homes = {}, dict[int, str]()
     for pilot in pilots:
-        if pilot.job is not None and room.get(pilot.job, 0) > 0:
+        at_home = homes.get(pilot.job or 0, pilot.type) == pilot.type
+        if pilot.job is not None and room.get(pilot.job, 0) > 0 and at_home:
             keeps[pilot.pilot] = pilot.job
             room[pilot.job] -= 1
+            homes[pilot.job] = pilot.type
     places = []
     for node, name in [*nodes, *fresh]:
         number = None if name is None else keeps.get(name)
         if number is None:
             share = None if name is None else state.pilots[name].share
-            able = [job for job in room if share is None or share.serves(state.jobs[job].spec)]
+            type = idle.offers[node].size.type if node in idle.offers else ""
+            able = [
+                job
+                for job in room
+                if (share is None or share.serves(state.jobs[job].spec))
+                and homes.get(job, type) == type
+                and state.jobs[job].spec.runs_on(type)
+            ]
             number = max(able, key=lambda job: (room[job], -job), default=None)
             number = None if number is None or room[number] < 1 else number
             if number is not None:
                 room[number] -= 1
+                homes[number] = type
         places.append(Place(node, name, number))
     before = {pilot.pilot: pilot.job for pilot in pilots}
     changes = any(place.job != before.get(place.pilot or "") for place in places)

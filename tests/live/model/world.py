@@ -90,6 +90,8 @@ class World:
         Of the controller.
     gpus
         How many GPUs every node has, each with two CPUs; 0: pilots take whole nodes.
+    types
+        Of the nodes; none by default.
     step_function
         The controller's step, or what a test puts around it.
     """
@@ -98,6 +100,7 @@ class World:
     planner: Planner
     limits: Limits = LIMITS
     gpus: int = 0
+    types: tuple[str, ...] = ()
     step_function: Callable[..., Any] = step
     now_s: float = 1000.0
     ahead_s: float = 0.0
@@ -135,8 +138,10 @@ class World:
 
     # -- users ---------------------------------------------------------------------------------------------
 
-    def submit(self, job: str, samples: int, most: int = 1, cpus: int | None = None) -> None:
-        spec = JobSpec(("train",), 1, most, "/w", f"/w/{job}", samples=samples, cpus_per_rank=cpus)
+    def submit(self, job: str, samples: int, most: int = 1, cpus: int | None = None, on: str = "") -> None:
+        curves: dict[str, tuple[tuple[int, float], ...]] = {on: ()} if on else {}
+        more = {"samples": samples, "cpus_per_rank": cpus, "curves": curves}
+        spec = JobSpec(("train",), 1, most, "/w", f"/w/{job}", **more)  # type: ignore[arg-type]
         self.asked.append(Submit(job, 0.0, spec))
         self.folders[job] = Checkpoints()
 
@@ -235,6 +240,9 @@ class World:
         offers = {node: self._offer(node) for node in self.nodes} if self.gpus else {}
         return ClusterSeen(tuple(idle), pilots, frozenset(self.nodes) - self.down, offers)
 
+    def type_of(self, node: str) -> str:
+        return self.types[self.nodes.index(node)] if self.types else ""
+
     def _devices(self) -> range:
         return range(max(self.gpus, 1))
 
@@ -252,7 +260,7 @@ class World:
             if held.node == node and held.state in here and not held.forgotten and held.share is not None:
                 used += held.share.cpus
         cpus = 2 * self.gpus
-        return Offer(Size(cpus, 1000), self.gpus, max(cpus - used, 0), 1000)
+        return Offer(Size(cpus, 1000, self.type_of(node)), self.gpus, max(cpus - used, 0), 1000)
 
     def _take(self, take: Take) -> str:
         if take.pilot in self.listed:
@@ -540,6 +548,9 @@ class World:
         generations = {agent.rank.name for agent in ranks if agent.rank is not None}
         if len({job for job, _ in generations}) < len(generations):
             raise Broken(f"two generations of a job at once: {sorted(generations)}")
+        types = {(agent.rank.name, self.type_of(agent.node)) for agent in ranks if agent.rank is not None}
+        if len(types) > len(generations):
+            raise Broken(f"ranks of one generation on nodes of several types: {sorted(types)}")
         longest_s = self.limits.lease_s + 0.25 * self.limits.lease_s + _TICK_S
         for agent in self.agents.values():
             if agent.rank is not None and self.now_s - agent.leased_s > longest_s:
@@ -550,6 +561,10 @@ class World:
             if (agent.node, listed.device) in self.main:
                 raise Broken(f"the main queue waits for {agent.node}")
             spec = next(job.spec for job in self.disk.jobs.values() if job.id == agent.rank.run.job)
+            if not spec.runs_on(self.type_of(agent.node)):
+                raise Broken(
+                    f"a rank of {agent.rank.run.job} runs on {agent.node}, a type that it does not name"
+                )
             if listed.share is not None and not listed.share.serves(spec):
                 raise Broken(f"a rank of {agent.rank.run.job} on {agent.node} has less than it needs")
 

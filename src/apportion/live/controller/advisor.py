@@ -62,24 +62,38 @@ class LiveAdvisor:
     ----------
     profiling
         The estimator, shared with the policy.
-    version
-        Rises with everything learnt.
+    type
+        Of the nodes that it learns about; empty where types do not matter.
     """
 
-    def __init__(self, warm_up_s: float = 5.0, measure_s: float = 20.0) -> None:
-        self.warm_up_s, self.measure_s = warm_up_s, measure_s
+    def __init__(self, warm_up_s: float = 5.0, measure_s: float = 20.0, type: str = "") -> None:
+        self.warm_up_s, self.measure_s, self.type = warm_up_s, measure_s, type
         self.profiling = ProfilingAdvisor(disagreement=0.3)
-        self.version = 0
+        self._version = 0
+        self._others: dict[str, LiveAdvisor] = {}
         self._windows: dict[int, _Window] = {}
         self._stops: dict[int, _Stop] = {}
         self._odd: dict[int, int] = {}
 
+    @property
+    def version(self) -> int:
+        """A number that rises with everything learnt."""
+        return self._version + sum(other.version for other in self._others.values())
+
+    def of(self, type: str) -> LiveAdvisor:
+        """Return what learns about a type of node: speeds on different types do not compare."""
+        if type == self.type:
+            return self
+        if type not in self._others:
+            self._others[type] = LiveAdvisor(self.warm_up_s, self.measure_s, type)
+        return self._others[type]
+
     def recall(self, jobs: Iterable[Job]) -> None:
         """Learn from the records of jobs, the newest last, as if they were measured now."""
         for job in sorted(jobs, key=lambda job: job.number)[-_REMEMBERED:]:
-            if job.trusted:
-                for count, point in sorted(job.curve.items(), reverse=True):
-                    self.profiling.observe(job.number, count, point.rate)
+            for type, curve in {**job.curves, job.type: job.curve}.items() if job.trusted else ():
+                for count, point in sorted(curve.items(), reverse=True):
+                    self.of(type).profiling.observe(job.number, count, point.rate)
 
     def learn(self, lessons: Iterable[Lesson]) -> tuple[Learnt, ...]:
         """Learn from what happened to jobs; return what is to be put on their records."""
@@ -89,12 +103,13 @@ class LiveAdvisor:
             known = learnt.get(job.number)
             if known is not None:
                 known.write(job)
+            here = self.of(job.type)
             if lesson.why is Why.STOPPING:
-                self.stopping(job, lesson.count, lesson.at_s)
+                here.stopping(job, lesson.count, lesson.at_s)
             elif lesson.why is Why.INTERRUPTED:
-                self.interrupted(job)
+                here.interrupted(job)
             elif lesson.line is not None:
-                self.progress(job, lesson.count, lesson.line, lesson.agrees, lesson.at_s)
+                here.progress(job, lesson.count, lesson.line, lesson.agrees, lesson.at_s)
                 learnt[job.number] = _learnt(lesson.job, job)
         return tuple(learnt.values())
 
@@ -139,8 +154,8 @@ class LiveAdvisor:
         """Return float64 [reach + 1]: the rate a job is believed to reach on 0 to `reach` nodes."""
         if not job.trusted:
             self._neutral(job, reach)
-        elif job.spec.curve and not self.profiling.measured(job.number):
-            for count, rate in job.spec.curve:
+        elif not self.profiling.measured(job.number):
+            for count, rate in job.spec.curve_on(self.type):
                 self.profiling.observe(job.number, count, rate)
         return self.profiling.predict(job.number, reach)
 
@@ -155,7 +170,7 @@ class LiveAdvisor:
             job.up_s = stall
         else:
             job.down_s = stall
-        self.version += 1
+        self._version += 1
 
     def _observe(self, job: Job, count: int, rate: float, seconds: float) -> None:
         points = self.profiling.measured(job.number)
@@ -178,7 +193,7 @@ class LiveAdvisor:
         self.profiling.observe(job.number, count, rate)
         self._write(job, count, seconds)
         if known is None or before is None or abs(rate / before - 1.0) > _NEWS:
-            self.version += 1
+            self._version += 1
 
     def _write(self, job: Job, count: int, seconds: float) -> None:
         """Write the measured points and their standard errors to the job's record."""
@@ -195,14 +210,16 @@ class LiveAdvisor:
     def _neutral(self, job: Job, reach: int) -> None:
         """Give a job that is not believed the average job's curve, and nothing to be profiled."""
         wanted = {1 << power for power in range(reach.bit_length())} | {reach}
-        if set(self.profiling.measured(job.number)) >= wanted and not job.curve:
+        if set(self.profiling.measured(job.number)) >= wanted and not job.known_on(self.type):
             return
         self._forget(job)
         average = self.profiling.predict(job.number, reach)
         for count in sorted(wanted):
             self.profiling.observe(job.number, count, float(average[count]))
-        job.curve, job.error = {}, {}
-        self.version += 1
+        if job.type == self.type:
+            job.curve, job.error = {}, {}
+        job.curves.pop(self.type, None)
+        self._version += 1
 
     def _forget(self, job: Job) -> None:
         known = [number for number, _ in self.profiling.state()["points"]]
@@ -212,4 +229,6 @@ class LiveAdvisor:
 def _learnt(before: Job, job: Job) -> Learnt:
     message = job.message if job.message != before.message else None
     contradictions = job.inconsistent - before.inconsistent
-    return Learnt(job.number, job.curve, job.error, job.up_s, job.down_s, contradictions, message)
+    return Learnt(
+        *(job.number, job.curve, job.error, job.up_s, job.down_s, contradictions, message), type=job.type
+    )

@@ -19,7 +19,7 @@ from apportion.live.controller.acting import carry_out
 from apportion.live.controller.actions import Actions, Event
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.core import Core, recalled
-from apportion.live.controller.deciding import decide
+from apportion.live.controller.deciding import Policies, decide
 from apportion.live.controller.observations import Learnt, Observations, Outcome
 from apportion.live.controller.planned import Idle, Planned
 from apportion.live.controller.settings import Limits
@@ -91,6 +91,8 @@ class Controller:
         Seconds; the same clock after a restart.
     at
         Called at every point of `POINTS`: for tests that end the process there.
+    policies
+        The policy for every type of node, made when it is first met; `policy` for all of them by default.
     """
 
     def __init__(
@@ -104,7 +106,9 @@ class Controller:
         folder: Path | None = None,
         clock: Callable[[], float] = time.time,
         at: Callable[[str], None] = lambda point: None,
+        policies: Policies | None = None,
     ) -> None:
+        self._policies, self._made = policies, dict[str, Policy]()
         self.store, self.cluster, self.channel, self.policy = store, cluster, channel, policy
         self.advisor, self.limits, self.folder, self.clock, self.at = advisor, limits, folder, clock, at
         self.core: Core = recalled(store.load(), clock())
@@ -177,7 +181,15 @@ class Controller:
         self.at("acted")
 
     def _plan(self, state: State, idle: Idle, now_s: float, connected: Collection[str]) -> Planned:
-        return decide(state, idle, self.policy, self.advisor, self.limits, now_s, connected).planned()
+        asked = self.policy, self.advisor, self.limits, now_s, connected
+        return decide(state, idle, *asked, self._policy_for).planned()
+
+    def _policy_for(self, advisor: LiveAdvisor) -> Policy:
+        if advisor is self.advisor or self._policies is None:
+            return self.policy
+        if advisor.type not in self._made:
+            self._made[advisor.type] = self._policies(advisor)
+        return self._made[advisor.type]
 
     def _observations(
         self, cluster: ClusterSeen | None, asked: list[requests.Waiting], problems: list[Problem]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.choosing_types import TypedJobs, choose_types
 from apportion.live.controller.placing import Units, placed
 from apportion.live.controller.planned import Idle, Place, Planned
 from apportion.live.controller.settings import Limits
@@ -23,10 +24,25 @@ from apportion.policies.gap_filling_view import (
     count_held,
 )
 
-__all__ = ["Decision", "admitted", "decide"]
+__all__ = ["Decision", "Policies", "admitted", "decide"]
 
 _ENDLESS = 1e15
 """Samples still to train on that are assumed of a job without a goal."""
+
+
+Policies = Callable[[LiveAdvisor], Policy]
+"""The policy for a type of node, with what is learnt of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scene:
+    """What a decision is made from; `holder` is int64 [nodes]: the job that holds a node."""
+
+    state: State
+    idle: Idle
+    limits: Limits
+    now_s: float
+    holder: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +143,16 @@ def decide(
     limits: Limits,
     now_s: float,
     connected: Collection[str],
+    policies: Policies | None = None,
 ) -> Decision:
     """Ask the policy and check its plan.
+
+    Where nodes are of several types every job is given one of them first; the policy is asked type by type.
+
+    Parameters
+    ----------
+    policies
+        What decides on every type of node; `policy` on all of them by default.
 
     Raises
     ------
@@ -152,8 +176,83 @@ def decide(
     fresh = idle.names[:room]
     units = Units((*(pilot.node for pilot in pilots), *fresh), (*pilots, *([None] * len(fresh))), idle.offers)
     holder = [FREE if pilot.job is None else place[pilot.job] for pilot in pilots] + [FREE] * len(fresh)
-    view = _view(state, jobs, units.nodes, np.array(holder, dtype=np.int64), idle, advisor, limits, now_s)
-    return _planned(jobs, units, view, policy)
+    scene = _Scene(state, idle, limits, now_s, np.array(holder, dtype=np.int64))
+    types = units.types()
+    several = sorted(set(types))
+    if len(several) <= 1 and all(job.spec.runs_on("".join(several)) for job in jobs):
+        learnt = advisor.of("".join(several))
+        view = _view(scene, jobs, units.nodes, scene.holder, learnt)
+        return _planned(jobs, units, view, policy if policies is None else policies(learnt))
+    homes = _homes(scene, jobs, types, several, advisor)
+    return _joined(scene, jobs, units, homes, advisor, policies or (lambda learnt: policy))
+
+
+def _homes(
+    scene: _Scene, jobs: list[Job], types: Sequence[str], several: Sequence[str], advisor: LiveAdvisor
+) -> list[str | None]:
+    """Return the type of node that every job runs on, ``None`` where it runs on none of those there are."""
+    capacities = [types.count(type) for type in several]
+    held = np.zeros((len(jobs), len(several)), dtype=np.int64)
+    for holder, type in zip(scene.holder.tolist(), types, strict=True):
+        if holder != FREE:
+            held[holder, several.index(type)] += 1
+    low = np.array([job.spec.min_nodes for job in jobs], dtype=np.int64)
+    high = np.array([job.spec.max_nodes for job in jobs], dtype=np.int64)
+    allowed = np.array([[job.spec.runs_on(type) for type in several] for job in jobs], dtype=bool)
+    for index, job in enumerate(jobs):
+        if job.type in several and _under_first_measurement(
+            job, int(held[index].sum()), scene.limits, scene.now_s
+        ):
+            allowed[index] &= np.array([type == job.type for type in several])
+    reach = max([*capacities, *low.tolist()])
+    rates = np.array([[advisor.of(type).fitted(job, reach) for type in several] for job in jobs])
+    up_s = _costs([job.up_s for job in jobs], scene.limits)
+    down_s = _costs([job.down_s for job in jobs], scene.limits)
+    typed = TypedJobs(rates, allowed, held, low, high, up_s, down_s)
+    chosen = choose_types(typed, capacities, scene.limits.horizon_s)
+    homes: list[str | None] = []
+    for index in range(len(jobs)):
+        at = -1 if chosen is None else int(chosen[index])
+        if at < 0 and allowed[index].any():
+            worth = np.where(allowed[index], held[index] * 1e15 + rates[index, :, low[index]], -1.0)
+            at = int(worth.argmax())
+        homes.append(several[at] if at >= 0 else None)
+    return homes
+
+
+def _joined(
+    scene: _Scene,
+    jobs: list[Job],
+    units: Units,
+    homes: Sequence[str | None],
+    advisor: LiveAdvisor,
+    policies: Policies,
+) -> Decision:
+    """Ask the policy type by type, and return the whole."""
+    whole = _view(scene, jobs, units.nodes, scene.holder, advisor)
+    rates = np.zeros((len(jobs), max(len(units.nodes), whole.rates.shape[1] - 1) + 1))
+    holder, replaced, wake_s = np.full(len(units.nodes), FREE, dtype=np.int64), set[int](), []
+    types = np.array(units.types(), dtype=object)
+    for type in sorted(set(homes) - {None}, key=str):
+        here = [index for index, home in enumerate(homes) if home == type]
+        at = np.flatnonzero(types == type)
+        local = np.full(len(jobs) + 1, FREE, dtype=np.int64)
+        local[here] = np.arange(len(here))
+        own, part = [jobs[index] for index in here], units.part(at.tolist())
+        learnt = advisor.of(str(type))
+        view = _view(scene, own, part.nodes, local[scene.holder[at]], learnt)
+        decided = _planned(own, part, view, policies(learnt))
+        holder[at] = np.array([*here, FREE], dtype=np.int64)[decided.plan.holder]
+        replaced |= {int(at[place]) for place in decided.replaced}
+        wake_s += [] if decided.plan.wake_s is None else [decided.plan.wake_s]
+        for index, row in zip(here, view.rates, strict=True):
+            rates[index, : row.size], rates[index, row.size :] = row, row[-1]
+    view = replace(whole, rates=rates)
+    plan = Plan(holder, min(wake_s, default=None))
+    counts = count_held(holder, len(jobs))
+    return Decision(
+        *(tuple(jobs), units.nodes, units.pilots, view, plan, counts, view.held(), frozenset(replaced))
+    )
 
 
 def _planned(jobs: list[Job], units: Units, view: GapFillingView, policy: Policy) -> Decision:
@@ -175,15 +274,9 @@ def _planned(jobs: list[Job], units: Units, view: GapFillingView, policy: Policy
 
 
 def _view(
-    state: State,
-    jobs: list[Job],
-    nodes: tuple[str, ...],
-    holder: NDArray[np.int64],
-    idle: Idle,
-    advisor: LiveAdvisor,
-    limits: Limits,
-    now_s: float,
+    scene: _Scene, jobs: list[Job], nodes: tuple[str, ...], holder: NDArray[np.int64], advisor: LiveAdvisor
 ) -> GapFillingView:
+    state, idle, limits, now_s = scene.state, scene.idle, scene.limits, scene.now_s
     num = len(jobs)
     held = np.bincount(holder + 1, minlength=num + 1)[1:]
     low = np.array([job.spec.min_nodes for job in jobs], dtype=np.int64)
@@ -228,7 +321,7 @@ def _costs(measured: list[float | None], limits: Limits) -> NDArray[np.float64]:
 
 def _under_first_measurement(job: Job, held: int, limits: Limits, now_s: float) -> bool:
     """Return whether a job that nothing is known of runs and is soon measured: it must not grow before."""
-    known = job.curve or job.spec.curve
+    known = job.curve or job.spec.curve_on(job.type)
     if known or job.state is not JobState.RUNNING or held < job.spec.min_nodes:
         return False
     patience_s = 2.0 * (limits.warm_up_s + limits.measure_s) + limits.stall_s

@@ -50,6 +50,8 @@ def conclude(draft: Draft) -> None:
 def resize(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:
     """Stop jobs that are to run elsewhere, and start those whose nodes all have an agent that waits.
 
+    The ranks of a generation are on nodes of one type.
+
     Beside a pilot that the scheduler has given up or forgotten nothing is started: its rank may go on, and
     the GPU that it uses may have been handed out again.
     """
@@ -60,7 +62,7 @@ def resize(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:
         if job.ended or job.cancel or state.draining:
             continue
         wanted = state.wanted(job)
-        able = all(
+        able = len({pilot.type for pilot in wanted}) <= 1 and all(
             pilot.hold is Hold.HELD and pilot.pilot in agents and pilot.node not in doubtful
             for pilot in wanted
         )
@@ -105,6 +107,7 @@ def _start(draft: Draft, job: Job, wanted: list[Pilot], agents: Mapping[str, Age
     for key in [key for key in state.ranks if key[0] == job.number]:
         del state.ranks[key]
     job.generation += 1
+    job.go_to(wanted[0].type)
     job.token = draft.secret(f"job/{job.number}/{job.generation}")
     wanted = sorted(wanted, key=lambda pilot: (pilot.since_s, pilot.node))
     first = agents[wanted[0].pilot]

@@ -56,8 +56,6 @@ class Settings:
         Where the report channel listens; without a port, the one chosen first is kept.
     policy
         A name of `apportion.policies.names.POLICIES`.
-    horizon_s
-        Forward-looking time of its decision.
     limits
         Times and limits.
     python
@@ -68,6 +66,8 @@ class Settings:
         How Slurm is asked: ``auto``, ``json`` or ``text``.
     gres
         What pilots take one by one, such as ``gpu``; ``None``: whole nodes.
+    types
+        Features of nodes by which jobs tell their types apart.
     journal_mb, journal_files
         The journal's files are of about so many MiB each, and so many are kept.
     account_s
@@ -81,12 +81,12 @@ class Settings:
     host: str = "127.0.0.1"
     port: int | None = None
     policy: str = "malletrain"
-    horizon_s: float = 120.0
     limits: Limits = field(default_factory=Limits)
     python: str = sys.executable
     options: tuple[str, ...] = ()
     output: str = "auto"
     gres: str | None = None
+    types: tuple[str, ...] = ()
     journal_mb: int = 16
     journal_files: int = 8
     account_s: float = 15.0
@@ -159,6 +159,7 @@ def harvest(
                     settings.options,
                     settings.output,
                     gres=settings.gres,
+                    types=settings.types,
                 )
                 warning = cluster.check()
                 with closing(_keeping(settings, folder, cluster, on_step)) as kept:
@@ -211,8 +212,9 @@ def _run(
 ) -> None:
     limits = settings.limits
     advisor = LiveAdvisor(limits.warm_up_s, limits.measure_s)
-    policy = make_policy(settings.policy, settings.horizon_s, limits, advisor)
-    controller = Controller(store, cluster, channel, policy, advisor, limits, folder, clock, at)
+    policies = partial(make_policy, settings.policy, limits.horizon_s, limits)
+    parts = store, cluster, channel, policies(advisor), advisor, limits, folder, clock, at
+    controller = Controller(*parts, policies)
     began: dict[str, object] = {
         "time_s": round(clock(), 3),
         "event": "began",
@@ -270,6 +272,7 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
             *(settings.partition, state.instance, folder, "nowhere:1", ""),
             output=settings.output,
             gres=settings.gres,
+            types=settings.types,
         )
         cluster.check()
     seen = cluster.look()
@@ -278,9 +281,11 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     see_offers(draft, seen)
     advisor = LiveAdvisor(settings.limits.warm_up_s, settings.limits.measure_s)
     advisor.recall(state.jobs.values())
-    policy = make_policy(settings.policy, settings.horizon_s, settings.limits, advisor)
+    limits = settings.limits
+    policies = partial(make_policy, settings.policy, limits.horizon_s, limits)
     idle = Idle(draft.memory.idle.free(now_s), lambda node: now_s, (), draft.memory.idle.offers)
-    return decide(state, idle, policy, advisor, settings.limits, now_s, frozenset(state.pilots))
+    asked = policies(advisor), advisor, limits, now_s, frozenset(state.pilots)
+    return decide(state, idle, *asked, policies)
 
 
 def cancel_pilots(folder: Path) -> int:

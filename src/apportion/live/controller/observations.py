@@ -38,6 +38,8 @@ class Learnt:
 
     Attributes
     ----------
+    type
+        Of the nodes that it was learnt on.
     contradictions
         By how many `inconsistent` rises.
     message
@@ -51,12 +53,13 @@ class Learnt:
     down_s: float | None
     contradictions: int = 0
     message: str | None = None
+    type: str = ""
 
     def write(self, job: Job) -> None:
         """Put it on a job's record."""
         job.inconsistent += self.contradictions
         job.up_s, job.down_s = self.up_s, self.down_s
-        if job.trusted:
+        if job.trusted and job.type == self.type:
             job.curve, job.error = dict(self.curve), dict(self.error)
         if self.message is not None:
             job.message = self.message

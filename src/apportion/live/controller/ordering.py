@@ -10,7 +10,7 @@ from apportion.live.cluster import AgentSeen
 from apportion.live.controller.actions import Release, Take, Tell
 from apportion.live.controller.core import Draft
 from apportion.live.controller.planned import Planned
-from apportion.live.offers import Offer, Share
+from apportion.live.offers import Offer, misfit
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Hold, Pilot, Rank, State
 
@@ -45,7 +45,8 @@ def put_on_record(draft: Draft, planned: Planned) -> list[Take]:
             if offer is not None and not offer.has(share):
                 continue
             secret = draft.secret(f"pilot/{state.next_pilot}")
-            pilot = state.new_pilot(place.node, secret, draft.now_s, number, share)
+            type = "" if offer is None else offer.size.type
+            pilot = state.new_pilot(place.node, secret, draft.now_s, number, share, type)
             if offer is not None:
                 offers[place.node] = offer.without(share)
             free[place.node] -= 1
@@ -77,12 +78,14 @@ def _serve(draft: Draft, pilot: Pilot, job: Job | None, back: bool) -> None:
 
 def serves(pilot: Pilot, job: Job, offer: Offer | None) -> bool:
     """Return whether a rank of a job has what it needs where a pilot is."""
+    if not job.spec.runs_on(pilot.type):
+        return False
     return pilot.share.serves(job.spec) if pilot.share is not None else _fits(offer, job)
 
 
 def _fits(offer: Offer | None, job: Job) -> bool:
     """Return whether a node whose size may be known could hold a rank of a job."""
-    return offer is None or Share(offer.size.cpus, offer.size.memory_mib).serves(job.spec)
+    return offer is None or misfit(job.spec, [offer.size]) is None
 
 
 def give_back(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:

@@ -41,6 +41,20 @@ class Units:
     pilots: tuple[Pilot | None, ...]
     offers: Mapping[str, Offer]
 
+    def types(self) -> list[str]:
+        """Return the type of every unit."""
+        sizes = {node: offer.size.type for node, offer in self.offers.items()}
+        return [
+            sizes.get(node, "") if pilot is None else pilot.type
+            for node, pilot in zip(self.nodes, self.pilots, strict=True)
+        ]
+
+    def part(self, places: Sequence[int]) -> Units:
+        """Return some of the units."""
+        return Units(
+            tuple(self.nodes[at] for at in places), tuple(self.pilots[at] for at in places), self.offers
+        )
+
 
 @dataclass(slots=True)
 class _Left:

@@ -47,6 +47,8 @@ class Limits:
         Most nodes held at a time, ``None`` for no limit.
     failures
         A job that failed so often in a row, with no newer checkpoint in between, is given up.
+    horizon_s
+        Forward-looking time: how long nodes are expected to stay as they are.
     stall_s
         Rescale cost assumed of a job before any was measured.
     warm_up_s, measure_s
@@ -67,6 +69,7 @@ class Limits:
     max_nodes: int | None = None
     failures: int = 3
     stall_s: float = 15.0
+    horizon_s: float = 120.0
     warm_up_s: float = 5.0
     measure_s: float = 20.0
 

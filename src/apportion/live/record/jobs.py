@@ -17,6 +17,7 @@ DISTRUST = 3
 """After so many contradictions nothing is learnt from a job's reports any more."""
 
 JOB_ID = re.compile(r"\A[a-z0-9][a-z0-9-]{0,31}\Z")
+_TYPE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _VARIABLE = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 _NODES_LIMIT = 100_000
 _CPUS_LIMIT, _MEMORY_LIMIT = 2**16, 2**40
@@ -61,6 +62,9 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     curve
         Samples per second by node count, where the user knows them: `[[1, 100.0], [2, 190.0]]`; believed
         until something else is measured.
+    curves
+        The same for every type of node that it runs on; it runs on no other then. A type of which nothing is
+        known has no points.
     cpus_per_rank, memory_mib_per_rank
         What every rank needs, on a whole node or beside its GPU; ``None`` for a share like the others'.
 
@@ -81,6 +85,15 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     curve: tuple[tuple[int, float], ...] = ()
     cpus_per_rank: int | None = None
     memory_mib_per_rank: int | None = None
+    curves: dict[str, tuple[tuple[int, float], ...]] = {}
+
+    def runs_on(self, type: str) -> bool:
+        """Return whether the job runs on a type of node: on any, unless it names some."""
+        return not self.curves or type in self.curves
+
+    def curve_on(self, type: str) -> tuple[tuple[int, float], ...]:
+        """Return what the user knows of the job's speed on a type of node."""
+        return self.curves.get(type, ()) if self.curves else self.curve
 
     def __post_init__(self) -> None:
         problems = [
@@ -139,12 +152,15 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return problems
 
     def _of_curve(self) -> list[Problem]:
-        counts = [count for count, _ in self.curve]
-        if counts != sorted(set(counts)) or any(not 1 <= count <= _NODES_LIMIT for count in counts):
-            return [Problem("$.curve", "needs node counts that rise from at least 1")]
-        if any(not 0 < rate < 1e15 for _, rate in self.curve):
-            return [Problem("$.curve", "needs rates above 0 and finite")]
-        return []
+        problems = _of_points("$.curve", self.curve)
+        if self.curve and self.curves:
+            problems.append(Problem("$.curves", "cannot stand beside curve, which is of any type"))
+        for type, points in self.curves.items():
+            path = f"$.curves[{type[:80]!r}]"
+            if not _TYPE.match(type):
+                problems.append(Problem(path, "is no type of node: letters, digits, and any of . _ -"))
+            problems += _of_points(path, points)
+        return problems
 
     def _of_needs(self) -> list[Problem]:
         return [
@@ -155,6 +171,15 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
             )
             if value is not None and not 1 <= value <= most
         ]
+
+
+def _of_points(path: str, points: tuple[tuple[int, float], ...]) -> list[Problem]:
+    counts = [count for count, _ in points]
+    if counts != sorted(set(counts)) or any(not 1 <= count <= _NODES_LIMIT for count in counts):
+        return [Problem(path, "needs node counts that rise from at least 1")]
+    if any(not 0 < rate < 1e15 for _, rate in points):
+        return [Problem(path, "needs rates above 0 and finite")]
+    return []
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,8 +228,12 @@ class Job:
         When samples last rose.
     done_rank
         The rank that reported the work complete in this generation.
+    type
+        Of the nodes that it ran on last; empty where types do not matter.
     curve
-        Measured points by node count.
+        Measured points by node count, on this type.
+    curves
+        Measured points on other types.
     error
         Relative standard error of the fitted rate by node count, where it was measured or asked for.
     up_s, down_s
@@ -246,7 +275,9 @@ class Job:
     claimed: int | None = None
     heard_s: float = 0.0
     done_rank: int | None = None
+    type: str = ""
     curve: dict[int, Point] = field(default_factory=dict)
+    curves: dict[str, dict[int, Point]] = field(default_factory=dict)
     error: dict[int, float] = field(default_factory=dict)
     up_s: float | None = None
     down_s: float | None = None
@@ -277,7 +308,20 @@ class Job:
         """Return a copy that may be changed."""
         made = copy(self)
         made.said, made.curve, made.error = dict(self.said), dict(self.curve), dict(self.error)
+        made.curves = dict(self.curves)
         return made
+
+    def known_on(self, type: str) -> dict[int, Point]:
+        """Return the points measured on a type of node."""
+        return self.curve if type == self.type else self.curves.get(type, {})
+
+    def go_to(self, type: str) -> None:
+        """Note the type of node that the next generation runs on."""
+        if type != self.type:
+            known = self.known_on(type)
+            self.curves[self.type] = self.curve
+            self.curves.pop(type, None)
+            self.type, self.curve, self.error = type, known, {}
 
     def enter(self, state: JobState, now_s: float, message: str | None = None) -> None:
         """Change the state."""

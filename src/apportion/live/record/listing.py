@@ -35,6 +35,7 @@ def _record(state: State, job: Job) -> dict[str, Any]:
         "command": list(job.spec.command),
         "min_nodes": job.spec.min_nodes,
         "max_nodes": job.spec.max_nodes,
+        "type": job.type,
         "cpus_per_rank": job.spec.cpus_per_rank,
         "memory_mib_per_rank": job.spec.memory_mib_per_rank,
         "nodes": [state.pilots[rank.pilot].node for rank in running if rank.pilot in state.pilots],

@@ -39,6 +39,8 @@ class Pilot:
         When its node was seen to have failed.
     share
         What it has beside a GPU, ``None`` if it has the node whole.
+    type
+        Of its node; empty where types do not matter.
     """
 
     pilot: str
@@ -51,6 +53,7 @@ class Pilot:
     free_s: float | None = None
     lost_s: float | None = None
     share: Share | None = None
+    type: str = ""
 
     @property
     def live(self) -> bool:
@@ -189,11 +192,11 @@ class State:
         return sorted(own, key=lambda pilot: pilot.node)
 
     def new_pilot(
-        self, node: str, token: str, now_s: float, job: int | None, share: Share | None = None
+        self, node: str, token: str, now_s: float, job: int | None, share: Share | None = None, type: str = ""
     ) -> Pilot:
         """Note down a pilot that is about to be asked for."""
         name = f"{self.instance}-{self.next_pilot}"
-        pilot = Pilot(name, node, token, Hold.TAKING, now_s, job=job, share=share)
+        pilot = Pilot(name, node, token, Hold.TAKING, now_s, job=job, share=share, type=type)
         self.next_pilot += 1
         self.pilots[pilot.pilot] = pilot
         return pilot

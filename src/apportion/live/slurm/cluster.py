@@ -82,6 +82,8 @@ class SlurmCluster:
     gres
         The generic resource that pilots take one by one, such as ``gpu`` or ``gpu:a100``; ``None``: they take
         whole nodes.
+    types
+        Features of nodes that are types: jobs may name them. GPUs have types of their own in Slurm.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class SlurmCluster:
         output: str = "auto",
         timeout_s: float = 30.0,
         gres: str | None = None,
+        types: Sequence[str] = (),
     ) -> None:
         if not partition or partition.startswith("-") or not partition.isprintable() or "," in partition:
             raise InvalidOption(f"partition must be the name of one partition, not {partition!r}")
@@ -109,7 +112,7 @@ class SlurmCluster:
         self.python, self.options, self.timeout_s = python, tuple(options), timeout_s
         if gres is not None and not _GRES.match(gres):
             raise InvalidOption(f"gres must be a resource's name, such as gpu or gpu:a100, not {gres!r}")
-        self.gres = gres
+        self.gres, self.types = gres, tuple(types)
         self._sizes: Mapping[str, Offer] = {}
         self._script = folder / "pilot.sh"
         self._output = output
@@ -132,10 +135,10 @@ class SlurmCluster:
             raise InvalidOption(f"gres: no node of partition {self.partition!r} has any {self.gres}")
         if self.gres is None:
             told = self._run(
-                "sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%c|%m"
+                "sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%c|%m|%b"
             )
             with contextlib.suppress(NotUnderstood):  # nothing but a clearer refusal depends on it
-                self._sizes = sizes_of_text(told)
+                self._sizes = sizes_of_text(told, self.types)
         if shutil.which("scontrol") is None:
             return None
         try:
@@ -206,7 +209,7 @@ class SlurmCluster:
 
     def _details(self, gres: str) -> dict[str, Detail]:
         text = self._run("scontrol", "--details", "--oneliner", "show", "node")
-        return _understood(lambda: details_of_text(text, self.partition, gres))
+        return _understood(lambda: details_of_text(text, self.partition, gres, self.types))
 
     def _nodes(self) -> NodeStates:
         if self._output != "text":

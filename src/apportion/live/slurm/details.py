@@ -6,7 +6,7 @@ A line a node of ``Key=value``, the same from Slurm 20 to 25; its JSON exists in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from apportion.live.offers import Offer, Size
@@ -42,8 +42,11 @@ class Detail:
         return min(self.idle_gpus, offer.idle_cpus, offer.idle_memory_mib) if self.words <= _OPEN else 0
 
 
-def details_of_text(text: str, partition: str, gres: str) -> dict[str, Detail]:
-    """Return the nodes of a partition that have any of a resource, such as ``gpu`` or ``gpu:a100``."""
+def details_of_text(text: str, partition: str, gres: str, types: Collection[str] = ()) -> dict[str, Detail]:
+    """Return the nodes of a partition that have any of a resource, such as ``gpu`` or ``gpu:a100``.
+
+    A node's type is the first of `types` among its features, else that of its GPUs, if all are of one.
+    """
     found = {}
     for line in text.splitlines():
         fields: dict[str, str] = {}
@@ -52,7 +55,7 @@ def details_of_text(text: str, partition: str, gres: str) -> dict[str, Detail]:
         if not fields or "NodeName" not in fields:
             continue
         if partition in fields.get("Partitions", "").split(","):
-            detail = _detail(fields, gres)
+            detail = _detail(fields, gres, types)
             if detail.offer.units:
                 found[fields["NodeName"]] = detail
     return found
@@ -68,19 +71,24 @@ def states_of(details: Mapping[str, Detail]) -> NodeStates:
     return {node: detail.words for node, detail in details.items()}
 
 
-def sizes_of_text(text: str) -> dict[str, Offer]:
-    """Return what nodes taken whole have, from lines ``NODE|CPUS|MIB`` of ``sinfo``."""
+def sizes_of_text(text: str, types: Collection[str] = ()) -> dict[str, Offer]:
+    """Return what nodes taken whole have, from lines ``NODE|CPUS|MIB|FEATURES`` of ``sinfo``."""
     found = {}
     for line in filter(str.strip, text.splitlines()):
-        node, *numbers = line.strip().split("|")
-        if len(numbers) != 2 or not all(number.rstrip("+").isdigit() for number in numbers):
-            raise NotUnderstood("sinfo printed lines that are not NODE|CPUS|MIB")
-        cpus, memory = (int(number.rstrip("+")) for number in numbers)
-        found[node] = Offer(Size(cpus, memory))
+        columns = [column.strip().rstrip("+") for column in line.split("|")]
+        if len(columns) != 4 or not (columns[1].isdigit() and columns[2].isdigit()):
+            raise NotUnderstood("sinfo printed lines that are not NODE|CPUS|MIB|FEATURES")
+        node, cpus, memory, features = columns
+        found[node] = Offer(Size(int(cpus), int(memory), _named(features, types)))
     return found
 
 
-def _detail(fields: Mapping[str, str], gres: str) -> Detail:
+def _named(features: str, types: Collection[str]) -> str:
+    """Return the first of the types that are told apart which a node has as a feature, else nothing."""
+    return next((type for type in types if type in features.split(",")), "")
+
+
+def _detail(fields: Mapping[str, str], gres: str, types: Collection[str]) -> Detail:
     words = set()
     for piece in fields.get("State", "UNKNOWN").split("+"):
         name = piece.rstrip("".join(SUFFIXES))
@@ -93,7 +101,9 @@ def _detail(fields: Mapping[str, str], gres: str) -> Detail:
     used = _counted(fields.get("GresUsed", ""), gres)
     idle_cpus = max(cpus - _number(fields, "CPUAlloc"), 0)
     idle_memory = max(memory - _number(fields, "AllocMem"), 0)
-    offer = Offer(Size(cpus, memory), gpus, idle_cpus, idle_memory)
+    sorts = {more[0] if more else "" for more, _ in _items(fields.get("Gres", ""), gres)}
+    type = _named(fields.get("ActiveFeatures", ""), types) or (sorts.pop() if len(sorts) == 1 else "")
+    offer = Offer(Size(cpus, memory, type), gpus, idle_cpus, idle_memory)
     return Detail(frozenset(words), offer, max(gpus - used, 0))
 
 
@@ -106,11 +116,16 @@ def _number(fields: Mapping[str, str], key: str) -> int:
 
 def _counted(told: str, gres: str) -> int:
     """Return how many of a resource ``Gres=`` or ``GresUsed=`` names, of one type or of all."""
+    return sum(count for _, count in _items(told, gres))
+
+
+def _items(told: str, gres: str) -> list[tuple[list[str], int]]:
+    """Return the type, if any, and the count of every item that is of a resource."""
     wanted_name, _, wanted_type = gres.partition(":")
-    total = 0
+    found = []
     for item in _PARENTHESES.sub("", told).split(","):
         name, *more = item.split(":")
         count = int(more.pop()) if more and more[-1].isdigit() else 1
         if name == wanted_name and (not wanted_type or more == [wanted_type]):
-            total += count
-    return total
+            found.append((more, count))
+    return found
