@@ -165,20 +165,14 @@ def configurations(
     instance: FreezingInstance, job: FreezingJob
 ) -> Iterator[tuple[str, int, float, dict[str, int]]]:
     """Yield a job's admissible configurations: GPU type, GPUs, value as a double, uses by capacity."""
-    reference = _reference(job)
-    for entry in _entries(job):
-        value = _value(instance, job, entry, reference)
-        if value is not None and not any(_broken(instance, job, entry, reference)):
-            yield entry.row.gpu_type, entry.row.gpus, value, _uses(instance, entry)
+    for entry, value in _admissible(instance, job, _reference(job)):
+        yield entry.row.gpu_type, entry.row.gpus, value, _uses(instance, entry)
 
 
 def offered(instance: FreezingInstance, job: FreezingJob) -> Iterator[Offer]:
     """Yield what a job may get, as tenants see it; its rate is r EP / ref."""
     reference, now = _reference(job), job.current
-    for entry in _entries(job):
-        value = _value(instance, job, entry, reference)
-        if value is None or any(_broken(instance, job, entry, reference)):
-            continue
+    for entry, value in _admissible(instance, job, reference):
         name = configuration_name(entry.row.gpu_type, entry.row.gpus, entry.depth)
         rate = _restart_factor(instance, job, entry) * entry.progress / reference
         holds = now is not None and (now.gpu_type, now.gpus) == (entry.row.gpu_type, entry.row.gpus)
@@ -248,17 +242,43 @@ def _broken(
     """Yield what makes a configuration inadmissible by itself."""
     if job.max_depth is not None and entry.depth > job.max_depth:
         yield Violation("max_depth", job.id, f"gets {entry}, may freeze {job.max_depth} this round")
-    if job.budget_frozen_s is not None:
+    if entry.depth > _affordable(instance, job):
         spent = Fraction(entry.depth, job.layers) * Fraction(instance.round_s)
-        if spent > Fraction(job.budget_frozen_s):
-            yield Violation(
-                "accuracy_budget", job.id, f"gets {entry}: {float(spent):g} of {job.budget_frozen_s:g} s"
-            )
-    size = instance.gpus_per_node.get(entry.row.gpu_type)
-    if size is not None and entry.row.gpus > size and entry.row.gpus % size:
+        yield Violation(
+            "accuracy_budget", job.id, f"gets {entry}: {float(spent):g} of {job.budget_frozen_s:g} s"
+        )
+    if not _fills_nodes(instance, entry.row):
+        size = instance.gpus_per_node[entry.row.gpu_type]
         yield Violation("whole_nodes", job.id, f"gets {entry}, nodes have {size} GPUs")
     if _value(instance, job, entry, reference) is None:
         yield Violation("progress", job.id, f"gets {entry} without any effective progress")
+
+
+def _admissible(
+    instance: FreezingInstance, job: FreezingJob, reference: float
+) -> Iterator[tuple[_Entry, float]]:
+    """Yield the entries of a job's menu of which nothing is `_broken`, with their values."""
+    deepest = _affordable(instance, job)
+    if job.max_depth is not None:
+        deepest = min(deepest, job.max_depth)
+    for entry in _entries(job):
+        if entry.depth <= deepest and _fills_nodes(instance, entry.row):
+            value = _value(instance, job, entry, reference)
+            if value is not None:
+                yield entry, value
+
+
+def _affordable(instance: FreezingInstance, job: FreezingJob) -> int:
+    """Return the deepest depth that is within the accuracy budget for a round."""
+    if job.budget_frozen_s is None:
+        return job.layers
+    return math.floor(Fraction(job.budget_frozen_s) * job.layers / Fraction(instance.round_s))
+
+
+def _fills_nodes(instance: FreezingInstance, row: FreezingRow) -> bool:
+    """Return whether so many GPUs lie on one node or fill whole ones."""
+    size = instance.gpus_per_node.get(row.gpu_type)
+    return size is None or row.gpus <= size or row.gpus % size == 0
 
 
 def _find(job: FreezingJob, configuration: Mapping[str, Any]) -> _Entry | None:

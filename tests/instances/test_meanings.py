@@ -148,7 +148,7 @@ def test_what_tenants_are_offered_is_what_jobs_may_get(kind: str) -> None:
         offering = kind_of(instance).offering
         assert offering is not None
         for job, document in zip(instance.jobs, told["jobs"], strict=True):
-            mine = truth_tenants._offers({**told, "fairness": {}}, document)
+            mine = truth_tenants.offers({**told, "fairness": {}}, document)
             theirs = [
                 (o.name, dict(o.uses), Fraction(o.value), o.nothing) for o in offering.offers(instance, job)
             ]

@@ -35,6 +35,7 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     timed = instance.objective == "makespan"
     before = proof.claim.bound if timed else None
     limit = None if before is None else Fraction(before)
+    last = None if limit is None else last_before(limit, proof.shift)
     columns, capacities, alike = _machines(instance, proof, limit)
     cuts, limits = read(instance, proof, limit), limits_of(instance)
     first_limit = len(capacities) + len(cuts)
@@ -48,7 +49,7 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
         for name, entry in job.on.items():
             pool = numbers[name]
             time = units(entry, proof.shift) if limit is not None else 0
-            if limit is not None and time > last_before(limit, proof.shift):
+            if last is not None and time > last:
                 continue
             room_of_one = instance.machines[pool].capacity
             taken = limits.uses(job.id, name)

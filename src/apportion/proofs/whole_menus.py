@@ -89,7 +89,8 @@ def held(numbers: Sequence[int]) -> Whole:
 
 def scaled(number: float | Fraction, shift: int) -> Fraction:
     """Return a number times ``2**shift``, exactly."""
-    return Fraction(number) * (Fraction(2) ** shift)
+    above, below = number.as_integer_ratio()
+    return Fraction(above << shift, below) if shift >= 0 else Fraction(above, below << -shift)
 
 
 def rounded_up(values: NDArray[np.float64], shift: int) -> Whole:
