@@ -13,6 +13,8 @@ import pytest
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import Hardware, OneMachineSlurm, SlurmFailed, missing_programs
 
+from apportion.live.slurm.cluster import SlurmCluster
+
 NODES = (
     Hardware(cpus=8, memory_mib=4000, gpus=4, features=("fast",)),
     Hardware(cpus=4, memory_mib=4000, gpus=2, features=("rack2", "slow")),
@@ -137,3 +139,39 @@ def test_nodes_of_two_types_run_jobs_that_name_them(harvest: Harvest, gpus: OneM
         harvest.submit(None, numpy_trainer(), more=["--curve", "h100=1:900"])
     harvest.drain()
     gpus.wait_until(lambda: not harvest.pilots(), "all GPUs are given back", 60.0)
+
+
+@pytest.mark.slow
+def test_reservations_and_planned_jobs_say_when_nodes_are_wanted(
+    gpus: OneMachineSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", gpus.environment()["SLURM_CONF"])
+    (script := tmp_path / "main").write_text("#!/bin/sh\nexec sleep 100\n")
+    whole = [
+        "sbatch",
+        "-p",
+        "main",
+        "--time=3",
+        "--nodelist=n1",
+        "--exclusive",
+        "-o",
+        "/dev/null",
+        str(script),
+    ]
+    later = "ReservationName=later StartTime=now+600 Duration=10 Users=nobody Nodes=n2"
+    gpus.run(["scontrol", "create", "reservation", *later.split()])
+    try:
+        gpus.run(whole)
+        gpus.wait_until(lambda: "n1" in gpus.run(["squeue", "-h", "-t", "R", "-o", "%N"]), "it runs", 60.0)
+        gpus.run(whole)
+        start = ["squeue", "-h", "--start", "-o", "%Y"]
+        gpus.wait_until(lambda: "n1" in gpus.run(start), "the second one is planned", 60.0)
+        cluster = SlurmCluster("harvest", "0a0b0c0d", tmp_path, "h:1", "", gres="gpu")
+        seen = cluster.look()
+        assert set(seen.wanted_in_s) == {"n1", "n2"}
+        assert 0 < seen.wanted_in_s["n1"] <= 180
+        assert 180 < seen.wanted_in_s["n2"] <= 600
+        assert "n1" not in seen.idle
+    finally:
+        gpus.run(["scontrol", "delete", "ReservationName=later"])
+        gpus.reset()

@@ -69,12 +69,16 @@ class ClusterSeen:
         process. On any other node its word proves nothing of what still runs.
     offers
         What every node of the partition has, whether it is idle or not; empty where that is not known.
+    wanted_in_s
+        In how many seconds others are expected to want a node, where that is known: by a reservation, or
+        because a pending job is planned there.
     """
 
     idle: tuple[str, ...]
     pilots: tuple[PilotSeen, ...]
     sound: frozenset[str] = frozenset()
     offers: Mapping[str, Offer] = field(default_factory=lambda: MappingProxyType({}))
+    wanted_in_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Cluster(Protocol):

@@ -110,6 +110,7 @@ MOVES: Mapping[str, Callable[[World, str, int], None]] = MappingProxyType(
         "mark_down": lambda world, node, number: world.mark_down(node),
         "main_takes": lambda world, node, number: world.main_takes(node),
         "main_takes_one": lambda world, node, number: world.main_takes_one(node),
+        "announce": lambda world, node, number: world.announce(node, float(number)),
         "main_returns": lambda world, node, number: world.main_returns(node),
         "forget": lambda world, node, number: world.forget(node),
         "remember": lambda world, node, number: world.remember(node),

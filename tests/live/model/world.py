@@ -119,6 +119,7 @@ class World:
     down: set[str] = field(default_factory=set)
     main: set[Device] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
+    wanted: dict[str, float] = field(default_factory=dict)
     takes: Counter[str] = field(default_factory=Counter)
     away: str = ""
     drain: bool = False
@@ -129,7 +130,18 @@ class World:
     def copy(self) -> World:
         """Return a copy that shares nothing that changes."""
         made = copy(self)
-        for name in ("asked", "outcomes", "expected", "seen", "inbox", "cut", "down", "main", "blocked"):
+        for name in (
+            "asked",
+            "outcomes",
+            "expected",
+            "seen",
+            "inbox",
+            "cut",
+            "down",
+            "main",
+            "blocked",
+            "wanted",
+        ):
             setattr(made, name, copy(getattr(self, name)))
         made.agents = {pilot: agent.copy() for pilot, agent in self.agents.items()}
         made.listed = {pilot: copy(listed) for pilot, listed in self.listed.items()}
@@ -238,7 +250,8 @@ class World:
         idle = [node for node in sound for device in self._devices() if (node, device) not in taken]
         pilots = tuple(PilotSeen(p.pilot, p.handle, p.node, p.state) for p in known)
         offers = {node: self._offer(node) for node in self.nodes} if self.gpus else {}
-        return ClusterSeen(tuple(idle), pilots, frozenset(self.nodes) - self.down, offers)
+        wanted = {node: max(at_s - self.now_s, 0.0) for node, at_s in self.wanted.items()}
+        return ClusterSeen(tuple(idle), pilots, frozenset(self.nodes) - self.down, offers, wanted)
 
     def type_of(self, node: str) -> str:
         return self.types[self.nodes.index(node)] if self.types else ""
@@ -322,6 +335,10 @@ class World:
                 listed.state = PilotState.ENDING
         if not any(node in self.cut for node, _ in devices):
             self.settle()
+
+    def announce(self, node: str, seconds: float) -> None:
+        """Say when the main queue will want a node; whether it does then is another question."""
+        self.wanted[node] = self.now_s + seconds
 
     def main_returns(self, node: str) -> None:
         self.main = {device for device in self.main if device[0] != node}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.choosing_types import TypedJobs, choose_types
+from apportion.live.controller.earning import unearned
 from apportion.live.controller.placing import Units, placed
 from apportion.live.controller.planned import Idle, Place, Planned
 from apportion.live.controller.settings import Limits
@@ -169,11 +171,12 @@ def decide(
         and (pilot.job is None or pilot.job in place)
         and (pilot.pilot not in rank_on or rank_on[pilot.pilot].job in place)
     ]
-    # a job that grows takes nodes in ascending order: those with an agent that waits come first
-    pilots.sort(key=lambda pilot: (pilot.pilot not in connected, pilot.node))
+    # a job that grows takes nodes in ascending order, one that shrinks gives back the last: those with an
+    # agent that waits come first, those that others want soon last
+    pilots.sort(key=lambda pilot: (_soon(idle, pilot.node), pilot.pilot not in connected, pilot.node))
     held = sum(pilot.live for pilot in state.pilots.values())
     room = None if limits.max_nodes is None else max(limits.max_nodes - held, 0)
-    fresh = idle.names[:room]
+    fresh = sorted(idle.names, key=lambda node: _soon(idle, node))[:room]
     units = Units((*(pilot.node for pilot in pilots), *fresh), (*pilots, *([None] * len(fresh))), idle.offers)
     holder = [FREE if pilot.job is None else place[pilot.job] for pilot in pilots] + [FREE] * len(fresh)
     scene = _Scene(state, idle, limits, now_s, np.array(holder, dtype=np.int64))
@@ -182,7 +185,7 @@ def decide(
     if len(several) <= 1 and all(job.spec.runs_on("".join(several)) for job in jobs):
         learnt = advisor.of("".join(several))
         view = _view(scene, jobs, units.nodes, scene.holder, learnt)
-        return _planned(jobs, units, view, policy if policies is None else policies(learnt))
+        return _planned(scene, jobs, units, view, policy if policies is None else policies(learnt))
     homes = _homes(scene, jobs, types, several, advisor)
     return _joined(scene, jobs, units, homes, advisor, policies or (lambda learnt: policy))
 
@@ -241,7 +244,7 @@ def _joined(
         own, part = [jobs[index] for index in here], units.part(at.tolist())
         learnt = advisor.of(str(type))
         view = _view(scene, own, part.nodes, local[scene.holder[at]], learnt)
-        decided = _planned(own, part, view, policies(learnt))
+        decided = _planned(scene, own, part, view, policies(learnt))
         holder[at] = np.array([*here, FREE], dtype=np.int64)[decided.plan.holder]
         replaced |= {int(at[place]) for place in decided.replaced}
         wake_s += [] if decided.plan.wake_s is None else [decided.plan.wake_s]
@@ -255,13 +258,25 @@ def _joined(
     )
 
 
-def _planned(jobs: list[Job], units: Units, view: GapFillingView, policy: Policy) -> Decision:
-    """Ask the policy, and again with less for jobs that too few nodes fit, until all have what they need."""
+def _soon(idle: Idle, node: str) -> float:
+    """Return how early a node is wanted by others: a smaller number for later ones."""
+    return -idle.wanted_s.get(node, math.inf)
+
+
+def _planned(scene: _Scene, jobs: list[Job], units: Units, view: GapFillingView, policy: Policy) -> Decision:
+    """Ask the policy, and again with less for some, until all that is given fits and pays.
+
+    Jobs are given less that too few nodes fit, or whose new nodes others will want before their standstill is
+    earned back.
+    """
     held = view.held()
+    wanted_s = [scene.idle.wanted_s.get(node, math.inf) for node in units.nodes]
+    stays_s = np.array(wanted_s, dtype=np.float64) - scene.now_s
     while True:
         plan = policy(view)
         check_plan(view, plan)
         holder, replaced, short = placed(units, jobs, view.holder, plan.holder)
+        short = short or unearned(view, holder, stays_s, scene.limits.horizon_s)
         if not short:
             break
         most = view.max_nodes.copy()

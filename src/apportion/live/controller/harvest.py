@@ -283,7 +283,13 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     advisor.recall(state.jobs.values())
     limits = settings.limits
     policies = partial(make_policy, settings.policy, limits.horizon_s, limits)
-    idle = Idle(draft.memory.idle.free(now_s), lambda node: now_s, (), draft.memory.idle.offers)
+    idle = Idle(
+        draft.memory.idle.free(now_s),
+        lambda node: now_s,
+        (),
+        draft.memory.idle.offers,
+        draft.memory.idle.wanted_s,
+    )
     asked = policies(advisor), advisor, limits, now_s, frozenset(state.pilots)
     return decide(state, idle, *asked, policies)
 

@@ -20,11 +20,14 @@ class IdleNodes:
         For every node that left since this was last emptied, how long it had been idle.
     offers
         What nodes have, what pilots have been asked for and not yet given left out.
+    wanted_s
+        When others are expected to want a node.
     """
 
     def __init__(self) -> None:
         self.departed_after_s: list[float] = []
         self.offers: Mapping[str, Offer] = {}
+        self.wanted_s: Mapping[str, float] = {}
         self._since: dict[str, float] = {}
         self._names: tuple[str, ...] = ()
         self._avoided: dict[str, float] = {}
@@ -36,6 +39,7 @@ class IdleNodes:
         made.departed_after_s = list(self.departed_after_s)
         made._since, made._avoided = dict(self._since), dict(self._avoided)
         made._names, made._now_s, made.offers = self._names, self._now_s, self.offers
+        made.wanted_s = self.wanted_s
         return made
 
     def saw(

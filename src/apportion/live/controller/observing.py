@@ -116,6 +116,7 @@ def see_offers(draft: Draft, seen: ClusterSeen) -> None:
         frozenset(pilot.node for pilot in live if pilot.lost_s is not None),
     )
     draft.memory.idle.saw([*seen.idle, *(pilot.node for pilot in live)], free, draft.now_s, offers)
+    draft.memory.idle.wanted_s = {node: draft.now_s + in_s for node, in_s in seen.wanted_in_s.items()}
     if seen.offers:
         state.sizes = sizes_of(seen.offers.values())
     for job in state.jobs.values():

@@ -25,12 +25,15 @@ class Idle:
         For every node that left since the last decision, how long it had been idle.
     offers
         What nodes have, as far as that is known; what was asked for and not given yet is left out.
+    wanted_s
+        When others are expected to want a node, where that is known.
     """
 
     names: Sequence[str]
     since_s: Callable[[str], float]
     departed_after_s: Sequence[float]
     offers: Mapping[str, Offer] = field(default_factory=lambda: MappingProxyType({}))
+    wanted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

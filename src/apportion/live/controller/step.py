@@ -33,6 +33,9 @@ from apportion.policies.gap_filling_view import InvalidPlan
 
 __all__ = ["Planner", "step"]
 
+_NEWS_S = 30.0
+"""That a node is wanted so much earlier or later is a reason to decide again."""
+
 Planner = Callable[[State, Idle, float, Collection[str]], Planned]
 """Says who is to hold which node, from the state, the idle nodes, the time and the pilots connected.
 
@@ -128,7 +131,7 @@ def _decide(draft: Draft, seen: Observations, planner: Planner) -> Planned | Non
     if draft.state.draining:
         return None
     known = memory.idle
-    idle = Idle(known.free(now_s), known.since_s, tuple(known.departed_after_s), known.offers)
+    idle = Idle(known.free(now_s), known.since_s, tuple(known.departed_after_s), known.offers, known.wanted_s)
     basis = _basis(draft.state, idle, seen.knowledge, now_s)
     woken = memory.wake_s is not None and now_s >= memory.wake_s
     if basis == memory.basis and not woken:
@@ -157,4 +160,5 @@ def _basis(state: State, idle: Idle, knowledge: int, now_s: float) -> object:
     )
     pilots = tuple((pilot.pilot, pilot.job) for pilot in state.pilots.values() if pilot.usable)
     offers = tuple((node, idle.offers.get(node)) for node in sorted(set(idle.names)))
-    return (tuple(sorted(idle.names)), offers, jobs, pilots, knowledge)
+    wanted = tuple(sorted((node, round(at_s / _NEWS_S)) for node, at_s in idle.wanted_s.items()))
+    return (tuple(sorted(idle.names)), offers, wanted, jobs, pilots, knowledge)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from apportion.errors import InvalidOption
@@ -21,6 +24,13 @@ from apportion.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.offers import Offer, Share
+from apportion.live.slurm.coming import (
+    PLANNED,
+    RESERVED,
+    earliest,
+    planned_of_text,
+    reservations_of_text,
+)
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
 from apportion.live.slurm.details import Detail, details_of_text, idle_units, sizes_of_text, states_of
 from apportion.live.slurm.text import (
@@ -39,6 +49,8 @@ __all__ = ["SlurmCluster", "require_commands"]
 _Read = TypeVar("_Read")
 _COMMANDS = ("sinfo", "squeue", "sbatch", "scancel")
 _GRES = re.compile(r"\A[A-Za-z0-9_]+(:[A-Za-z0-9_.-]+)?\Z")
+_COMING_S = 30.0
+_TIMES = MappingProxyType({"SLURM_TIME_FORMAT": "standard"})
 _SCRIPT = '#!/bin/sh\nexec "$@"\n'
 
 
@@ -114,6 +126,7 @@ class SlurmCluster:
             raise InvalidOption(f"gres must be a resource's name, such as gpu or gpu:a100, not {gres!r}")
         self.gres, self.types = gres, tuple(types)
         self._sizes: Mapping[str, Offer] = {}
+        self._coming: tuple[float, Mapping[str, float]] | None = None
         self._script = folder / "pilot.sh"
         self._output = output
         require_commands(() if gres is None else ("scontrol",))
@@ -159,9 +172,25 @@ class SlurmCluster:
         if self.gres is not None:
             details = self._details(self.gres)
             offers = {node: detail.offer for node, detail in details.items()}
-            return ClusterSeen(idle_units(details), pilots, sound(states_of(details)), offers)
+            return ClusterSeen(
+                *(idle_units(details), pilots, sound(states_of(details)), offers, self._wanted())
+            )
         states = self._nodes()
-        return ClusterSeen(idle(states), pilots, sound(states), self._sizes)
+        return ClusterSeen(idle(states), pilots, sound(states), self._sizes, self._wanted())
+
+    def _wanted(self) -> Mapping[str, float]:
+        """Return in how many seconds others want a node, where Slurm says so; asked now and then only."""
+        now_s = time.monotonic()
+        if self._coming is None or now_s >= self._coming[0] + _COMING_S:
+            told: list[tuple[str, float]] = []
+            user = pwd.getpwuid(os.getuid()).pw_name
+            with contextlib.suppress(NotUnderstood, SchedulerRefused, SchedulerMissing):
+                told += reservations_of_text(self._run(*RESERVED, environment=_TIMES), user)
+            with contextlib.suppress(NotUnderstood, SchedulerRefused):
+                told += planned_of_text(self._run(*PLANNED, environment=_TIMES))
+            self._coming = now_s, earliest(told, time.time())
+        since_s, found = self._coming
+        return {node: max(in_s - (now_s - since_s), 0.0) for node, in_s in found.items()}
 
     def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
         """Submit a pilot."""

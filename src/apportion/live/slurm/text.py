@@ -18,6 +18,7 @@ from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable
 
 __all__ = [
+    "PREFIX",
     "SUFFIXES",
     "NodeStates",
     "NotUnderstood",
@@ -81,7 +82,7 @@ _STATES = {
     "NODE_FAIL": PilotState.LOST,
 }
 _FLAGS = frozenset({"POWER_UP_NODE", "EXPEDITING", "UPDATE_DB"})
-_PREFIX = "apportion-"
+PREFIX = "apportion-"
 _PIECE = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
 
@@ -161,7 +162,7 @@ def pilots_of_json(raw: bytes, instance: str) -> tuple[PilotSeen, ...]:
     found = []
     for job in _objects(answer["jobs"], "jobs"):
         name = job.get("name")
-        if not isinstance(name, str) or not name.startswith(_PREFIX):
+        if not isinstance(name, str) or not name.startswith(PREFIX):
             continue
         nodes = [*_words(job.get("nodes")), *_words(job.get("required_nodes"))]
         state = _words(job.get("job_state"))
@@ -205,7 +206,7 @@ def _fill(name: str) -> list[str]:
 
 
 def _pilot(handle: str, state: list[str], nodes: str, name: str, instance: str) -> PilotSeen | None:
-    pilot = name.removeprefix(_PREFIX)
+    pilot = name.removeprefix(PREFIX)
     if pilot == name or pilot.rpartition("-")[0] != instance:
         return None
     words = [word.upper() for word in state if word.upper() not in _FLAGS]
