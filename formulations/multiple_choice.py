@@ -126,7 +126,7 @@ class MenuFormulation:
 
     def option_name(self, row: int) -> str:
         """Return the option's id."""
-        job = int(np.searchsorted(self.model.offsets, row, side="right")) - 1
+        job = int(self.model.offsets.searchsorted(row, side="right")) - 1
         return self.menus[job][row - int(self.model.offsets[job])].id
 
     def demand(self) -> MultipleChoiceKnapsack:

@@ -51,7 +51,8 @@ def with_tenants(kind: Kind) -> Kind:
         if not is_tenanted(instance):
             return total
         ledger = ledger_of(kind, instance)
-        stopped = sum((Fraction(cost) for cost in _stop_costs(kind, instance, plan, ledger)), Fraction(0))
+        places = positions(kind, instance, plan, ledger)
+        stopped = sum((Fraction(cost) for cost in _stop_costs(places, ledger)), Fraction(0))
         return total - stopped if kind.maximizes(instance) else total + stopped
 
     def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
@@ -115,7 +116,7 @@ def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
         share = sum(ledger.shares[job][place] for job in members if (place := places.get(job)) is not None)
         if share < floor:
             violations.append(Violation("floor", name, f"has a share of {share}, at least {floor} is due"))
-    stopped = math.fsum(_stop_costs(kind, instance, plan, ledger))
+    stopped = math.fsum(_stop_costs(places, ledger))
     sign = 1 if kind.maximizes(instance) else -1
     objective = None if report.objective is None else report.objective - sign * stopped
     return Report(objective, tuple(violations))
@@ -145,8 +146,8 @@ def _quota_violations(
         yield Violation("lending", capacity, f"uses and what is not lent add up to {together} of {total}")
 
 
-def _stop_costs(kind: Kind, instance: Any, plan: Any, ledger: Ledger) -> Iterator[float]:
-    for job_id, place in positions(kind, instance, plan, ledger).items():
+def _stop_costs(places: Mapping[str, int | None], ledger: Ledger) -> Iterator[float]:
+    for job_id, place in places.items():
         if place is not None and ledger.offers[job_id][place].nothing:
             yield ledger.stop_costs[job_id]
 

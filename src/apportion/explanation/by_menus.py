@@ -144,7 +144,13 @@ class _Jobs:
             notes.append(
                 "what a runner-up would need is estimated from the prices; ask for one job to have it exactly"
             )
-        return tuple(self.one(job, None, 1.0 / (count - job), exact) for job in range(count))
+        found = list[JobWorth]()
+        for job in range(count):
+            if job >= exact_jobs and self.resolver.exhausted:
+                notes.append(f"{count - job} jobs more are not listed: the limit came first")
+                break
+            found.append(self.one(job, None, 1.0 / (count - job), exact))
+        return tuple(found)
 
 
 def explain_infeasible(

@@ -55,6 +55,9 @@ def _one_more(
     view: PlanView, k: int, resolver: Resolver, share: float, notes: list[str]
 ) -> tuple[Difference | None, float | None]:
     name = view.model.capacity_names[k]
+    if resolver.exhausted:  # forming the variant alone reads a large instance once more
+        notes.append(f"one more unit of {name} was not solved within the limit")
+        return None, None
     try:
         wider = view.subject.wider(view.structure, k)
     except ApportionError as error:
@@ -87,6 +90,9 @@ def _one_fewer(
         return None
     capacities[k] -= 1
     name = view.model.capacity_names[k]
+    if resolver.exhausted:
+        notes.append(f"one unit fewer of {name} was not solved within the limit")
+        return None
     still_fits = bool((view.model.used(view.rows) <= capacities).all())
     start = view.subject.start(view.solution, view.rows) if still_fits else None
     try:

@@ -54,12 +54,17 @@ class Resolver:
         self._seed = seed
         SolveOptions(time_limit=time_limit)  # refuses what is out of range
         self._end = None if time_limit is None else time.perf_counter() + time_limit
+        self._beside = 0.0
         self.solves = 0
 
     @property
     def exhausted(self) -> bool:
-        """Whether the seconds are used up."""
-        return self._end is not None and time.perf_counter() >= self._end
+        """Whether the seconds are used up, or too few for what a solve takes beside its limit."""
+        return self._end is not None and time.perf_counter() + self._beside >= self._end
+
+    def set_aside(self, seconds: float) -> None:
+        """Keep seconds for what every solve takes beside its limit: the variant read, its plan checked."""
+        self._beside = max(self._beside, seconds)
 
     @property
     def remaining(self) -> float | None:
@@ -91,18 +96,22 @@ class Resolver:
 
     def _solve(self, variant: Any, warm_start: Any, share: float, gap: float) -> Solution:
         self.solves += 1
-        left = self.remaining
-        return uninterrupted(
+        left, began = self.remaining, time.perf_counter()
+        limit = None if left is None else max((left - self._beside) * share, 1e-3)
+        solution = uninterrupted(
             solve(
                 variant,
                 backend=self._backend,
-                time_limit=None if left is None else max(left * share, 1e-3),
+                time_limit=limit,
                 gap=gap,
                 threads=self._threads,
                 seed=self._seed,
                 warm_start=warm_start,
             )
         )
+        if limit is not None:
+            self.set_aside(time.perf_counter() - began - limit)
+        return solution
 
     def ensured(self, variant: Any, warm_start: Any = None, share: float = 1.0) -> Solution:
         """Solve a variant even where the seconds are used up: it then gets a moment.

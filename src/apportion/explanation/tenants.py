@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -45,6 +46,10 @@ class _TenantedSubject(Subject):
     def menus(self) -> TenantedMenus:
         """The menus under every limit of the tenants."""
         return cast(TenantedMenus, menus_of_tenants(under_floors(self.instance, self.floors), None))
+
+    def read(self) -> None:
+        """Form the menus now."""
+        _ = self.menus
 
     @cached_property
     def settles(self) -> bool:
@@ -122,6 +127,7 @@ class _Standing:
     chosen: Mapping[str, Offer]
     used: Mapping[str, Mapping[str, int]]
     capacities: Mapping[str, int]
+    guaranteed: Mapping[str, Mapping[str, int]]
 
 
 def explain_tenants(
@@ -135,7 +141,9 @@ def explain_tenants(
     """Return the explanation of an instance with tenants; see `apportion.explanation.explain`."""
     if solution is None:
         solution = resolver.first(instance)
-    subject = _TenantedSubject(instance, solution.floors)
+    subject, began = _TenantedSubject(instance, solution.floors), time.perf_counter()
+    subject.read()
+    resolver.set_aside(time.perf_counter() - began)  # every variant is read before it is solved
     if subject.kind.offering is not None and subject.kind.offering.sums(instance):
         told = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
     else:
@@ -144,9 +152,13 @@ def explain_tenants(
     if solution.plan is None or not told.feasible:
         return told
     standing = _standing(subject, solution.plan)
+    notes = list(told.notes)
     waiting = tuple(_waiting(standing, job))
     tenants = () if job is not None else tuple(_tenants(standing, subject, solution, resolver))
-    return replace(told, tenants=tenants, waiting=waiting)
+    if tenants and resolver.exhausted:
+        said = sum(worth is not None for one in tenants for worth in one.one_more_guaranteed.values())
+        notes.append(f"the limit came while more guarantees were solved: {said} of them are told")
+    return replace(told, tenants=tenants, waiting=waiting, notes=tuple(notes))
 
 
 def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
@@ -160,7 +172,8 @@ def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
         for name, use in offer.uses.items():
             if isinstance(leaf, str):
                 used[name][leaf] += use
-    return _Standing(ledger, chosen, used, capacities)
+    guaranteed = {name: ledger.tree.guarantees(name) for name in capacities}
+    return _Standing(ledger, chosen, used, capacities, guaranteed)
 
 
 def _tenants(
@@ -171,7 +184,7 @@ def _tenants(
     for name in tree.leaves[:_MOST]:
         uses, guaranteed, borrows, lenders, binding, worth = {}, {}, {}, {}, list[str](), {}
         for capacity, used in standing.used.items():
-            mine = tree.guarantees(capacity)
+            mine = standing.guaranteed[capacity]
             uses[capacity], guaranteed[capacity] = used[name], mine[name]
             if used[name] > mine[name]:
                 borrows[capacity] = used[name] - mine[name]
@@ -268,5 +281,5 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
 
 
 def _borrows(standing: _Standing, tenant: str, uses: Mapping[str, int]) -> bool:
-    tree = standing.ledger.tree
-    return any(standing.used[name].get(tenant, 0) > tree.guarantees(name)[tenant] for name in uses)
+    used, guaranteed = standing.used, standing.guaranteed
+    return any(used[name].get(tenant, 0) > guaranteed[name][tenant] for name in uses)

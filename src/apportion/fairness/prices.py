@@ -233,14 +233,18 @@ class SharePrices:
         """Return the least price of a unit of share of every claimant, rounded down to parts of one."""
         costs = self._uses @ np.array(whole, dtype=np.int64)
         near = costs / np.maximum(1, self._share)
-        found = [0] * len(self._index)
-        least = np.minimum.reduceat(near, self._starts[self._some])
-        for place, low in zip(self._some.tolist(), least.tolist(), strict=True):
-            start, end = self._starts[place], self._starts[place + 1]
-            close = start + np.flatnonzero(near[start:end] <= low * (1 + 1e-9))
-            pairs = {(int(costs[row]), int(self._share[row])) for row in close.tolist()}
-            found[place] = min(_PARTS * cost // share for cost, share in pairs)
-        return found
+        if not self._some.size:
+            return [0] * len(self._index)
+        low = np.minimum.reduceat(near, self._starts[self._some])
+        sizes = np.diff(self._starts)
+        close = np.flatnonzero(near <= np.repeat(low * (1 + 1e-9), sizes[self._some]))
+        owner = np.repeat(np.arange(sizes.size), sizes)[close]
+        pairs = np.unique(np.column_stack((owner, costs[close], self._share[close])), axis=0)
+        found = dict[int, int]()
+        for place, cost, share in pairs.tolist():
+            part = _PARTS * cost // share
+            found[place] = min(found.get(place, part), part)
+        return [found.get(place, 0) for place in range(len(self._index))]
 
 
 def _distinct(rows: Integers) -> Integers:
