@@ -200,13 +200,14 @@ def _aggregated(
 
 
 def _rearranged(call: AssignmentCall, best: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """Search locally over pools; without a time limit only the search's own rounds end it."""
+    """Search locally over pools, one unit of work a schedule; without limits its own rounds end it."""
     clock = call.clock
     left = clock.seconds_left
     until = math.inf if left is None else clock.seconds + min(_REARRANGED, share * left)
 
     def over(makespan: float) -> bool:
-        return call.closes(makespan) or clock.seconds >= until
+        clock.charge(1.0)
+        return call.closes(makespan) or clock.seconds >= until or clock.work_left == 0
 
     found = rearranged(call.model, in_turn(best)[0], call.options.seed, over)
     return min(best, found, key=call.model.objective)

@@ -35,7 +35,7 @@ def rearranged(
     seed
         Random seed.
     over
-        Whether a makespan is good enough, or the time over.
+        Whether a makespan is good enough, or the time or the work over; asked before every schedule that is made.
     kicks
         How many times to go on from a disturbed choice.
     """
@@ -70,7 +70,7 @@ class _Pools:
         return float(self.ends.max())
 
     def descend(self, over: Callable[[float], bool]) -> None:
-        while not over(self.top()) and (self._move() or self._swap(over)):
+        while not over(self.top()) and (self._move(over) or self._swap(over)):
             pass
 
     def kick(self) -> None:
@@ -80,12 +80,16 @@ class _Pools:
             choice[job] = self.rng.choice(entries)
         self.take(choice)
 
-    def _move(self) -> bool:
+    def _move(self, over: Callable[[float], bool]) -> bool:
         last = int(np.argmax(self.ends))
         for job in self.rng.permutation(np.flatnonzero(self.model.machine[self.choice] == last)).tolist():
             for pool in np.argsort(self.ends).tolist():
                 row = int(self.rows[job, pool])
-                if pool != last and row >= 0 and self._try({job: row}, last, pool):
+                if pool == last or row < 0:
+                    continue
+                if over(self.top()):
+                    return False
+                if self._try({job: row}, last, pool):
                     return True
         return False
 
@@ -98,10 +102,12 @@ class _Pools:
             first, second = pairs[position]
             pool = int(on[second])
             there, here = int(self.rows[first, pool]), int(self.rows[second, last])
-            if there >= 0 and here >= 0 and self._try({first: there, second: here}, last, pool):
-                return True
+            if there < 0 or here < 0:
+                continue
             if over(self.top()):
                 return False
+            if self._try({first: there, second: here}, last, pool):
+                return True
         return False
 
     def _try(self, change: dict[int, int], last: int, pool: int) -> bool:
