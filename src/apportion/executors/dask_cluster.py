@@ -15,6 +15,9 @@ from apportion.version import __version__
 
 __all__ = ["DaskExecutor", "local_dask", "remote_dask"]
 
+_PATIENT = {"distributed.deploy.lost-worker-timeout": "1d"}
+"""Read at every death: after the usual 15 s a busy machine's new worker would be given up for good."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -107,17 +110,18 @@ def local_dask(workers: int, attempts: int = 3) -> Iterator[DaskExecutor]:
         "distributed.scheduler.allowed-failures": attempts - 1,
         "distributed.scheduler.worker-saturation": 1.0,
     }
-    with dask.config.set(rules):  # type: ignore[attr-defined, no-untyped-call, unused-ignore]
-        cluster: Any = LocalCluster(  # type: ignore[no-untyped-call, unused-ignore]
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            silence_logs=logging.CRITICAL,
-        )
-    with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call, unused-ignore]
-        yield from _executor(client)
+    with dask.config.set(_PATIENT):  # type: ignore[attr-defined, no-untyped-call, unused-ignore]
+        with dask.config.set(rules):  # type: ignore[attr-defined, no-untyped-call, unused-ignore]
+            cluster: Any = LocalCluster(  # type: ignore[no-untyped-call, unused-ignore]
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                silence_logs=logging.CRITICAL,
+            )
+        with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call, unused-ignore]
+            yield from _executor(client)
 
 
 @contextmanager
