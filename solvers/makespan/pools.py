@@ -35,7 +35,7 @@ def rearranged(
     seed
         Random seed.
     over
-        Whether a makespan is good enough, or the time or the work over; asked before every schedule that is made.
+        Whether a makespan is good enough, or a limit reached; asked before every schedule.
     kicks
         How many times to go on from a disturbed choice.
     """

@@ -7,6 +7,7 @@ import pickle
 import platform
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,9 @@ def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
     with ThreadPoolExecutor(2) as pool:
         rows = list(pool.map(run_cell, peers))
         known = dict(zip(exact, pool.map(run_cell, exact.values()), strict=True))
+    for position, row in enumerate(rows):
+        if row["termination"] == "killed":  # by the clock of a busy machine: once more, with time enough
+            rows[position] = run_cell(replace(peers[position], limit_s=120.0))
     for given, row in zip(peers, rows, strict=True):
         if row["termination"] == "unavailable":
             assert "not installed" in row["told"]

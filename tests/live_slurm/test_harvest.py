@@ -138,7 +138,7 @@ def _added(harvest: Harvest, slurm: OneMachineSlurm, count: int) -> tuple[float,
 
 def test_the_main_queue_hardly_waits(harvest: Harvest, slurm: OneMachineSlurm) -> None:
     _, median = _added(harvest, slurm, 8)
-    assert median < 0.5
+    assert median < 0.5 * slowness(harvest)
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_the_main_queue_waits_less_than_half_a_second_more_in_95_of_100_cases(
     harvest: Harvest, slurm: OneMachineSlurm
 ) -> None:
     late, _ = _added(harvest, slurm, 100)
-    assert late < 0.5
+    assert late < 0.5 * slowness(harvest)
 
 
 @pytest.mark.slow
