@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from apportion.simulation.report_text import cells, heads
 from apportion.simulation.run_record import RunRecord, record_of
 from apportion.simulation.workload import Workload
 from paper_repro.freetrain.sweep import inputs, replayed
+from paper_repro.tables import Table, write_table
 
 TRAINERS = (10, 20, 35)
 HORIZONS_S = (10.0, 60.0, 120.0, 300.0, 600.0)
@@ -43,7 +45,7 @@ KNOWN_HORIZON_H = {10.0: "242.4", 60.0: "245.0", 120.0: "245.0", 300.0: "248.4",
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the sweeps, print the tables, write ``results.md``, ``sweeps.html`` and ``replay.html``."""
+    """Run the sweeps; write ``results.md``, ``policies.json``, ``sweeps.html`` and ``replay.html``."""
     parser = argparse.ArgumentParser(prog="paper_repro.freetrain", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of the authors' trace; generated data without it")
     parser.add_argument("--out", type=Path, default=Path("freetrain-out"))
@@ -65,17 +67,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sweep = dict(zip(HORIZONS_S, records[len(cells) :], strict=True))
     bounds = {count: makespan_bound(changes, jobs, count) for count in TRAINERS}
     known = bool(given.data)
+    figures = [
+        *(_row(title, count, record, bounds[count]) for (_, count), record in grid.items()),
+        *(_row(title, 10, record, bounds[10]) for record in sweep.values()),
+    ]
     text = [f"# FreeTrain: {title}", "", *_policies(grid, bounds, known), "", *_horizons(sweep, known), ""]
     if known:
-        text += _whole_machine(given.data, jobs)
+        whole, rows = _whole_machine(given.data, jobs)
+        text += whole
+        figures += rows
     versions = ", ".join(f"{name} {version}" for name, version in grid["freetrain", 10].versions.items())
     text += [f"Seed {seed}. {versions}." if seed is not None else f"{versions}."]
     report = "\n".join(text)
     print(report)
+    seeds = "none: the trace decides" if known else f"{seed}"
+    write_table(given.out / "policies.json", Table("paper_repro.freetrain", figures, seeds))
     (given.out / "results.md").write_text(report + "\n")
     (given.out / "sweeps.html").write_text(_charts(title, grid, sweep))
     (given.out / "replay.html").write_text(report_page([grid[name, 10] for name in POLICIES]))
-    print(f"\nwritten: {given.out}/results.md, sweeps.html, replay.html")
+    print(f"\nwritten: {given.out}/results.md, policies.json, sweeps.html, replay.html")
+
+
+def _row(place: str, trainers: int, record: RunRecord, bound_s: float | None) -> dict[str, Any]:
+    """Return one replay as a row of the table of results."""
+    summary = record.summary
+    return {
+        "place": place,
+        "trainers": trainers,
+        "policy": summary.policy,
+        "horizon_s": summary.horizon_s,
+        "makespan_h": summary.makespan_h,
+        "bound_h": None if bound_s is None else bound_s / 3600,
+        "to_dedicated": summary.to_dedicated,
+        "lost_preemption": summary.lost_preemption,
+        "lost_rescale": summary.lost_rescale,
+        "lost_excess": summary.lost_excess,
+    }
 
 
 def _policies(
@@ -105,18 +132,20 @@ def _horizons(sweep: dict[float, RunRecord], known: bool) -> list[str]:
     return ["## Forward-looking time, FreeTrain, 10 trainers", "", *_markdown(rows)]
 
 
-def _whole_machine(data: Path, jobs: Workload) -> list[str]:
+def _whole_machine(data: Path, jobs: Workload) -> tuple[list[str], list[dict[str, Any]]]:
     trace = read_idle_trace(data / "summit_idle_intervals.npz")
     changes = node_changes(trace, None, float(jobs.submitted_s[0]))
     bound = makespan_bound(changes, jobs, 35)
     hours = "-" if bound is None else f"{bound / 3600:.2f}"
     rows = [["policy", *heads()[1:], "bound h", "independent replay h"]]
+    figures = []
     for name in ("freetrain", "adaptive"):
         replay = Replay(changes, jobs, policy(name, 120.0), 35)
         replay.run()
-        summary = record_of(replay, name, 120.0).summary
-        rows.append([name, *cells(summary)[1:], hours, "56.1" if name == "freetrain" else ""])
-    return ["## All 4,734 nodes, 35 trainers", "", *_markdown(rows), ""]
+        record = record_of(replay, name, 120.0)
+        figures.append(_row("all 4,734 nodes", 35, record, bound))
+        rows.append([name, *cells(record.summary)[1:], hours, "56.1" if name == "freetrain" else ""])
+    return ["## All 4,734 nodes, 35 trainers", "", *_markdown(rows), ""], figures
 
 
 def _markdown(rows: list[list[str]]) -> list[str]:

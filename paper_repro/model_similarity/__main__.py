@@ -5,7 +5,7 @@
 The paper (Thanapol et al., ACIIDS 2023) says that matching models to GPU architectures reduces the makespan
 of distributed training with a large batch. Its text and tables are not public. Inferred here: its similarity
 (ours is in ``estimation/similarity.py``), its baselines, its cluster (8 GPUs of each architecture), its job
-lengths, and that its policy never waits. Writes ``results.md`` and ``makespan.svg``.
+lengths, and that its policy never waits. Writes ``results.md``, ``makespan.json`` and ``makespan.svg``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from paper_repro.model_similarity.chart import Result, chart, interval
 from paper_repro.model_similarity.measured import Measured, benchmark, gavel, timm
 from paper_repro.model_similarity.policies import POLICIES
 from paper_repro.model_similarity.scenarios import PER_TYPE, Beliefs, Scenario, beliefs, draw, scenarios
+from paper_repro.tables import Table, write_table
 
 
 def run(scenario: Scenario, measured: Measured, believed: Beliefs, seeds: int, seconds: float) -> Result:
@@ -48,16 +50,36 @@ def table(results: Sequence[Result]) -> Iterator[str]:
         yield f"| {where} | {result.jobs} | {result.hours[0]:.1f} | " + " | ".join(cells) + " |"
 
 
-def errors(measured: Measured, believed: Beliefs) -> str:
-    """Return in words how far off predictions are, on architectures beyond the first."""
+def errors(measured: Measured, believed: Beliefs) -> tuple[float, float]:
+    """Return mean relative errors of times from one profile, elsewhere, and of unknown jobs."""
     true = 1.0 / measured.speeds
     profiled = np.abs(believed.profiled[:, 1:] / true[:, 1:] - 1.0).mean()
     unknown = np.abs(believed.unknown / true - 1.0).mean()
+    return float(profiled), float(unknown)
+
+
+def in_words(measured: Measured, profiled: float, unknown: float) -> str:
+    """Return in words how far off predictions are."""
     types = ", ".join(measured.architectures)
     return (
         f"{measured.name}: {len(measured.signatures)} job types on {types}; mean error of predicted times "
         f"{100 * profiled:.1f} % from one profile, {100 * unknown:.1f} % of unknown jobs"
     )
+
+
+def rows(result: Result) -> Iterator[dict[str, Any]]:
+    """Yield a row of the table of results for every policy."""
+    mean, half = interval(result)
+    for (name, _, _), ratio, spread in zip(POLICIES, mean.tolist(), half.tolist(), strict=True):
+        yield {
+            "jobs": f"{result.source}: {result.name}",
+            "load": result.jobs,
+            "policy": name,
+            "first_come_h": float(result.hours[0]),
+            "ratio": ratio,
+            "half": spread,
+            "less": 1.0 - ratio,
+        }
 
 
 def main() -> None:
@@ -72,14 +94,24 @@ def main() -> None:
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    results, error_lines = [], []
+    results, error_lines, figures = [], [], []
     for source in (gavel, benchmark, timm):
         measured = source(asked.data)
         believed = beliefs(measured)
-        error_lines.append(f"- {errors(measured, believed)}")
+        profiled, unknown = errors(measured, believed)
+        figures.append(
+            {
+                "jobs": measured.name,
+                "types": len(measured.signatures),
+                "profiled": profiled,
+                "unknown": unknown,
+            }
+        )
+        error_lines.append(f"- {in_words(measured, profiled, unknown)}")
         print(error_lines[-1], flush=True)
         for scenario in scenarios(measured):
             results.append(run(scenario, measured, believed, asked.seeds, asked.seconds))
+            figures += rows(results[-1])
             print(*list(table(results[-1:]))[2:], flush=True)
     import highspy
     import scipy
@@ -98,6 +130,9 @@ def main() -> None:
     lines = [head, "", *error_lines, "", *table(results), ""]
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
     drawing = chart(results, [name for name, _, _ in POLICIES])
+    told = f"0 to {asked.seeds - 1}; {asked.seconds:g} s a plan"
+    packages = ("apportion", "numpy", "scipy", "highspy")
+    write_table(asked.out / "makespan.json", Table("paper_repro.model_similarity", figures, told, packages))
     (asked.out / "makespan.svg").write_text(drawing, encoding="utf-8")
     print(f"{head}\nwritten: {asked.out / 'results.md'}, {asked.out / 'makespan.svg'}")
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from paper_repro.model_similarity.measured import (
     sizes,
     timm,
 )
+from paper_repro.tables import Table, write_table
 
 _LEAST = 3
 
@@ -61,10 +63,12 @@ def pairs(folder: Path) -> Iterator[tuple[str, str, ReferenceTable]]:
 
 
 def main() -> None:
-    """Print one line per source, the pairs where guessing does better, and the A100."""
+    """Print a line per source, the pairs where guessing does better, and the A100; write their table."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.model_similarity.prediction_errors")
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("model_similarity_results"))
     asked = parser.parse_args()
+    rows: list[dict[str, Any]] = []
     found: dict[tuple[str, bool], list[tuple[float, float]]] = defaultdict(list)
     worse: list[str] = []
     for source, pair, table in pairs(asked.data):
@@ -78,24 +82,34 @@ def main() -> None:
                     f"- {source}: {pair}, {held.models} models: {held.mape:.2f} % > "
                     f"{held.mape_median_guess:.2f} %"
                 )
+                rows.append(
+                    {"source": source, "pair": pair, "models": held.models, "error_percent": held.mape}
+                    | {"guess_percent": held.mape_median_guess}
+                )
         if pair == "A100-SXM4-40GB over TITAN Xp, 1 GPUs, single, train":
-            _reference(table)
+            rows += _reference(table)
     print("\n| table | left out | pairs | mean error | median guess | worse than the guess | at most |")
     print("|---|---|---|---|---|---|---|")
     for (source, by_family), numbers in found.items():
         error, guess = np.array(numbers).T
         what = "family" if by_family else "model"
         lost = int((error > guess).sum())
+        rows.append(
+            {"source": source, "left_out": what, "pairs": error.size, "error_percent": float(error.mean())}
+            | {"guess_percent": float(guess.mean()), "worse": lost, "at_most": float((error / guess).max())}
+        )
         print(
             f"| {source} | {what} | {error.size} | {error.mean():.1f} % | {guess.mean():.1f} % | "
             f"{lost} | {(error / guess).max():.2f} times |"
         )
     print("\nWithout the model itself, guessing does better on:\n")
     print("\n".join(worse) or "- none")
+    made = Table("paper_repro.model_similarity.prediction_errors", rows, "resampled models: 0")
+    write_table(asked.out / "prediction_errors.json", made)
 
 
-def _reference(table: ReferenceTable) -> None:
-    """Print the error on the 23 models of the figure that is compared with, and how uncertain it is."""
+def _reference(table: ReferenceTable) -> Iterator[dict[str, Any]]:
+    """Print and yield the error on the 23 models of the figure compared with, and how uncertain it is."""
     left = ("mnasnet0_5", "mnasnet0_75", "mnasnet1_3")
     rows = [k for k, signature in enumerate(table.signatures) if signature.name.split(" ")[0] not in left]
     for which in (rows, list(range(len(table.signatures)))):
@@ -109,6 +123,15 @@ def _reference(table: ReferenceTable) -> None:
             f"(95 % of resampled models: {low:.1f} to {high:.1f} %), "
             f"median guess {held.mape_median_guess:.1f} %"
         )
+        yield {
+            "source": "pytorch-gpu-benchmark",
+            "pair": "A100 over TITAN Xp, training",
+            "models": held.models,
+            "error_percent": held.mape,
+            "low_percent": float(low),
+            "high_percent": float(high),
+            "guess_percent": held.mape_median_guess,
+        }
 
 
 if __name__ == "__main__":
