@@ -26,15 +26,15 @@ def _unmoved() -> ClusterPolicy:
 
 ROUNDS: Mapping[str, MatchingCase] = MappingProxyType(
     {
-        "by similarity, in turn": MatchingCase(lambda: longest_in_turn, "similarity"),
         "by similarity, one knapsack over who waits": MatchingCase(_unmoved, "similarity"),
+        "by similarity, in turn": MatchingCase(lambda: longest_in_turn, "similarity"),
         "by similarity, rounds": MatchingCase(_longest, "similarity"),
         "oracle, in turn": MatchingCase(lambda: longest_in_turn, "oracle"),
         "oracle, one knapsack over who waits": MatchingCase(_unmoved, "oracle"),
         "oracle, rounds": MatchingCase(_longest, "oracle"),
     }
 )
-"""The first is the base of the table; where nobody is moved, decisions fall on the grid of the rounds too."""
+"""The first, the same rule without moves, is the base; it decides on the grid of rounds, too."""
 _SETTINGS = ("Gavel, all at once", "pytorch-gpu-benchmark, all at once")
 
 
