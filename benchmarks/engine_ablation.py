@@ -84,6 +84,26 @@ def _several() -> Iterator[Any]:
         yield make("sia", {"seed": seed, "scale": 1}, None)
 
 
+def _unmet() -> Iterator[Any]:
+    """Yield menus whose capacities no sum of uses meets: even uses, machines of 8 GPUs, uses nearly alike."""
+    from apportion.models import MultipleChoiceKnapsack
+
+    def menus(values: Any, uses: Any, options: int, capacities: Any) -> Any:
+        offsets = np.arange(0, len(values) + 1, options)
+        return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, capacities, required=False)
+
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        even = 2 * rng.integers(1, 60, (120, 3))
+        odd = even.sum(axis=0) // 6 | 1
+        yield menus(even.sum(axis=1).astype(float), even, 3, odd)
+        gpus, memory = 8 * rng.integers(1, 5, 160), rng.integers(10, 200, 160)
+        values = np.round(20 * gpus**0.8 + memory / 2 + rng.integers(0, 20, 160))
+        yield menus(values, np.stack((gpus, memory), axis=1), 4, [325, 4000])
+        alike = rng.integers(98, 103, (60, 3))
+        yield menus(np.round(alike.mean(axis=1) + rng.integers(0, 5, 60)), alike, 1, [1050] * 3)
+
+
 def _costs() -> Iterator[Any]:
     """Yield generalised assignments of three types."""
     for law, machines, jobs in (("c", 10, 100), ("d", 5, 50), ("d", 20, 200), ("e", 10, 60)):
@@ -115,6 +135,14 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             Part("beams", {f"{_MENUS}.anytime:search": _no_pass}),
             Part("the last jobs matched (meet)", {f"{_MENUS}.beam:list_tails": _nothing}),
             Part("the freezing temperature (tilt)", {f"{_MENUS}.anytime:freezing": _one_temperature}),
+            Part("HiGHS on cores (core_mip)", {f"{_MENUS}.anytime:Search._mip_is_due": _never}),
+        ),
+    ),
+    "capacities that no sum meets": (
+        _unmet,
+        (
+            NOTHING,
+            Part("the exact search", {f"{_MENUS}.anytime:provable": _never}),
             Part("HiGHS on cores (core_mip)", {f"{_MENUS}.anytime:Search._mip_is_due": _never}),
         ),
     ),
