@@ -1,6 +1,6 @@
 """What each part of the engines around the exact search is worth: whole calls with one of them taken away.
 
-    python -m benchmarks.engine_ablation [--only PATTERN] [--seconds S]
+    python -m benchmarks.engine_ablation [--only PATTERN] [--seconds S] [--instances N]
 
 Each engine has a few instances of its own, proven in milliseconds or cut off after so many CPU seconds
 (gangs: after one deterministic second of each turn of CP-SAT). For every part: how many were proven, nodes,
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -203,10 +204,10 @@ def solved(subject: Any, seconds: float) -> Any:
     return apportion.solve(subject, deterministic=True)
 
 
-def measured(engine: str, seconds: float) -> None:
-    """Print the table of one engine."""
+def measured(engine: str, seconds: float, most: int | None) -> None:
+    """Print the table of one engine, over its first instances."""
     instances, parts = ENGINES[engine]
-    subjects = list(instances())
+    subjects = list(islice(instances(), most))
     solved(subjects[0], seconds)  # imports
     rows = {}
     for part in parts:
@@ -238,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="*", metavar="PATTERN")
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--instances", type=int, metavar="N", help="the first N of every engine")
     given = parser.parse_args()
     print(provenance("highspy", "ortools"), f"{given.seconds} CPU s each")
     by_processor = Part("", {"apportion.solvers.clock:perf_counter": time.process_time})
@@ -246,7 +248,7 @@ def main() -> None:
         if fnmatchcase(engine, given.only):
             timed = engine != "gangs"
             with taken_away(by_processor if timed else few):
-                measured(engine, given.seconds if timed else 0.0)
+                measured(engine, given.seconds if timed else 0.0, given.instances)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import click
 
 from apportion.cli.running import in_one_line
 from apportion.gap import relative_gap
+from benchmarks.reporting.behind import behind
 from benchmarks.suite.guard import run_cell
 from benchmarks.suite.published import PUBLISHED
 from benchmarks.suite.registry import Selection, cells_of
@@ -87,6 +88,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             limit_s=10.0,
             seeds=3,
         ),
+        "unrelated_makespans": Preset(
+            "R||Cmax, eight files and 21 generated ones, beside single engines: behind whom, and where.",
+            ("rcmax-files", "unrelated", "unrelated-classes"),
+            (OURS, "apportion:highs", "apportion:cp-sat", "ortools-cp-sat", "pyjobshop"),
+            limit_s=10.0,
+            seeds=3,
+        ),
         "matching_orlib": Preset(
             "Assignment, transportation, generalised assignment and R||Cmax, beside the general solvers.",
             ("linear-costs", "transportation", "orlib-assign", "orlib-gap", "rcmax-files"),
@@ -134,7 +142,8 @@ def main(name: str) -> None:
                 known = rows.setdefault(f"{spec.set_name}/{spec.name}", [])
                 click.echo(_line(row, known[0] if known else None))
                 known.append(row)
-        for line in _sums([row for found in rows.values() for row in found]):
+        measured = [row for found in rows.values() for row in found]
+        for line in (*_sums(measured), *behind(measured)):
             click.echo(line)
 
     program = f"python -m benchmarks.{name}"

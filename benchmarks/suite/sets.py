@@ -265,6 +265,20 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=1,
     ),
     GeneratedSet(
+        name="unrelated-classes",
+        family="unrelated_machines",
+        maker="unrelated",
+        grid=(
+            {"jobs": 100, "machines": 10, "correlated": "jobs"},
+            {"jobs": 100, "machines": 10, "correlated": "machines"},
+            {"jobs": 200, "machines": 10},
+            {"jobs": 500, "machines": 20},
+        ),
+        size="jobs",
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="gavel-rounds",
         family="gavel",
         maker="gavel",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.presets import PRESETS
+from benchmarks.reporting.behind import behind
 from benchmarks.suite.published import PUBLISHED
 from benchmarks.suite.registry import Selection, cells_of
 from benchmarks.suite.sets import GENERATED
@@ -40,4 +41,33 @@ def test_a_preset_prints_objective_bound_and_ratio(root: Path) -> None:
     found = [re.search(r"objective ([0-9.]+), bound ([0-9.]+), gap", line) for line in (ours, peer)]
     assert found[0] is not None and found[1] is not None
     assert found[0][1] == found[0][2] == found[1][1] == found[1][2]
-    assert len(sums) == 2 and all("1 of 1 answered" in line and "1 proven" in line for line in sums)
+    assert all("1 of 1 answered" in line and "1 proven" in line for line in sums[:2])
+    assert re.fullmatch(r"apportion is behind in [01] of 1 duels", sums[-1])
+    assert len(sums) == 3 + ("in 1 of" in sums[-1])
+
+
+def _row(
+    instance: str, solver: str, objective: float | None, ended: str, seconds: float
+) -> dict[str, object]:
+    told = {"kind": "cell", "set": "s", "family": "f", "instance": instance, "solver": solver, "limit_s": 1.0}
+    return {**told, "objective": objective, "termination": ended, "seconds": seconds, "maximizes": False}
+
+
+def test_a_preset_says_behind_whom_it_is_and_where() -> None:
+    rows = [
+        _row("one", "apportion", 101.0, "time_limit", 1.0),
+        _row("one", "better", 100.0, "time_limit", 1.0),
+        _row("one", "worse", 102.0, "time_limit", 1.0),
+        _row("two", "apportion", 50.0, "time_limit", 1.0),
+        _row("two", "better", 50.0, "optimal", 0.5),
+        _row("two", "worse", None, "time_limit", 1.0),
+        _row("three", "apportion", 7.0, "optimal", 0.1),
+        _row("three", "better", 7.0, "optimal", 0.01),
+        _row("three", "worse", 7.0, "optimal", 0.2),
+    ]
+    assert list(behind(rows)) == [
+        "s/one behind better by quality (1.000 % against 0.000 % from the best)",
+        "s/two behind better by proof",
+        "s/three behind better by time (10.00 times as long)",
+        "apportion is behind in 3 of 6 duels",
+    ]
