@@ -18,6 +18,7 @@ from apportion.solvers.generalised_assignment import by_tree as assigned
 from apportion.solvers.makespan import by_tree as scheduled
 from apportion.solvers.search.assignment_tree import AssignmentTree, Placement, Status
 from apportion.solvers.search.slices import Slices
+from tests.patience import patience
 
 KINDS = ("whole", "tenths", "real", "tiny", "huge", "signed", "few")
 
@@ -115,12 +116,12 @@ def scheduling(seed: int) -> Assignment:
 
 def compare(draw: Callable[[int], Assignment], fits: Callable[[Assignment], bool], seeds: range) -> int:
     """Compare so many; return how many the compiled tree took."""
-    taken = 0
+    taken, limit = 0, patience(0.3)
     for seed in seeds:
         model = draw(seed)
         taken += fits(model)
         best = enumerated(model)
-        solution = apportion.solve(model, time_limit=None if fits(model) else 0.3)
+        solution = apportion.solve(model, time_limit=None if fits(model) else limit)
         if best is None:
             assert solution.termination is Termination.INFEASIBLE, seed
             continue
