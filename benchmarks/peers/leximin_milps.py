@@ -9,7 +9,8 @@ where low_i is the least share at the level t* of the first and high_i the least
 z_i is held at low_i. At last the objective, under all that is held. (The sequence of Ogryczak and Sliwinski,
 *Lexicographic max-min optimization for efficient and fair bandwidth allocation*, 2007; the second programme
 as in Narayanan et al., OSDI 2020, section 4.3.) What tenants could have alone on their guarantees is held
-before.
+before. Where several sets could rise, the second takes one of them for good, so that the levels above may end
+lower than they must.
 """
 
 from __future__ import annotations
