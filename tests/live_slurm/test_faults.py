@@ -37,14 +37,14 @@ from apportion.live.controller.settings import Limits
 from pathlib import Path
 state, point, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 times = dict(interval_s=0.5, gap_s=1.0, grace_s=5.0, lease_s=30.0, linger_s=2.0, warm_up_s=0.5, measure_s=1.5)
-limits = Limits(**times)
+limits = Limits(**times, horizon_s=30.0)
 def at(name):
     global count
     if name == point:
         count -= 1
         if count == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-harvest(Settings(state, "harvest", limits=limits, horizon_s=30.0), at=at)
+harvest(Settings(state, "harvest", limits=limits), at=at)
 """
 
 
