@@ -32,7 +32,14 @@ class Witness:
 
     def ranks(self) -> list[tuple[str, int, int, str]]:
         """Return (job, generation, rank, node) of every leader of a rank that runs."""
-        found = []
+        return list(self._found().values())
+
+    def leaders(self) -> list[int]:
+        """Return the processes of these leaders."""
+        return list(self._found())
+
+    def _found(self) -> dict[int, tuple[str, int, int, str]]:
+        found = {}
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 if path.stat().st_uid < 0 or b"\0APPORTION_RANK=" not in (
@@ -49,7 +56,8 @@ class Witness:
             told = dict(entry.decode().partition("=")[::2] for entry in text.split(b"\0") if entry)
             rank = int(told["APPORTION_RANK"])
             node = told["APPORTION_NODES"].split(",")[rank]
-            found.append((told["APPORTION_JOB"], int(told["APPORTION_GENERATION"]), rank, node))
+            pid = int(path.name)
+            found[pid] = (told["APPORTION_JOB"], int(told["APPORTION_GENERATION"]), rank, node)
         return found
 
     def _watch(self) -> None:
