@@ -209,7 +209,8 @@ def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
         rows = list(pool.map(run_cell, peers))
         known = dict(zip(exact, pool.map(run_cell, exact.values()), strict=True))
     for position, row in enumerate(rows):
-        if row["termination"] == "killed":  # by the clock of a busy machine: once more, with time enough
+        # the clock of a busy machine ended it without a plan: once more, with time enough
+        if row["termination"] in ("killed", "time_limit") and row.get("check") is None:
             rows[position] = run_cell(replace(peers[position], limit_s=120.0))
     for given, row in zip(peers, rows, strict=True):
         if row["termination"] == "unavailable":
