@@ -80,6 +80,13 @@ def test_shares_that_just_meet_their_bound_are_proved_as_far_as_their_prices_sho
     assert (tally.claims, tally.proved, tally.offered, tally.accepted) == (1, 1, 2, 0)
 
 
+def test_an_infeasibility_that_only_nodes_show_is_proved() -> None:
+    """Its engine told no price of the cut, and the thorough proof, which looks for cuts, was never tried."""
+    tally, kind = Tally(), "freezing on nodes"
+    asked(DRAWN[kind].case(Random(f"{kind} 20261124/5302")), tally, "5302")
+    assert (tally.claims, tally.proved) == (1, 1)
+
+
 def exact_objective(instance: Any, plan: Any) -> Fraction | None:
     if plan is None:
         return None

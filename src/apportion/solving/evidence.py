@@ -92,7 +92,7 @@ def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> tuple
         checking += time.perf_counter() - began
         if verdict.proved:
             return proof, checking
-        if (verdict.status == "incomplete" and thorough) or (verdict.status == "refused" and target is None):
+        if thorough and (verdict.status == "incomplete" or target is None):
             break
     assert verdict is not None
     return f"{verdict.status}, {verdict.why}", checking
