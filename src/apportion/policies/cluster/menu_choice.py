@@ -58,8 +58,6 @@ def choose(
         rows = np.flatnonzero(configuration == preferred[job])
         warm = np.full(values.shape[0], -1, dtype=np.int64)
         warm[job[rows]] = rows
-    # decided by work, not by the clock: a busy machine simulates what a quiet one does
-    asked = solve(model, backend="exact", gap=gap if types > 1 else 0.0, warm_start=warm, deterministic=True)
-    solution = uninterrupted(asked)
+    solution = uninterrupted(solve(model, backend="exact", gap=gap if types > 1 else 0.0, warm_start=warm))
     rows = np.asarray(solution.require())
     return np.where(rows >= 0, configuration[rows], -1)

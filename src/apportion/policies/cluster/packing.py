@@ -173,8 +173,7 @@ def _picked(view: ClusterView, menus: list[list[_Choice]], gap: float) -> Iterat
     model = MultipleChoiceKnapsack.from_arrays(
         values, uses, offsets, capacities, required=False, capacity_names=view.nodes.types
     )
-    solution = uninterrupted(solve(model, backend="exact", gap=gap, deterministic=True))
-    rows = np.asarray(solution.require())
+    rows = np.asarray(uninterrupted(solve(model, backend="exact", gap=gap)).require())
     for menu, row, start in zip(menus, rows.tolist(), offsets.tolist(), strict=False):
         yield menu, row - start if row >= 0 else -1
 

@@ -140,7 +140,7 @@ class Shockwave:
             required=least > 0,
             capacity_names=view.nodes.types,
         )
-        solution = uninterrupted(solve(model, backend="exact", gap=self._gap, deterministic=True))
+        solution = uninterrupted(solve(model, backend="exact", gap=self._gap))
         if solution.plan is None:
             return None
         rows = np.asarray(solution.plan)
