@@ -37,6 +37,7 @@ RULES: Mapping[str, Callable[[], Policy]] = {
     "freetrain, 60 s, wakes": lambda: FreeTrain(60.0, wakes=True),
     "freetrain, 10 s, wakes": lambda: FreeTrain(10.0, wakes=True),
     "departures and horizon": lambda: Adaptive(wakes=False, weighs=False),
+    "departures and horizon, wakes": lambda: Adaptive(weighs=False),
     "departures and horizon, weights": lambda: Adaptive(wakes=False),
     "weights, wakes": lambda: Adaptive(departures=False),
     "adaptive": Adaptive,
