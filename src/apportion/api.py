@@ -288,9 +288,8 @@ def _tested(solution: Solution, call: Call) -> Solution:
     from apportion.solving.second_opinion import second_opinion
 
     def ask(seconds: float) -> Solution:
-        if (
-            entry_of(call.instance, None).produces == "linear"
-        ):  # no engine of ours: the walk of a proof searches
+        # no engine of ours takes linear models: the walk of a proof searches
+        if entry_of(call.instance, None).produces == "linear":
             from apportion.solving.evidence import with_proof
 
             return replace(solution, confirmed=with_proof(solution, seconds).proof is not None)

@@ -112,11 +112,8 @@ class SolveOptions:
             raise InvalidOption("on_incumbent must be callable or None")
         for name in ("time_limit", "work_limit", "gap"):
             value = getattr(self, name)
-            if type(value) not in (
-                int,
-                float,
-                type(None),
-            ):  # numpy's doubles pass for floats and cannot be stored
+            # numpy's doubles pass for floats and cannot be stored
+            if value is not None and type(value) not in (int, float):
                 object.__setattr__(self, name, float(value))
 
 

@@ -182,8 +182,9 @@ def decide(
     scene = _Scene(state, idle, limits, now_s, np.array(holder, dtype=np.int64))
     types = units.types()
     several = sorted(set(types))
-    if len(several) <= 1 and all(job.spec.runs_on("".join(several)) for job in jobs):
-        learnt = advisor.of("".join(several))
+    only = several[0] if several else ""
+    if len(several) <= 1 and all(job.spec.runs_on(only) for job in jobs):
+        learnt = advisor.of(only)
         view = _view(scene, jobs, units.nodes, scene.holder, learnt)
         return _planned(scene, jobs, units, view, policy if policies is None else policies(learnt))
     homes = _homes(scene, jobs, types, several, advisor)
@@ -253,9 +254,8 @@ def _joined(
     view = replace(whole, rates=rates)
     plan = Plan(holder, min(wake_s, default=None))
     counts = count_held(holder, len(jobs))
-    return Decision(
-        *(tuple(jobs), units.nodes, units.pilots, view, plan, counts, view.held(), frozenset(replaced))
-    )
+    held = view.held()
+    return Decision(tuple(jobs), units.nodes, units.pilots, view, plan, counts, held, frozenset(replaced))
 
 
 def _soon(idle: Idle, node: str) -> float:
@@ -293,7 +293,7 @@ def _view(
 ) -> GapFillingView:
     state, idle, limits, now_s = scene.state, scene.idle, scene.limits, scene.now_s
     num = len(jobs)
-    held = np.bincount(holder + 1, minlength=num + 1)[1:]
+    held = count_held(holder, num)
     low = np.array([job.spec.min_nodes for job in jobs], dtype=np.int64)
     high = np.array([job.spec.max_nodes for job in jobs], dtype=np.int64)
     reach = int(np.minimum(high, np.maximum(len(nodes), low)).max(initial=1))

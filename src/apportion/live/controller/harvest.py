@@ -22,7 +22,6 @@ from apportion.live.controller.core import Draft, Memory
 from apportion.live.controller.deciding import Decision, decide
 from apportion.live.controller.keeping import Keeping
 from apportion.live.controller.observing import list_pilots, see_offers
-from apportion.live.controller.planned import Idle
 from apportion.live.controller.settings import Limits
 from apportion.live.record import requests
 from apportion.live.record.listing import with_requests
@@ -283,15 +282,8 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     advisor.recall(state.jobs.values())
     limits = settings.limits
     policies = partial(make_policy, settings.policy, limits.horizon_s, limits)
-    idle = Idle(
-        draft.memory.idle.free(now_s),
-        lambda node: now_s,
-        (),
-        draft.memory.idle.offers,
-        draft.memory.idle.wanted_s,
-    )
     asked = policies(advisor), advisor, limits, now_s, frozenset(state.pilots)
-    return decide(state, idle, *asked, policies)
+    return decide(state, draft.memory.idle.known(now_s), *asked, policies)
 
 
 def cancel_pilots(folder: Path) -> int:

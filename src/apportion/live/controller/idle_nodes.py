@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from apportion.live.controller.planned import Idle
 from apportion.live.offers import Offer
 
 __all__ = ["IdleNodes"]
@@ -43,10 +44,15 @@ class IdleNodes:
         return made
 
     def saw(
-        self, ours: Iterable[str], free: Iterable[str], now_s: float, offers: Mapping[str, Offer]
+        self,
+        ours: Iterable[str],
+        free: Iterable[str],
+        now_s: float,
+        offers: Mapping[str, Offer],
+        wanted_s: Mapping[str, float],
     ) -> None:
-        """Take in a look: nodes that are idle or held, those that are free, and what nodes have."""
-        present, self.offers = set(ours), offers
+        """Take in a look: nodes idle or held, those free, what they have, and when others want them."""
+        present, self.offers, self.wanted_s = set(ours), offers, wanted_s
         for node in [node for node in self._since if node not in present]:
             self.departed_after_s.append(max(now_s - self._since.pop(node), 0.0))
         for node in present:
@@ -60,6 +66,11 @@ class IdleNodes:
     def free(self, now_s: float) -> tuple[str, ...]:
         """Return the idle nodes that may be taken, once for every unit."""
         return tuple(node for node in self._names if self._avoided.get(node, now_s) <= now_s)
+
+    def known(self, now_s: float) -> Idle:
+        """Return what a decision is told of all this."""
+        departed_after_s = tuple(self.departed_after_s)
+        return Idle(self.free(now_s), self.since_s, departed_after_s, self.offers, self.wanted_s)
 
     def since_s(self, node: str) -> float:
         """Return when a node became idle, as far as it was seen."""

@@ -115,8 +115,9 @@ def see_offers(draft: Draft, seen: ClusterSeen) -> None:
         Counter(pilot.node for pilot in unlisted),
         frozenset(pilot.node for pilot in live if pilot.lost_s is not None),
     )
-    draft.memory.idle.saw([*seen.idle, *(pilot.node for pilot in live)], free, draft.now_s, offers)
-    draft.memory.idle.wanted_s = {node: draft.now_s + in_s for node, in_s in seen.wanted_in_s.items()}
+    wanted_s = {node: draft.now_s + in_s for node, in_s in seen.wanted_in_s.items()}
+    ours = [*seen.idle, *(pilot.node for pilot in live)]
+    draft.memory.idle.saw(ours, free, draft.now_s, offers, wanted_s)
     if seen.offers:
         state.sizes = sizes_of(seen.offers.values())
     for job in state.jobs.values():

@@ -130,8 +130,7 @@ def _decide(draft: Draft, seen: Observations, planner: Planner) -> Planned | Non
     memory, now_s = draft.memory, draft.now_s
     if draft.state.draining:
         return None
-    known = memory.idle
-    idle = Idle(known.free(now_s), known.since_s, tuple(known.departed_after_s), known.offers, known.wanted_s)
+    idle = memory.idle.known(now_s)
     basis = _basis(draft.state, idle, seen.knowledge, now_s)
     woken = memory.wake_s is not None and now_s >= memory.wake_s
     if basis == memory.basis and not woken:
