@@ -63,6 +63,9 @@ def bound_at(menus: MenuBlocks, multiplier: float) -> float:
 _HINTED = 0.02
 """Half width of the first bracket around a hinted multiplier, relative."""
 
+_GREATEST_HINT = 2.0**1000
+"""A greater hint is none: twice it, eight times over, must still be a double."""
+
 
 def solve_dual(menus: MenuBlocks, clock: Clock, hint: float | None = None) -> DualPoint:
     """Solve the dual, or stop at the limits of `clock` with the multiplier reached.
@@ -70,7 +73,7 @@ def solve_dual(menus: MenuBlocks, clock: Clock, hint: float | None = None) -> Du
     A `hint`, such as the multiplier of a similar model, narrows the first bracket; a bad one costs sweeps.
     """
     around: tuple[float, float] = (0.0, 0.0)
-    if hint is not None and hint > 0.0:
+    if hint is not None and 0.0 < hint <= _GREATEST_HINT:
         around = ((1.0 - _HINTED) * hint, (1.0 + _HINTED) * hint)
     elif sum(block.value.size for block in menus.blocks) >= _SAMPLE_FROM:
         around = _sampled_bracket(menus)

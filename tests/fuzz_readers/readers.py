@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -209,7 +210,9 @@ def _warm_start(raw: bytes) -> Any:
         start = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    solution = apportion.solve(_small()[0], warm_start=start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = apportion.solve(_small()[0], warm_start=start)
     if solution.termination.value != "optimal":
         raise AssertionError(f"a start changed the answer to {solution.termination}")
     return solution
@@ -289,6 +292,8 @@ _JSON = (
     b"1e400",
     b"-0",
     b"NaN",
+    b"Infinity",
+    b"1" + 320 * b"0",
     b'"\\ud800"',
     b"[[",
     b"{}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -40,10 +41,20 @@ def warm_start(structure: Structure, given: object, log: Log) -> Start:
 
 
 def known_prices(structure: Structure, prices: Mapping[str, object]) -> Multipliers | None:
-    """Return earlier multipliers by name as those of this model, ``None`` unless all of them are known."""
-    known = [prices.get(name) for name in structure.capacity_names]
-    usable = bool(prices) and all(isinstance(price, int | float) for price in known)
-    return np.array(known, dtype=np.float64) if usable else None
+    """Return earlier multipliers by name as those of this model, ``None`` unless all are known and finite."""
+    known = [_finite(prices.get(name)) for name in structure.capacity_names]
+    return np.array(known, dtype=np.float64) if prices and None not in known else None
+
+
+def _finite(price: object) -> float | None:
+    """Return a stored multiplier as a double, ``None`` where it is no number that one holds."""
+    if not isinstance(price, int | float):
+        return None
+    try:
+        known = float(price)
+    except OverflowError:
+        return None
+    return known if math.isfinite(known) else None
 
 
 def _earlier(given: object) -> tuple[object, Mapping[str, object]]:
