@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.policies.cluster.cluster_view import Nodes
 from apportion.policies.cluster.configurations import Configurations
+from apportion.policies.cluster.solved_round import solved
 
 __all__ = ["choose"]
 
@@ -37,8 +37,6 @@ def choose(
     preferred
         int64 [jobs]: the present configurations, kept where nothing is lost by it (one GPU type only).
     """
-    from apportion.api import solve
-
     job, configuration = np.nonzero(np.isfinite(values))
     if not job.size:
         return np.full(values.shape[0], -1, dtype=np.int64)
@@ -58,6 +56,5 @@ def choose(
         rows = np.flatnonzero(configuration == preferred[job])
         warm = np.full(values.shape[0], -1, dtype=np.int64)
         warm[job[rows]] = rows
-    solution = uninterrupted(solve(model, backend="exact", gap=gap if types > 1 else 0.0, warm_start=warm))
-    rows = np.asarray(solution.require())
+    rows = np.asarray(solved(model, gap if types > 1 else 0.0, warm).require())
     return np.where(rows >= 0, configuration[rows], -1)

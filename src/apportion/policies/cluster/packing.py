@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.matching import (
@@ -27,6 +26,7 @@ from apportion.policies.cluster.matching import (
     shortest_first,
     worths,
 )
+from apportion.policies.cluster.solved_round import solved
 
 __all__ = ["Packing", "PairSpeeds"]
 
@@ -154,8 +154,6 @@ def _choices(
 
 def _picked(view: ClusterView, menus: list[list[_Choice]], gap: float) -> Iterator[tuple[list[_Choice], int]]:
     """Yield every unit's menu and the row chosen, -1 for none."""
-    from apportion.api import solve
-
     flat = [choice for menu in menus for choice in menu]
     if not flat:
         return
@@ -173,7 +171,7 @@ def _picked(view: ClusterView, menus: list[list[_Choice]], gap: float) -> Iterat
     model = MultipleChoiceKnapsack.from_arrays(
         values, uses, offsets, capacities, required=False, capacity_names=view.nodes.types
     )
-    rows = np.asarray(uninterrupted(solve(model, backend="exact", gap=gap)).require())
+    rows = np.asarray(solved(model, gap).require())
     for menu, row, start in zip(menus, rows.tolist(), offsets.tolist(), strict=False):
         yield menu, row - start if row >= 0 else -1
 

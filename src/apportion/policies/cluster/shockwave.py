@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.policies.cluster.believed_speeds import gpus_by_type
 from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
 from apportion.policies.cluster.finish_times import FinishTimesNow, FinishTimesTracker
 from apportion.policies.cluster.place_by_type import place_by_type
+from apportion.policies.cluster.solved_round import solved
 
 __all__ = ["Shockwave"]
 
@@ -123,8 +123,6 @@ class Shockwave:
         runs: NDArray[np.bool_],
     ) -> tuple[float, list[tuple[int, int]]] | None:
         """Return the greatest welfare in which every job gets its least rounds; ``None`` if there is none."""
-        from apportion.api import solve
-
         counted = np.arange(1, self._rounds + 1)
         allowed = runs[:, :, None] & (counted[None, None, :] >= np.maximum(1, least)[:, None, None])
         job, kind, place = np.nonzero(allowed)
@@ -140,7 +138,7 @@ class Shockwave:
             required=least > 0,
             capacity_names=view.nodes.types,
         )
-        solution = uninterrupted(solve(model, backend="exact", gap=self._gap))
+        solution = solved(model, self._gap)
         if solution.plan is None:
             return None
         rows = np.asarray(solution.plan)
