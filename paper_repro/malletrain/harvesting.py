@@ -13,6 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from apportion.live.record.listing import listing, with_requests
+from apportion.live.record.requests import waiting
+from apportion.live.record.state import State
+from apportion.live.record.store import read_state
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
 __all__ = ["Harvest", "numpy_trainer"]
@@ -102,7 +106,7 @@ class Harvest:
             If it exits with another code than 0.
         """
         return self.slurm.run(
-            [*_cli(name), "--state", str(self.state), *arguments], 60.0, {"PYTHONPATH": str(SRC)}
+            [*_cli(name), "--state", str(self.state), *arguments], 120.0, {"PYTHONPATH": str(SRC)}
         )
 
     def submit(
@@ -122,6 +126,12 @@ class Harvest:
         """Return every job's record by its id."""
         listed = json.loads(self.command("queue", "--json"))
         return {job["id"]: job for job in listed["jobs"]}
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Return what `jobs` returns, read from the state folder: no command is run for it."""
+        state = read_state(self.state) or State(instance="")
+        with_requests(state, [item.request for item in waiting(self.state)[0]], time.time())
+        return {job["id"]: job for job in listing(state)}
 
     def journal(self) -> list[dict[str, Any]]:
         """Return the events so far."""
@@ -146,16 +156,16 @@ class Harvest:
         SlurmFailed
             If they are not within `timeout_s`; the message holds the end of the journal.
         """
-        end = time.monotonic() + timeout_s
+        began = time.monotonic()
         while True:
-            jobs = self.jobs()
+            jobs = self.records()
             if holds(jobs):
                 return jobs
-            if time.monotonic() > end:
+            if self.slurm.late(began, timeout_s):
                 brief = {name: (job["state"], job["samples"], job["nodes"]) for name, job in jobs.items()}
                 journal = (self.folder / "journal.jsonl").read_text(errors="replace")[-6000:]
                 raise SlurmFailed(f"not so after {timeout_s:g} s: {what}\n{brief}\n{journal}")
-            time.sleep(0.2)
+            time.sleep(0.3)
 
     def until_over(self, timeout_s: float = 240.0) -> dict[str, dict[str, Any]]:
         """Wait until every job has ended, and return their records."""

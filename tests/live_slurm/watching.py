@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
 from pathlib import Path
+
+_SETTLED = 200
+"""A process that was no rank in so many looks, ten seconds, becomes none: it is not read again."""
 
 
 class Witness:
@@ -16,6 +20,7 @@ class Witness:
         self.wrong: list[str] = []
         self.looks = 0
         self.seen: set[tuple[str, int, int, str]] = set()
+        self._others: dict[int, int] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -39,26 +44,33 @@ class Witness:
         return list(self._found())
 
     def _found(self) -> dict[int, tuple[str, int, int, str]]:
-        found = {}
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                if path.stat().st_uid < 0 or b"\0APPORTION_RANK=" not in (
-                    text := (path / "environ").read_bytes()
-                ):
-                    continue
-                if b"APPORTION_CHECKPOINT=" + self.folder not in text:
-                    continue
-                state = (path / "stat").read_text().rpartition(")")[2].split()
-                if state[0] == "Z" or int(state[3]) != int(path.name):  # not the leader of its session
-                    continue
-            except OSError:
-                continue
-            told = dict(entry.decode().partition("=")[::2] for entry in text.split(b"\0") if entry)
-            rank = int(told["APPORTION_RANK"])
-            node = told["APPORTION_NODES"].split(",")[rank]
-            pid = int(path.name)
-            found[pid] = (told["APPORTION_JOB"], int(told["APPORTION_GENERATION"]), rank, node)
+        pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+        found, others = {}, dict[int, int]()
+        for pid in pids:
+            looks = self._others.get(pid, 0)
+            rank = None if looks >= _SETTLED else self._rank(pid)
+            if rank is None:
+                others[pid] = looks + 1
+            else:
+                found[pid] = rank
+        self._others = others
         return found
+
+    def _rank(self, pid: int) -> tuple[str, int, int, str] | None:
+        """Return the rank whose leader this process is, ``None`` if it is none."""
+        try:
+            text = _read(f"/proc/{pid}/environ")
+            if b"\0APPORTION_RANK=" not in text or b"APPORTION_CHECKPOINT=" + self.folder not in text:
+                return None
+            state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        except OSError:
+            return None
+        if state[0] == b"Z" or int(state[3]) != pid:  # not the leader of its session
+            return None
+        told = dict(entry.decode().partition("=")[::2] for entry in text.split(b"\0") if entry)
+        rank = int(told["APPORTION_RANK"])
+        node = told["APPORTION_NODES"].split(",")[rank]
+        return told["APPORTION_JOB"], int(told["APPORTION_GENERATION"]), rank, node
 
     def _watch(self) -> None:
         while not self._over.wait(0.05):
@@ -72,3 +84,14 @@ class Witness:
             for job, count in Counter(job for job, _ in generations).items():
                 if count > 1:
                     self.wrong.append(f"{time.time()}: {count} generations of {job} at once: {ranks}")
+
+
+def _read(path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        parts = []
+        while part := os.read(file, 65536):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)

@@ -1,0 +1,141 @@
+"""A random sequence of faults on a cluster, played to its end; and a process that plays one after another."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
+from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
+
+from tests.live_slurm.faults import FAULTS, Site
+from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained
+from tests.live_slurm.watching import Witness
+from tests.patience import slowdown
+
+__all__ = ["Played", "drawn", "play", "play_all"]
+
+_OVER_S = 300.0
+_LEASE = ("--lease", "10")
+"""What waits for a lease here waits seconds; the order of lease, grace and margin is as ever."""
+_STARTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A sequence that was played; `broken` says what broke, ``None`` if nothing did."""
+
+    number: int
+    faults: tuple[str, ...]
+    seconds: float
+    looks: int
+    broken: str | None = None
+
+
+def drawn(chance: random.Random) -> list[str]:
+    """Return the faults of a sequence: a few of any kind, and a death of the controller."""
+    faults = [*chance.choices(sorted(FAULTS), k=chance.randint(2, 5)), "kill_controller"]
+    chance.shuffle(faults)
+    return faults
+
+
+def play(slurm: OneMachineSlurm, folder: Path, faults: Sequence[str], chance: random.Random) -> int:
+    """Play a sequence to its end; return how often the witness looked.
+
+    Raises
+    ------
+    AssertionError, SlurmFailed
+        If something happened that must never happen, or jobs do not end.
+    """
+    with Harvest(slurm, folder, *_LEASE) as harvest, Witness(folder) as witness:
+        harvest.start()
+        jobs = [harvest.submit(6_000, numpy_trainer()), harvest.submit(5_000, numpy_trainer("1:300,4:700"))]
+        harvest.until(lambda held: any(held[job]["samples"] for job in jobs), "they train")
+        site = Site(slurm, harvest, chance)
+        for fault in faults:
+            FAULTS[fault](site)
+            time.sleep(chance.uniform(0.0, 2.0))
+        site.end()
+        ended = harvest.until_over(_OVER_S)
+        for job in jobs:
+            assert_trained(ended[job])
+        harvest.drain()
+        assert_nothing_is_left(harvest)
+    return witness.looks
+
+
+def play_all(
+    seed: int,
+    nodes: int,
+    keep: Path,
+    numbers: SimpleQueue[int | None],
+    told: SimpleQueue[Played | None],
+) -> None:
+    """Play the sequences whose numbers come, on a cluster of this process's own, until ``None`` comes.
+
+    What a broken one leaves behind is kept in a folder of `keep`, and the next begins on a new cluster.
+    """
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when it is over
+    number: int | None = None
+    over = False
+    try:
+        while not over:
+            with _cluster(nodes) as (slurm, base):
+                while True:
+                    if (number := numbers.get()) is None:
+                        over = True
+                        break
+                    told.put(played := _played(slurm, base, seed, number, keep))
+                    if played.broken is not None:
+                        break
+    finally:
+        told.put(None)
+
+
+@contextmanager
+def _cluster(nodes: int) -> Iterator[tuple[OneMachineSlurm, Path]]:
+    """Start a cluster, again where another one beside it took its ports first."""
+    with tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as name:
+        for start in range(_STARTS):
+            slurm = OneMachineSlurm(Path(name) / f"c{start}", nodes, slowness=slowdown)
+            try:
+                slurm.start()
+                break
+            except SlurmFailed:
+                slurm.stop()
+                if start == _STARTS - 1:
+                    raise
+        try:
+            yield slurm, Path(name)
+        finally:
+            slurm.stop()
+
+
+def _played(slurm: OneMachineSlurm, base: Path, seed: int, number: int, keep: Path) -> Played:
+    chance = random.Random(f"{seed} {number}")
+    faults, began, looks, broken = drawn(chance), time.monotonic(), 0, None
+    (folder := base / f"s{number}").mkdir()
+    try:
+        looks = play(slurm, folder, faults, chance)
+        slurm.reset()
+    except Exception as error:
+        broken = "".join(traceback.format_exception(error, limit=-3))
+        kept = keep / f"sequence-{seed}-{number}"
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+        with suppress(OSError):
+            shutil.copytree(slurm.folder / "log", kept / "slurm-log", dirs_exist_ok=True)
+        (kept / "broken.txt").write_text(f"{', '.join(faults)}\n{broken}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Played(number, tuple(faults), time.monotonic() - began, looks, broken)
