@@ -13,10 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from apportion.live.record.listing import listing, with_requests
-from apportion.live.record.requests import waiting
-from apportion.live.record.state import State
-from apportion.live.record.store import read_state
+from apportion.live.record.listing import listing, state_as_asked
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
 __all__ = ["Harvest", "numpy_trainer"]
@@ -129,9 +126,7 @@ class Harvest:
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Return what `jobs` returns, read from the state folder: no command is run for it."""
-        state = read_state(self.state) or State(instance="")
-        with_requests(state, [item.request for item in waiting(self.state)[0]], time.time())
-        return {job["id"]: job for job in listing(state)}
+        return {job["id"]: job for job in listing(state_as_asked(self.state, time.time()))}
 
     def journal(self) -> list[dict[str, Any]]:
         """Return the events so far."""

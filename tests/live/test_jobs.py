@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ from apportion.live.channel.messages import Progress
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.settings import Limits
 from apportion.live.errors import InUse, StateUnwritable
+from apportion.live.record import listing as module
 from apportion.live.record import requests
 from apportion.live.record.accounts import book, close_books, open_books
 from apportion.live.record.jobs import DISTRUST, Job, JobSpec, JobState, Point
-from apportion.live.record.listing import listing
+from apportion.live.record.listing import listing, state_as_asked
 from apportion.live.record.requests import Cancel, Drain, Submit, apply, leave, waiting
 from apportion.live.record.state import Rank, State
 from apportion.live.record.store import Lock, Store, in_use, private_folder, read_state
@@ -399,6 +401,31 @@ def test_requests_are_taken_up_in_order_and_twice_without_harm(tmp_path: Path) -
     for item in found:
         item.remove()
     assert waiting(tmp_path) == ([], [])
+
+
+def test_a_job_taken_up_while_the_queue_is_read_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(tmp_path, Submit("a", 1.0, spec()))
+    store = Store(tmp_path)
+    store.commit(store.load(), 1.0)
+
+    def then_taken_up(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def wrapped(folder: Path) -> Any:
+            found = read(folder)
+            state = store.load()
+            for item in waiting(folder)[0]:
+                apply(state, item.request, 2.0)
+                store.commit(state, 2.0)
+                item.remove()
+            return found
+
+        return wrapped
+
+    for name in ("waiting", "read_state"):
+        monkeypatch.setattr(module, name, then_taken_up(getattr(module, name)))
+    assert state_as_asked(tmp_path, 3.0).job("a") is not None
+    store.close()
 
 
 def test_a_request_that_is_not_valid_is_put_aside(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from apportion.errors import InvalidOption
 from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.slurm.cluster import SlurmCluster
+from apportion.live.slurm.commands import EXPORTED
 from apportion.live.slurm.text import (
     NotUnderstood,
     expand,
@@ -219,6 +220,22 @@ def made(folder: Path, **more: Any) -> SlurmCluster:
     return SlurmCluster(
         "harvest", "0a1b2c3d", folder, "10.0.0.1:5000", "f" * 64, python="/usr/bin/python3", **more
     )
+
+
+def test_pilots_wait_for_no_login_shell_and_are_given_few_variables(
+    fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of names after ``--export=`` has slurmd run ``su -`` on the node before the pilot starts."""
+    for name in ("SLURM_CONF", "HARVESTERS_SECRET", "LC_ALL"):
+        monkeypatch.setenv(name, "C")
+    noted = f"/usr/bin/env > {fake}/given\necho $@ > {fake}/asked\necho 7\n"
+    (fake / "bin" / "sbatch").write_text(f"#!/bin/sh\n{noted}")
+    assert made(fake).take("n3", "0a1b2c3d-5", "s3cret") == "7"
+    assert "--export=ALL" in (fake / "asked").read_text().split()
+    lines = (fake / "given").read_text().splitlines()
+    given = {line.partition("=")[0] for line in lines} - {"PWD", "_", "SHLVL", "OLDPWD"}
+    assert {"PATH", "SLURM_CONF", "APPORTION_PILOT_TOKEN"} <= given
+    assert given <= {*EXPORTED, "SLURM_CONF", "LC_MESSAGES"}
 
 
 def test_a_pilot_is_submitted_by_an_argument_list_with_its_secret_in_the_environment(fake: Path) -> None:

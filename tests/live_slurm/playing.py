@@ -20,7 +20,6 @@ from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
 from tests.live_slurm.faults import FAULTS, Site
 from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained
-from tests.live_slurm.watching import Witness
 from tests.patience import slowdown
 
 __all__ = ["Played", "drawn", "play", "play_all"]
@@ -36,9 +35,9 @@ class Played:
     """A sequence that was played; `broken` says what broke, ``None`` if nothing did."""
 
     number: int
+    site: str
     faults: tuple[str, ...]
     seconds: float
-    looks: int
     broken: str | None = None
 
 
@@ -49,15 +48,15 @@ def drawn(chance: random.Random) -> list[str]:
     return faults
 
 
-def play(slurm: OneMachineSlurm, folder: Path, faults: Sequence[str], chance: random.Random) -> int:
-    """Play a sequence to its end; return how often the witness looked.
+def play(slurm: OneMachineSlurm, folder: Path, faults: Sequence[str], chance: random.Random) -> None:
+    """Play a sequence to its end.
 
     Raises
     ------
     AssertionError, SlurmFailed
         If something happened that must never happen, or jobs do not end.
     """
-    with Harvest(slurm, folder, *_LEASE) as harvest, Witness(folder) as witness:
+    with Harvest(slurm, folder, *_LEASE) as harvest:
         harvest.start()
         jobs = [harvest.submit(6_000, numpy_trainer()), harvest.submit(5_000, numpy_trainer("1:300,4:700"))]
         harvest.until(lambda held: any(held[job]["samples"] for job in jobs), "they train")
@@ -71,19 +70,20 @@ def play(slurm: OneMachineSlurm, folder: Path, faults: Sequence[str], chance: ra
             assert_trained(ended[job])
         harvest.drain()
         assert_nothing_is_left(harvest)
-    return witness.looks
 
 
 def play_all(
     seed: int,
     nodes: int,
+    base: Path,
     keep: Path,
     numbers: SimpleQueue[int | None],
     told: SimpleQueue[Played | None],
 ) -> None:
     """Play the sequences whose numbers come, on a cluster of this process's own, until ``None`` comes.
 
-    What a broken one leaves behind is kept in a folder of `keep`, and the next begins on a new cluster.
+    All happens in the folder `base`, whose processes the caller's witness looks at. What a broken one leaves
+    behind is kept in a folder of `keep`, and the next begins on a new cluster.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when it is over
@@ -91,7 +91,7 @@ def play_all(
     over = False
     try:
         while not over:
-            with _cluster(nodes) as (slurm, base):
+            with _cluster(nodes, base) as slurm:
                 while True:
                     if (number := numbers.get()) is None:
                         over = True
@@ -104,30 +104,29 @@ def play_all(
 
 
 @contextmanager
-def _cluster(nodes: int) -> Iterator[tuple[OneMachineSlurm, Path]]:
+def _cluster(nodes: int, base: Path) -> Iterator[OneMachineSlurm]:
     """Start a cluster, again where another one beside it took its ports first."""
-    with tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as name:
-        for start in range(_STARTS):
-            slurm = OneMachineSlurm(Path(name) / f"c{start}", nodes, slowness=slowdown)
-            try:
-                slurm.start()
-                break
-            except SlurmFailed:
-                slurm.stop()
-                if start == _STARTS - 1:
-                    raise
+    for start in range(_STARTS):
+        slurm = OneMachineSlurm(Path(tempfile.mkdtemp(prefix="c", dir=base)), nodes, slowness=slowdown)
         try:
-            yield slurm, Path(name)
-        finally:
+            slurm.start()
+            break
+        except SlurmFailed:
             slurm.stop()
+            if start == _STARTS - 1:
+                raise
+    try:
+        yield slurm
+    finally:
+        slurm.stop()
 
 
 def _played(slurm: OneMachineSlurm, base: Path, seed: int, number: int, keep: Path) -> Played:
     chance = random.Random(f"{seed} {number}")
-    faults, began, looks, broken = drawn(chance), time.monotonic(), 0, None
+    faults, began, broken = drawn(chance), time.monotonic(), None
     (folder := base / f"s{number}").mkdir()
     try:
-        looks = play(slurm, folder, faults, chance)
+        play(slurm, folder, faults, chance)
         slurm.reset()
     except Exception as error:
         broken = "".join(traceback.format_exception(error, limit=-3))
@@ -138,4 +137,5 @@ def _played(slurm: OneMachineSlurm, base: Path, seed: int, number: int, keep: Pa
         (kept / "broken.txt").write_text(f"{', '.join(faults)}\n{broken}")
     else:
         shutil.rmtree(folder, ignore_errors=True)
-    return Played(number, tuple(faults), time.monotonic() - began, looks, broken)
+    site = f"{base.name}/{folder.name}"
+    return Played(number, site, tuple(faults), time.monotonic() - began, broken)

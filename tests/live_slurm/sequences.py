@@ -12,15 +12,20 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from paper_repro.malletrain.one_machine import missing_programs
 
 from tests.live_slurm.playing import Played, play_all
+from tests.live_slurm.watching import Witness
 
 __all__ = ["main"]
 
@@ -42,54 +47,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
         told = f"no Slurm on this machine ({', '.join(missing)} missing): bash .ci/slurm installs it"
         print(told, file=sys.stderr)
         return 2
-    began = time.monotonic()
-    played = _played(given)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # what was played is told all the same
+    began, played = time.monotonic(), list[Played]()
+    with tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as base:
+        witness = Witness(Path(base), depth=2)
+        witness.begin()
+        try:
+            with suppress(KeyboardInterrupt, SystemExit):
+                _play(given, Path(base), witness, played)
+        finally:
+            witness.end()
     broken = sum(one.broken is not None for one in played)
     counts = Counter(fault for one in played for fault in one.faults)
     each = sum(one.seconds for one in played) / max(len(played), 1)
     seconds = f"{time.monotonic() - began:.0f} s, {each:.0f} s each on {given.side_by_side} clusters"
-    told = f"{counts.total()} faults, {broken} broken, {sum(one.looks for one in played)} looks, {seconds}"
+    told = f"{counts.total()} faults, {broken} broken, {witness.looks} looks, {seconds}"
     print(f"{len(played)} sequences from seed {given.seed}, {told}")
     print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     return 1 if broken else 0
 
 
-def _played(given: argparse.Namespace) -> list[Played]:
+def _play(given: argparse.Namespace, base: Path, witness: Witness, played: list[Played]) -> None:
     """Hand out numbers to processes until all are played, or time or patience is over."""
     context = multiprocessing.get_context("spawn")
     numbers, told = context.SimpleQueue(), context.SimpleQueue()
-    arguments = given.seed, given.nodes, given.keep, numbers, told
-    workers = [context.Process(target=play_all, args=arguments) for _ in range(given.side_by_side)]
-    for worker in workers:
-        worker.start()
-    end, given_out, left, played, broken = time.monotonic() + given.seconds, 0, len(workers), [], 0
-    for _ in workers:
-        numbers.put(given_out if given_out < given.count else None)
-        given_out += 1
+    workers = []
+    for at in range(given.side_by_side):
+        (own := base / f"w{at}").mkdir()
+        arguments = given.seed, given.nodes, own, given.keep, numbers, told
+        workers.append(context.Process(target=play_all, args=arguments))
+        workers[-1].start()
+        numbers.put(at if at < given.count else None)
+    end, handed_out, left = time.monotonic() + given.seconds, len(workers), len(workers)
     try:
         while left:
             one = told.get()
             if one is None:
                 left -= 1
                 continue
+            if wrong := witness.wrong_at(one.site):
+                one = replace(one, broken=f"{one.broken or ''}\n{wrong[:5]}")
             played.append(one)
+            broken = sum(each.broken is not None for each in played)
             if one.broken is not None:
-                broken += 1
                 print(f"sequence {one.number}, {list(one.faults)}: {one.broken}", file=sys.stderr, flush=True)
-            more = given_out < given.count and time.monotonic() < end and broken < given.most_broken
-            numbers.put(given_out if more else None)
-            given_out += more
-            _progress(played, broken)
+            more = handed_out < given.count and time.monotonic() < end and broken < given.most_broken
+            numbers.put(handed_out if more else None)
+            handed_out += more
+            if len(played) % 10 == 0:
+                print(f"{len(played)} played, {broken} broken", file=sys.stderr, flush=True)
     finally:
         for worker in workers:
             worker.terminate()
+        for worker in workers:
             worker.join()
-    return played
-
-
-def _progress(played: Sequence[Played], broken: int) -> None:
-    if len(played) % 10 == 0:
-        print(f"{len(played)} played, {broken} broken", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,18 @@ _SETTLED = 200
 
 
 class Witness:
-    """Looks twenty times a second; a context manager that fails if anything was ever amiss."""
+    """Looks twenty times a second; a context manager that fails if anything was ever amiss.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = str(folder).encode()
+    Parameters
+    ----------
+    folder
+        Ranks whose checkpoints are below it are looked at.
+    depth
+        So many folders below `folder` tell sites apart: the first of their paths stand before a node's name.
+    """
+
+    def __init__(self, folder: Path, depth: int = 0) -> None:
+        self.folder, self.depth = os.fsencode(folder) + b"/", depth
         self.wrong: list[str] = []
         self.looks = 0
         self.seen: set[tuple[str, int, int, str]] = set()
@@ -24,16 +32,28 @@ class Witness:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Witness:
+    def begin(self) -> None:
+        """Look from now on."""
         self._thread.start()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._over.set()
+        self._thread.join()
+
+    def __enter__(self) -> Witness:
+        self.begin()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._over.set()
-        self._thread.join()
+        self.end()
         if raised[0] is None:
             assert not self.wrong, self.wrong[:5]
             assert self.looks > 0
+
+    def wrong_at(self, site: str) -> list[str]:
+        """Return what was amiss on the nodes of a site."""
+        return [told for told in self.wrong if f"{site}/" in told]
 
     def ranks(self) -> list[tuple[str, int, int, str]]:
         """Return (job, generation, rank, node) of every leader of a rank that runs."""
@@ -69,7 +89,8 @@ class Witness:
             return None
         told = dict(entry.decode().partition("=")[::2] for entry in text.split(b"\0") if entry)
         rank = int(told["APPORTION_RANK"])
-        node = told["APPORTION_NODES"].split(",")[rank]
+        below = told["APPORTION_CHECKPOINT"][len(os.fsdecode(self.folder)) :].split("/")
+        node = "/".join([*below[: self.depth], told["APPORTION_NODES"].split(",")[rank]])
         return told["APPORTION_JOB"], int(told["APPORTION_GENERATION"]), rank, node
 
     def _watch(self) -> None:

@@ -18,14 +18,12 @@ __all__ = ["command"]
 def command(folder: str | None, jobs: tuple[str, ...]) -> int:
     """Cancel jobs by their ids. Their checkpoints are kept. Exit code 3 if there is no such job."""
     from apportion.live.errors import UnknownJob
-    from apportion.live.record.listing import with_requests
-    from apportion.live.record.requests import Cancel, leave, waiting
-    from apportion.live.record.state import State
-    from apportion.live.record.store import default_folder, in_use, read_state
+    from apportion.live.record.listing import state_as_asked
+    from apportion.live.record.requests import Cancel, leave
+    from apportion.live.record.store import default_folder, in_use
 
     where = Path(folder or default_folder()).expanduser().absolute()
-    state = read_state(where) or State(instance="")
-    with_requests(state, [item.request for item in waiting(where)[0]], time.time())
+    state = state_as_asked(where, time.time())
     unknown = [id for id in jobs if state.job(id) is None]
     if unknown:
         raise UnknownJob(f"there is no job {', '.join(unknown)} in {where}; `apportion queue` lists them")

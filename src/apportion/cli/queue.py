@@ -41,13 +41,10 @@ def command(folder: str | None, everything: bool, as_json: bool, every_s: float 
 def _lines(where: Path, everything: bool, as_json: bool) -> list[str]:
     import msgspec
 
-    from apportion.live.record.listing import listing, with_requests
-    from apportion.live.record.requests import waiting
-    from apportion.live.record.state import State
-    from apportion.live.record.store import in_use, read_state
+    from apportion.live.record.listing import listing, state_as_asked
+    from apportion.live.record.store import in_use
 
-    state = read_state(where) or State(instance="")
-    with_requests(state, [item.request for item in waiting(where)[0]], time.time())
+    state = state_as_asked(where, time.time())
     jobs = listing(state)
     running = in_use(where)
     if as_json:

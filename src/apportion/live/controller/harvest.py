@@ -263,9 +263,10 @@ def _draining_on_signals() -> Iterator[threading.Event]:
 def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     """Return what a controller would decide now; nothing is written, taken, told or given back."""
     folder = Path(settings.folder).expanduser().absolute()
+    asked_for = [waiting.request for waiting in requests.waiting(folder)[0]]  # first: else one may be missed
     state = read_state(folder) or State(instance="00000000")
     now_s = continued(state.boot, state.ahead_s, state.newest_s)[0]()
-    with_requests(state, [waiting.request for waiting in requests.waiting(folder)[0]], now_s)
+    with_requests(state, asked_for, now_s)
     if cluster is None:
         cluster = SlurmCluster(
             *(settings.partition, state.instance, folder, "nowhere:1", ""),

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from apportion.live.record.jobs import Job
-from apportion.live.record.requests import Cancel, Request, Submit, apply
+from apportion.live.record.requests import Cancel, Request, Submit, apply, waiting
 from apportion.live.record.state import State
+from apportion.live.record.store import read_state
 
-__all__ = ["listing", "with_requests"]
+__all__ = ["listing", "state_as_asked", "with_requests"]
+
+
+def state_as_asked(folder: Path, now_s: float) -> State:
+    """Return the state of a folder as it will be when the requests that wait are taken up.
+
+    Requests are read first: one that is taken up in between is in the state then, and not missing from both.
+    """
+    asked = [item.request for item in waiting(folder)[0]]
+    return with_requests(read_state(folder) or State(instance=""), asked, now_s)
 
 
 def with_requests(state: State, requests: Iterable[Request], now_s: float) -> State:

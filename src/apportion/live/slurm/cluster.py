@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -200,7 +200,6 @@ class SlurmCluster:
             self._script.chmod(0o700)
         except OSError as error:
             raise SchedulerRefused(str(error)) from None
-        exported = [name for name in EXPORTED if name == TOKEN or name in os.environ]
         answer = self._run(
             "sbatch",
             "--parsable",
@@ -209,12 +208,14 @@ class SlurmCluster:
             f"--nodelist={node}",
             f"--job-name=apportion-{pilot}",
             *("--output=/dev/null", "--chdir=/"),
-            f"--export={','.join(exported)}",
+            # a list of names in place of ALL would have slurmd run a login shell first, on the node
+            "--export=ALL",
             *self.options,
             str(self._script),
             *(self.python, "-m", "apportion.live.agent.agent"),
             *("--controller", self.controller, "--certificate", self.fingerprint, "--pilot", pilot),
             environment={TOKEN: token},
+            only=EXPORTED,
         )
         handle = answer.strip().split(";")[0]
         if not handle.isdigit():
@@ -266,8 +267,13 @@ class SlurmCluster:
             raise ClusterUnreachable(f"Slurm's JSON cannot be read: {error}") from None
         self._output = "text"
 
-    def _run(self, *command: str, environment: Mapping[str, str] | None = None) -> str:
-        return answer_of(command, self.timeout_s, environment)
+    def _run(
+        self,
+        *command: str,
+        environment: Mapping[str, str] | None = None,
+        only: Collection[str] | None = None,
+    ) -> str:
+        return answer_of(command, self.timeout_s, environment, only)
 
 
 def _understood(read: Callable[[], _Read]) -> _Read:

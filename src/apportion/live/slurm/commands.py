@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 
@@ -30,7 +30,12 @@ _AWAY = (
 """Parts of what Slurm's commands print when slurmctld is away; anything else is a refusal."""
 
 
-def answer_of(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
+def answer_of(
+    command: Sequence[str],
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    only: Collection[str] | None = None,
+) -> str:
     """Run one of Slurm's commands and return what it printed.
 
     Parameters
@@ -41,6 +46,8 @@ def answer_of(command: Sequence[str], timeout_s: float, environment: Mapping[str
         Longest time it may take.
     environment
         Further variables.
+    only
+        Of this process's own variables these and Slurm's are handed on, nearly all by default.
 
     Raises
     ------
@@ -52,7 +59,12 @@ def answer_of(command: Sequence[str], timeout_s: float, environment: Mapping[str
         If it says no.
     """
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SBATCH_")}
-    variables |= {"LC_ALL": "C", **(environment or {})}
+    if only is not None:
+        variables = {
+            name: value for name, value in variables.items() if name in only or name.startswith("SLURM_")
+        }
+    # what is handed on comes to a pilot's trainers: messages are to be English, the rest is as it was
+    variables |= {"LC_ALL" if only is None else "LC_MESSAGES": "C", **(environment or {})}
     try:
         done = subprocess.run(
             command,
