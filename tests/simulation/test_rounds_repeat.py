@@ -11,12 +11,12 @@ from time import perf_counter, thread_time
 
 import numpy as np
 import pytest
+from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.policies.cluster.matching import Matching, longest_first
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import parse_nodes
-from paper_repro.joint.speed_table import SpeedTable
 
 _FASTER = 200.0
 """So many times faster clocks run: a solve that asks them finds its time gone after a few milliseconds."""

@@ -1,12 +1,13 @@
-"""What a warm start says about multipliers is a hint: whatever it is, the answer is the same and nothing warns."""
+"""What a warm start says about multipliers is a hint: whatever it is, the answer stays and nothing warns."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
 
-import apportion
 import pytest
+
+import apportion
 
 _EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _ODD = [float("inf"), float("nan"), -1e300, -5.0, 1e308, 5e-324, 10**400, -(10**400), True, "7", None, [1.0]]
