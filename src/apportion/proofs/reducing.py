@@ -43,6 +43,8 @@ class Root:
         whole [vectors, options]; the first vector is of prices 0, whose losses are those of worth.
     slack
         whole [vectors].
+    weights
+        whole [vectors, capacities]: the prices.
     closed
         Why no choice is worth more than the threshold; empty where the walk must decide.
     """
@@ -51,6 +53,7 @@ class Root:
     jobs: NDArray[np.int64]
     losses: Whole
     slack: Whole
+    weights: Whole
     closed: str = ""
 
 
@@ -92,7 +95,7 @@ def reduce(menus: WholeMenus, weights: Whole) -> Root:
         kept: NDArray[np.bool_] = np.asarray((losses <= slack[:, None]).all(axis=0))
         kept &= (menus.uses <= menus.capacities).all(axis=1)
         if kept.all() or round_ == _MOST_ROUNDS:
-            return Root(menus, jobs, losses, slack)
+            return Root(menus, jobs, losses, slack, weights)
         menus = _only(menus, kept)
     raise AssertionError("the last round returns")
 
@@ -177,4 +180,4 @@ def _only(menus: WholeMenus, kept: NDArray[np.bool_]) -> WholeMenus:
 
 def _closed(menus: WholeMenus, jobs: NDArray[np.int64], why: str) -> Root:
     none = np.zeros((0, 0), dtype=np.int64)
-    return Root(menus, jobs, none, none[0] if none.size else np.zeros(0, dtype=np.int64), why)
+    return Root(menus, jobs, none, np.zeros(0, dtype=np.int64), none, why)

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.proofs.one_capacity import walk_one
 from apportion.proofs.reducing import Root
+from apportion.proofs.walked import Limits, Walked
 from apportion.proofs.whole_menus import Whole
 
 __all__ = ["Limits", "Walked", "walk"]
@@ -33,44 +35,6 @@ _PAUSE = 4
 """Levels that pass without merging after one that left more than that share of the states."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How far a walk may go before it is called incomplete.
-
-    Attributes
-    ----------
-    states
-        Most states in all.
-    kept
-        Most numbers of states that are kept at the same time, 8 bytes each in 64-bit walks.
-    seconds
-        Wall-clock seconds, ``None`` for no limit.
-    """
-
-    states: int = 50_000_000
-    kept: int = 100_000_000
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """How a walk ended.
-
-    Attributes
-    ----------
-    status
-        ``"proved"``, ``"refused"`` or ``"incomplete"``.
-    why
-        What was not closed, or which limit was reached.
-    states
-        How many states were looked at.
-    """
-
-    status: str
-    why: str
-    states: int
-
-
 def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
     """Walk the whole tree below a root.
 
@@ -85,11 +49,15 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
     """
     if root.closed:
         return Walked("proved", root.closed, 0)
+    deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+    single = len(root.menus.capacities) == 1 and root.losses.dtype != object
+    if single and (walked := walk_one(root, order, limits, deadline)) is not None:
+        return walked
     levels = _levels(root, order)
     begin = (root.menus.capacities.reshape(-1, 1), root.slack.reshape(-1, 1))
     stack = [(0, *begin)]
     merge_from = 0
-    states, deadline = 0, None if limits.seconds is None else time.monotonic() + limits.seconds
+    states = 0
     while stack:
         depth, left, slack = stack.pop()
         if depth == len(levels):
