@@ -54,10 +54,8 @@ class Searched:
         Nodes looked at.
     interrupted
         Whether Ctrl-C ended it.
-    prices
-        int64 [jobs]: the prices of the last root, in units of ``unit``.
-    unit
-        The unit of the search's whole numbers.
+    row_multipliers
+        float64 [jobs]: what the rows of jobs are worth at the last root; where costs are minimised, negated.
     """
 
     choice: NDArray[np.int64] | None
@@ -65,8 +63,7 @@ class Searched:
     closed: bool
     nodes: int
     interrupted: bool
-    prices: NDArray[np.int64]
-    unit: Fraction
+    row_multipliers: NDArray[np.float64]
 
 
 def fits(model: Assignment) -> bool:
@@ -172,9 +169,10 @@ class TreeSearch:
         return self._ended(self._bound(), rising.closed)
 
     def _ended(self, bound: float | None, closed: bool) -> Searched:
-        unit = self.lattice.unit / self.scale
+        unit = float(self.lattice.unit / self.scale)
+        rows = -unit * (self.base * self.scale + self.prices).astype(np.float64)
         slices = self._slices
-        return Searched(self.choice, bound, closed, slices.nodes, slices.interrupted, self.prices, unit)
+        return Searched(self.choice, bound, closed, slices.nodes, slices.interrupted, rows)
 
     def _reach(self) -> None:
         """Set by how much a plan must be better than the incumbent to be searched for."""

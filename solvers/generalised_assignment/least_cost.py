@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,8 @@ def _by_tree(
     ended = Termination.TIME_LIMIT if clock.late() else Termination.NODE_LIMIT
     ended = Termination.INTERRUPTED if found.interrupted else ended
     ended = Termination.OPTIMAL if found.closed else ended
-    return _outcome(model, found.choice, bound, prices, ended, "searched", found.nodes)
+    outcome = _outcome(model, found.choice, bound, prices, ended, "searched", found.nodes)
+    return replace(outcome, row_multipliers=found.row_multipliers)
 
 
 def greedy_and_prices(

@@ -89,6 +89,9 @@ class Outcome:
         ``solver`` or ``multipliers``.
     multipliers
         One Lagrange multiplier >= 0 per capacity of a `MultipleChoiceKnapsack`, if the solver has them.
+    row_multipliers
+        float64 [jobs], of any sign: what a search that relaxed the rows "one machine a job" took them to be
+        worth, to be maximised (costs are negated).
     seconds
         Wall-clock seconds by phase (``hand_over``, ``solve``, ...).
     counters
@@ -106,6 +109,7 @@ class Outcome:
     bound: float | None = None
     bound_source: str | None = None
     multipliers: Multipliers | None = None
+    row_multipliers: NDArray[np.float64] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
     start_used: bool | None = None

@@ -18,7 +18,7 @@ def check(canonical: bytes, proof_bytes: bytes) -> str:
     """Return ``proved``, ``refused`` or ``incomplete`` for canonical JSON and the bytes of a proof."""
     try:
         proof, instance = json.loads(gzip.decompress(proof_bytes)), json.loads(canonical)
-        demand(proof["format"] == "apportion-proof" and proof["version"] == 1)
+        demand(proof["format"] == "apportion-proof" and proof["version"] == 1 + ("rows" in proof))
         demand(proof["instance"] == hashlib.sha256(canonical).hexdigest())
         return (shares if instance.get("divisible") else choices)(instance, proof)
     except (AssertionError, ValueError, KeyError, TypeError, EOFError, OSError):
@@ -52,31 +52,25 @@ def choices(instance, proof):
 
 
 def walk(menus, capacities, threshold, proof, keeps):
-    """Try choices of (worth, uses, offer); limits of tenants are looked at where all jobs are decided."""
+    """Try choices of (worth, uses, offer); limits of tenants are looked at where all jobs are decided.
+
+    Rows only cut what prices leave: here every choice is tried that prices leave, and rows are passed over.
+    """
     width, named = len(capacities), proof["order"]
     demand(all(len(v) == width or (keeps and len(v) > width) for v in proof["prices"]))
     demand(all(type(price) is int and price >= 0 for v in proof["prices"] for price in v))
     demand(len(set(named)) == len(named) and all(type(j) is int and 0 <= j < len(menus) for j in named))
     if not all(menus) or min(capacities, default=0) < 0:
         return "proved"
-    vectors = [
-        [0] * width,
-        *(v[:width] for v in proof["prices"]),
-    ]  # those of limits count as 0
+    vectors = [[0] * width, *(v[:width] for v in proof["prices"])]  # those of limits count as 0
     order = named + [job for job in range(len(menus)) if job not in set(named)]
-    rests = []  # what the open jobs are worth at most, from each depth on, at each vector of prices
-    for vector in vectors:
-        rest = [0]
-        for job in reversed(order):
-            rest.append(rest[-1] + max(worth - dot(vector, uses) for worth, uses, _ in menus[job]))
-        rests.append(rest[::-1])
+    at_most = [priced(menus, order, v) for v in vectors]
+    demand(all(type(number) is int for row in proof.get("rows", []) for number in row))
+    demand(all(len(row) == len(menus) for row in proof.get("rows", [])))
     stack, nodes = [((), 0, capacities)], 0
-    while stack:
+    while stack and nodes < 300_000:
         (chosen, worth, left), nodes = stack.pop(), nodes + 1
-        if nodes > 300_000:
-            return "incomplete"
-        bounds = [worth + dot(v, left) + rest[len(chosen)] for v, rest in zip(vectors, rests, strict=True)]
-        if min(bounds) <= threshold:
+        if worth + min(most(len(chosen), left) for most in at_most) <= threshold:
             continue
         if len(chosen) == len(order):
             if keeps is None or keeps([chosen[order.index(job)] for job in range(len(order))]):
@@ -86,7 +80,14 @@ def walk(menus, capacities, threshold, proof, keeps):
             after = [have - use for have, use in zip(left, uses, strict=True)]
             if min(after, default=0) >= 0:
                 stack.append(((*chosen, offer), worth + more, after))
-    return "proved"
+    return "incomplete" if stack else "proved"
+
+
+def priced(menus, order, vector):
+    rest = [0]  # what open jobs are worth at most beyond what they pay, by how many are open
+    for job in reversed(order):
+        rest.append(rest[-1] + max(worth - dot(vector, uses) for worth, uses, _ in menus[job]))
+    return lambda depth, left: dot(vector, left) + rest[len(order) - depth]
 
 
 def dot(vector, numbers):
@@ -171,9 +172,8 @@ def node_cut(instance, cut):
         weights = [0, *cut["node_weights"]]
         most = fullest(weights, size)
         weigh = {g: weights[g] if g < size else g // size * most[size] for g in range(1, 10**4)}
-        return lambda job, o: weigh[o.uses[kind]] if o.uses.get(kind) else 0, sum(
-            most[room] for room in rooms
-        )
+        room = sum(most[one] for one in rooms)
+        return lambda job, o: weigh[o.uses[kind]] if o.uses.get(kind) else 0, room
     least = {int(job): gpus for job, gpus in cut["excluded"].items()}
     demand(least and all(g > 0 and (g <= size or g % size == 0) for g in least.values()))
     pieces = [min(gpus, size) for gpus in least.values() for _ in range(max(1, gpus // size))]
@@ -186,7 +186,7 @@ def node_cut(instance, cut):
 
 def shares(instance, proof):
     claimed, counts = proof["claim"]["bound"], {pool["id"]: pool["count"] for pool in instance["machines"]}
-    demand(not (proof["order"] or proof["apart"] or proof["cuts"] or proof["shift"]))
+    demand(not (proof["order"] or proof["apart"] or proof["cuts"] or proof["shift"] or "rows" in proof))
     rows = [[(i, Fraction(e["time_s"]), e["gpus"]) for i, e in job["on"].items()] for job in instance["jobs"]]
     if claimed is None or not all(rows):
         return "refused" if all(rows) else "proved"

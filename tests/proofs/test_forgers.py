@@ -82,6 +82,13 @@ def of_tenants() -> MatchingInstance:
     )
 
 
+def costs() -> Assignment:
+    """Sixty jobs on six machines that are short of room, which rows prove and not the prices of capacities."""
+    rng = np.random.default_rng(2)
+    uses, values = rng.integers(5, 26, (60, 6)), rng.integers(10, 51, (60, 6)).astype(float)
+    return Assignment.from_matrix("cost", values, uses=uses, capacities=uses.sum(axis=0) * 4 // 30)
+
+
 SHAPES: dict[str, Callable[[], Any]] = {
     "menus": menus,
     "bare assignment": machines,
@@ -94,7 +101,7 @@ SHAPES: dict[str, Callable[[], Any]] = {
 @functools.cache
 def proved(shape: str) -> tuple[Any, str]:
     """Return an instance of a shape, and its genuine proof as JSON."""
-    subject = SHAPES[shape]()
+    subject = costs() if shape == "costs" else SHAPES[shape]()
     solution = apportion.solve(subject, proof=True, time_limit=120.0)
     assert solution.proof is not None and verify(subject, solution.proof).proved
     return subject, gzip.decompress(encode(solution.proof)).decode()
@@ -200,7 +207,8 @@ FORGED: dict[str, Callable[[Document], None]] = {
     "pools taken apart where there are none": listed("apart", 10**6),
     "another instance's digest": put("instance", "0" * 64),
     "another format": put("format", "vipr"),
-    "a later version": put("version", 2),
+    "a later version": put("version", 3),
+    "the other version's fields": lambda d: d.update(version=3 - d["version"]),
     "version true, which equals 1": put("version", True),
     "a field missing": lambda d: d.pop("apart"),
     "a field of its own": put("reductions", [0, 1, 2]),
@@ -220,6 +228,66 @@ def test_a_forged_proof_is_refused(shape: str, forged: str) -> None:
 
 def test_a_walk_has_branches_to_drop(model: MultipleChoiceKnapsack, genuine: Document) -> None:
     assert verify(model, packed(genuine)).states > 100
+
+
+def every_number(change: Callable[[int], Any]) -> Callable[[Document], None]:
+    def forge(document: Document) -> None:
+        document["rows"] = [[change(number) for number in row] for row in document["rows"]]
+
+    return forge
+
+
+def dearer(document: Document) -> None:
+    """Claim what the optimum undercuts by the least difference of costs."""
+    document["claim"]["bound"] += 1.0
+
+
+ROWS: dict[str, Callable[[Document], None]] = {
+    "a number off by one, under a false claim": both(dearer, every_number(lambda number: number + 1)),
+    "no numbers but 0, under a false claim": both(dearer, every_number(lambda number: 0)),
+    "numbers of the other sign, under a false claim": both(dearer, every_number(lambda number: -number)),
+    "numbers that wrap around, under a false claim": both(dearer, every_number(lambda number: 2**62 - 1)),
+    "numbers that wrap around below, under a false claim": both(
+        dearer, every_number(lambda number: 1 - 2**62)
+    ),
+    "numbers longer than the format allows": every_number(lambda number: 2**62),
+    "numbers as low as that": every_number(lambda number: -(2**62)),
+    "a number that is not whole": every_number(lambda number: number + 0.5),
+    "a number that is true": every_number(lambda number: True),
+    "a number in words": every_number(str),
+    "a number missing": lambda d: d.update(rows=[d["rows"][0][:-1]]),
+    "a number too many": lambda d: d.update(rows=[[*d["rows"][0], 0]]),
+    "more vectors than allowed": lambda d: d.update(rows=d["rows"] * 65),
+    "numbers without a vector": lambda d: d.update(rows=d["rows"][0]),
+    "no vector at all, under a false claim": both(dearer, put("rows", [])),
+    "rows in the first version": put("version", 1),
+    "the second version without rows": lambda d: d.pop("rows"),
+}
+
+
+@pytest.mark.parametrize("forged", ROWS)
+def test_forged_rows_are_refused(forged: str) -> None:
+    subject, text = proved("costs")
+    document = json.loads(text)
+    assert document["version"] == 2 and len(document["rows"]) == 1
+    ROWS[forged](document)
+    verdict = verify(subject, packed(document), Limits(states=500_000))
+    assert verdict.status == "refused" or (verdict.status == "incomplete" and "false" in forged), verdict
+
+
+def test_tables_of_rows_beyond_their_limit_are_not_made() -> None:
+    """A table bomb: capacities of 10**12 in units of 1."""
+    rng = np.random.default_rng(3)
+    uses = rng.integers(10**10, 10**11, (8, 3))
+    model = Assignment.from_matrix("cost", rng.integers(1, 9, (8, 3)), uses=uses, capacities=10**12)
+    document = json.loads(proved("costs")[1])
+    document |= {"instance": instance_digest(model), "prices": [], "order": []}
+    document |= {"claim": {"kind": "no_better_plan", "bound": 1000.0}, "rows": [[-1] * 8] * 64}
+    tracemalloc.start()
+    verdict = verify(model, packed(document))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert verdict.status == "incomplete" and "tables" in verdict.why and peak < 50e6
 
 
 DAMAGED: dict[str, Callable[[bytes], bytes]] = {

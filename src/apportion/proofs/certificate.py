@@ -19,6 +19,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 __all__ = [
     "LARGEST_DOCUMENT",
+    "LARGEST_ROW",
     "LARGEST_VECTORS",
     "Claim",
     "Cut",
@@ -33,13 +34,16 @@ Cut = dict[str, Any]
 """A capacity beside those of the instance, as it stands in a proof's JSON."""
 
 FORMAT = "apportion-proof"
-VERSION = 1
+VERSIONS = (1, 2)
+"""The second has the field ``rows``; proofs without it are written as the first."""
 LARGEST_DOCUMENT = 1 << 26
 """Bytes of a proof when it is unpacked: a longer one is not read."""
 LARGEST_VECTORS = 64
-"""Most vectors of prices in one proof."""
+"""Most vectors of prices in one proof, and most of rows."""
 LARGEST_NUMBER = 1 << 1024
 """Prices are smaller."""
+LARGEST_ROW = 1 << 62
+"""Numbers of rows are smaller, and larger than minus this."""
 LARGEST_SHIFT = 1200
 """The unit of worth lies between 2**-1200 and 2**1200."""
 
@@ -90,6 +94,9 @@ class Proof:
         Matching only: positions of the pools whose machines are decided one by one instead of together.
     cuts
         Layer freezing only: capacities beside the instance's own, each with its reason.
+    rows
+        Vectors of whole numbers of any sign, one per job, in units of worth: multipliers of the rows that
+        give every job exactly one option.
     """
 
     instance: str
@@ -99,6 +106,7 @@ class Proof:
     order: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
     cuts: tuple[Cut, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
 
 
 def instance_digest(instance: Any) -> str:
@@ -132,7 +140,7 @@ def encode(proof: Proof) -> bytes:
     claim = {"kind": proof.claim.kind, "bound": proof.claim.bound}
     document = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 2 if proof.rows else 1,
         "instance": proof.instance,
         "claim": claim,
         "shift": proof.shift,
@@ -140,7 +148,7 @@ def encode(proof: Proof) -> bytes:
         "order": proof.order,
         "apart": proof.apart,
         "cuts": proof.cuts,
-    }
+    } | ({"rows": proof.rows} if proof.rows else {})
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
@@ -158,19 +166,23 @@ def decode(data: bytes) -> Proof:
         raise MalformedProof(f"the proof is not readable: {error}") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise MalformedProof(f"the document is no proof: its format is not {FORMAT!r}")
-    if fields.get("version") != VERSION or isinstance(fields.get("version"), bool):
-        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads {VERSION}")
+    if type(fields.get("version")) is not int or fields["version"] not in VERSIONS:
+        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads 1 and 2")
     expected = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
+    expected |= {"rows"} if fields["version"] == 2 else set()
     if set(fields) != expected:
         wrong = sorted(map(str, set(fields) ^ expected))
         raise MalformedProof(f"the proof lacks or adds fields: {', '.join(wrong)[:200]}")
     if not isinstance(fields["instance"], str):
         raise MalformedProof("instance must be a digest")
-    prices = fields["prices"]
-    if not isinstance(prices, list) or len(prices) > LARGEST_VECTORS:
-        raise MalformedProof(f"prices must be a list of at most {LARGEST_VECTORS} vectors")
+    prices, rows = fields["prices"], fields.get("rows", [])
+    for name, vectors in (("prices", prices), ("rows", rows)):
+        if not isinstance(vectors, list) or len(vectors) > LARGEST_VECTORS:
+            raise MalformedProof(f"{name} must be a list of at most {LARGEST_VECTORS} vectors")
     for at, vector in enumerate(prices):
-        _wholes(f"prices[{at}]", vector)
+        _wholes(f"prices[{at}]", vector, 0, LARGEST_NUMBER, "0 to 2**1024")
+    for at, vector in enumerate(rows):
+        _wholes(f"rows[{at}]", vector, 1 - LARGEST_ROW, LARGEST_ROW, "-2**62 to 2**62")
     cuts = fields["cuts"]
     if not isinstance(cuts, list) or not all(isinstance(cut, dict) for cut in cuts):
         raise MalformedProof("cuts must be a list of objects")
@@ -185,6 +197,7 @@ def decode(data: bytes) -> Proof:
         order=_positions("order", fields["order"]),
         apart=_positions("apart", fields["apart"]),
         cuts=tuple(cuts),
+        rows=tuple(map(tuple, rows)),
     )
 
 
@@ -214,11 +227,9 @@ def _claim(fields: Any) -> Claim:
     raise MalformedProof("claim must be no_better_plan with a finite bound, or infeasible with none")
 
 
-def _wholes(name: str, fields: Any) -> None:
-    if not isinstance(fields, list) or not all(
-        type(one) is int and 0 <= one < LARGEST_NUMBER for one in fields
-    ):
-        raise MalformedProof(f"{name} must be a list of whole numbers from 0 to 2**1024")
+def _wholes(name: str, fields: Any, least: int, beyond: int, within: str) -> None:
+    if not isinstance(fields, list) or not all(type(one) is int and least <= one < beyond for one in fields):
+        raise MalformedProof(f"{name} must be a list of whole numbers from {within}")
 
 
 def _positions(name: str, fields: Any) -> tuple[int, ...]:

@@ -87,7 +87,8 @@ def _heights(root: Root, order: NDArray[np.int64], slopes: NDArray[np.int64], ro
         - np.multiply.outer(root.weights[:, 0], menus.uses[first, 0])
     )
     begin = root.slack - root.slack[0] - slopes * room
-    return (begin[:, None] - np.cumsum(gained[:, order], axis=1)).T
+    heights: NDArray[np.int64] = (begin[:, None] - np.cumsum(gained[:, order], axis=1)).T
+    return heights
 
 
 def _decided(

@@ -9,6 +9,8 @@ against the best term above. The losses of a choice that is worth more than the 
 the slack, whatever the prices; so an option whose loss exceeds the slack is in none, and neither is one that
 exceeds a capacity. What is left has new bounds, so this is repeated while it helps.
 
+Numbers of jobs give further bounds, and every option a slack of its own (`apportion.proofs.relaxed_rows`).
+
 Losses of worth add up to a multiple of their greatest common divisor: the slack of all prices falls by what
 the slack of price 0 exceeds such a multiple.
 """
@@ -21,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells, slacks_of_options
 from apportion.proofs.whole_menus import LARGEST_TOTAL, Whole, WholeMenus
 
 __all__ = ["Root", "reduce", "rooted"]
@@ -45,6 +48,8 @@ class Root:
         whole [vectors].
     weights
         whole [vectors, capacities]: the prices.
+    rows
+        whole [vectors, jobs left]: numbers of jobs, whose rows they relax.
     closed
         Why no choice is worth more than the threshold; empty where the walk must decide.
     """
@@ -54,13 +59,14 @@ class Root:
     losses: Whole
     slack: Whole
     weights: Whole
+    rows: Whole
     closed: str = ""
 
 
-def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]]) -> Root:
+def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]], rows: Sequence[Sequence[int]] = ()) -> Root:
     """Return the root of a walk: bounds of all prices and of price 0, in 64 bits where every total fits."""
     vectors = [[0] * len(menus.capacities), *prices]
-    if _largest(menus, vectors) < LARGEST_TOTAL:
+    if _largest(menus, vectors) + _largest_of_rows(menus, rows) < LARGEST_TOTAL:
         kind: type = np.int64
     else:
         kind = object
@@ -71,10 +77,10 @@ def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]]) -> Root:
         capacities=menus.capacities.astype(kind),
     )
     weights: Whole = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
-    return reduce(menus, weights)
+    return reduce(menus, weights, np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs))
 
 
-def reduce(menus: WholeMenus, weights: Whole) -> Root:
+def reduce(menus: WholeMenus, weights: Whole, rows: Whole) -> Root:
     """Drop options that no choice above the threshold holds, until nothing changes."""
     jobs = np.arange(menus.num_jobs, dtype=np.int64)
     for round_ in range(_MOST_ROUNDS + 1):
@@ -94,8 +100,11 @@ def reduce(menus: WholeMenus, weights: Whole) -> Root:
             return _closed(menus, jobs, f"the bound of price vector {int(np.argmax(slack < 0))}")
         kept: NDArray[np.bool_] = np.asarray((losses <= slack[:, None]).all(axis=0))
         kept &= (menus.uses <= menus.capacities).all(axis=1)
+        if kept.all() and jobs.size and len(rows) * cells(menus) <= LARGEST_TABLES:
+            for numbers in rows[:, jobs].tolist():
+                kept &= slacks_of_options(menus, numbers, losses[0], int(slack[0])) >= 0
         if kept.all() or round_ == _MOST_ROUNDS:
-            return Root(menus, jobs, losses, slack, weights)
+            return Root(menus, jobs, losses, slack, weights, rows[:, jobs])
         menus = _only(menus, kept)
     raise AssertionError("the last round returns")
 
@@ -124,6 +133,18 @@ def _largest(menus: WholeMenus, vectors: Sequence[Sequence[int]]) -> float:
     if len(paid) < len(vectors):
         return np.inf
     return 4.0 * (least + max(paid, default=0.0) + max([*needs, *rooms], default=0.0) + menus.num_jobs + 1.0)
+
+
+def _largest_of_rows(menus: WholeMenus, rows: Sequence[Sequence[int]]) -> float:
+    """Return an upper bound on every total of the bounds of rows, rounded far outward."""
+    if not rows:
+        return 0.0
+    worths = sum(float(min(abs(int(worth)), 1 << 1000)) for worth in menus.worths)
+    sizes = np.diff(menus.offsets).tolist()
+    own = [
+        sum(float(abs(number)) * (size + 1) for number, size in zip(row, sizes, strict=True)) for row in rows
+    ]
+    return 4.0 * float(worths + max(own))
 
 
 def _most(numbers: Whole, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Whole:
@@ -180,4 +201,4 @@ def _only(menus: WholeMenus, kept: NDArray[np.bool_]) -> WholeMenus:
 
 def _closed(menus: WholeMenus, jobs: NDArray[np.int64], why: str) -> Root:
     none = np.zeros((0, 0), dtype=np.int64)
-    return Root(menus, jobs, none, np.zeros(0, dtype=np.int64), none, why)
+    return Root(menus, jobs, none, np.zeros(0, dtype=np.int64), none, none, why)

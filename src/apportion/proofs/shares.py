@@ -72,9 +72,9 @@ def open_share(given: Shared, proof: Proof) -> str:
     MalformedProof
         If the proof holds what belongs to walks.
     """
-    if proof.order or proof.apart or proof.cuts or proof.shift:
+    if proof.order or proof.apart or proof.cuts or proof.shift or proof.rows:
         raise MalformedProof(
-            "shares of machines have no shift, order, apart or cuts: prices alone prove them"
+            "shares of machines have no shift, order, apart, cuts or rows: prices prove them"
         )
     if proof.claim.bound is None:
         return "" if not all(given.rows) else "every job can run somewhere, so there is a plan"

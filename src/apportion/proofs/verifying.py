@@ -86,10 +86,12 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
             return Verdict("refused", f"a price vector has not {len(menus.capacities)} prices", claim)
         if max(read.order, default=-1) >= menus.num_jobs:
             return Verdict("refused", f"the order names job {max(read.order)} of {menus.num_jobs}", claim)
+        if any(len(row) != menus.num_jobs for row in read.rows):
+            return Verdict("refused", f"a vector of rows has not {menus.num_jobs} numbers", claim)
         size = menus.worths.size * (len(read.prices) + 1 + len(menus.capacities))
         if size > _LARGEST_LOSSES:
             return Verdict("incomplete", f"more than {_LARGEST_LOSSES} losses and uses", claim)
-        root = rooted(menus, read.prices)
+        root = rooted(menus, read.prices, read.rows)
         if not root.closed and root.losses.dtype == object and root.losses.size > _LARGEST_LONG:
             return Verdict("incomplete", f"more than {_LARGEST_LONG} losses beyond 64 bits", claim)
     except MalformedProof as error:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from apportion.proofs.one_capacity import walk_one
 from apportion.proofs.reducing import Root
+from apportion.proofs.relaxed_rows import LARGEST_TABLES, RowBounds, cells, row_bounds
 from apportion.proofs.walked import Limits, Walked
 from apportion.proofs.whole_menus import Whole
 
@@ -50,10 +51,16 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
     if root.closed:
         return Walked("proved", root.closed, 0)
     deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
-    single = len(root.menus.capacities) == 1 and root.losses.dtype != object
+    if len(root.rows) * cells(root.menus) > LARGEST_TABLES:
+        return Walked("incomplete", f"more than {LARGEST_TABLES} numbers in the tables of rows", 0)
+    single = len(root.menus.capacities) == 1 and root.losses.dtype != object and not len(root.rows)
     if single and (walked := walk_one(root, order, limits, deadline)) is not None:
         return walked
     levels = _levels(root, order)
+    best = (
+        np.maximum.reduceat(root.menus.worths, root.menus.offsets[:-1]) if order.size else root.menus.worths
+    )
+    bounds = [row_bounds(root.menus, numbers, best, order) for numbers in root.rows.tolist()]
     begin = (root.menus.capacities.reshape(-1, 1), root.slack.reshape(-1, 1))
     stack = [(0, *begin)]
     merge_from = 0
@@ -66,7 +73,7 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
                 "refused", f"a leaf is not closed: a choice exceeds the threshold by {over} units", states
             )
         level = levels[depth]
-        left, slack = _expanded(left, slack, level)
+        left, slack = _within(*_expanded(left, slack, level), bounds, depth + 1)
         states += left.shape[1]
         if not left.shape[1]:
             continue
@@ -134,6 +141,14 @@ def _expanded(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:
         lefts.append(some[:, state] - level.uses[:, option])
         slacks.append(own[:, state] - level.losses[:, option])
     return np.concatenate(lefts, axis=1), np.concatenate(slacks, axis=1)
+
+
+def _within(left: Whole, slack: Whole, bounds: list[RowBounds], decided: int) -> tuple[Whole, Whole]:
+    """Return the states that no relaxed rows cut."""
+    for bound in bounds:
+        kept = np.asarray(bound.slack(decided, left, slack[0]) >= 0, dtype=np.bool_)
+        left, slack = left[:, kept], slack[:, kept]
+    return left, slack
 
 
 def _merged(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:

@@ -84,6 +84,7 @@ def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> tuple
                 exactly=exactly,
                 thorough=thorough,
                 tree=tree,
+                row_multipliers=None if solution.outcome is None else solution.outcome.row_multipliers,
             )
         except MalformedProof as error:
             return str(error), checking

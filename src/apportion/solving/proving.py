@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from apportion.gap import meets
 from apportion.outcome import SearchTree
-from apportion.proofs.certificate import LARGEST_VECTORS, Claim, Proof, instance_digest
+from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof, instance_digest
 from apportion.proofs.reducing import Root, rooted
+from apportion.proofs.relaxed_rows import slacks_of_options
 from apportion.proofs.shares import Shared, open_share, price_names, shared, shown_by
 from apportion.proofs.stating import capacity_names, stated
 from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, threshold
@@ -46,6 +47,7 @@ def proof_of(
     exactly: bool = True,
     thorough: bool = True,
     tree: SearchTree | None = None,
+    row_multipliers: NDArray[np.float64] | None = None,
 ) -> Proof:
     """Return a proof that no plan is better than an objective, or that there is no plan.
 
@@ -66,6 +68,8 @@ def proof_of(
         Whether to look for more prices than those near the multipliers, which makes deep walks short.
     tree
         The prices and the order of the search that came to the claim, if it has told them.
+    row_multipliers
+        float64 [jobs], to be maximised: those of a search that relaxed the rows of jobs.
     """
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     shape = shape_of(instance)
@@ -93,6 +97,8 @@ def proof_of(
     menus = stated(instance, draft) if menus is None else menus
     if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
         return _restated(draft, menus, tree)
+    if thorough and row_multipliers is not None and row_multipliers.size == menus.num_jobs:
+        return _relaxed(draft, menus, begin, row_multipliers)
     return _priced(draft, menus, begin, thorough)
 
 
@@ -214,6 +220,24 @@ def _restated(draft: Proof, menus: WholeMenus, tree: SearchTree) -> Proof:
     unique = tuple(dict.fromkeys(vector for vector in vectors if any(vector)))[:LARGEST_VECTORS]
     order = [job for job in tree.order.tolist() if 0 <= job < menus.num_jobs]
     return replace(draft, prices=unique, order=tuple(dict.fromkeys(order)))
+
+
+def _relaxed(
+    draft: Proof, menus: WholeMenus, begin: NDArray[np.float64] | None, multipliers: NDArray[np.float64]
+) -> Proof:
+    """Return the draft with a vector of rows, and first the jobs whose second option is nearly too bad."""
+    first = () if begin is None else (_whole(begin),)
+    numbers = tuple(round(scaled(number, draft.shift)) for number in multipliers.tolist())
+    if any(abs(number) >= LARGEST_ROW for number in numbers):
+        return _priced(draft, menus, begin, thorough=True)
+    root = rooted(menus, first, [numbers])
+    draft = replace(draft, prices=first, rows=(numbers,))
+    if root.closed or not root.jobs.size:
+        return draft
+    own, starts = root.rows[0].tolist(), root.menus.offsets[:-1].tolist()
+    slacks = slacks_of_options(root.menus, own, root.losses[0], int(root.slack[0])).astype(np.float64)
+    second = [np.partition(one, -2)[-2] for one in np.split(slacks, starts[1:])]
+    return replace(draft, order=tuple(root.jobs[np.argsort(second, kind="stable")].tolist()))
 
 
 def _priced(draft: Proof, menus: WholeMenus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:

@@ -1,0 +1,185 @@
+"""Bounds that relax the rows "exactly one option a job": a knapsack is left for every capacity.
+
+For whole numbers m_j of any sign, one a job, no choice is worth more than
+
+    sum_j m_j  +  sum_k K_k(C_k),
+
+where K_k(c) is the most that options of capacity k are worth beyond the m_j of their jobs, at most one a job
+and none of them counted below 0, which use at most c. For a choice is worth sum_j m_j and what its options
+are worth beyond them; those of capacity k are one choice of that knapsack. An option belongs to the first
+capacity it uses, what it uses of others is passed over; one that uses none is counted where it is above 0.
+
+With a job decided for an option, the same holds of the other jobs with what the option leaves. In a walk
+only what is left of the capacities changes, so K_k of the open jobs is a table for every depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.proofs.whole_menus import Whole, WholeMenus
+
+__all__ = ["LARGEST_TABLES", "RowBounds", "cells", "row_bounds", "slacks_of_options"]
+
+LARGEST_TABLES = 20_000_000
+"""Numbers in the tables of all vectors up to which they are made."""
+_Groups = dict[int, list[tuple[int, int]]]
+"""Of a job, by capacity: what its options use, in units, and are worth beyond the job's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBounds:
+    """The bounds of one vector in a walk, for every number of jobs decided.
+
+    Attributes
+    ----------
+    units
+        whole [capacities]: rooms count in these.
+    beyond
+        By jobs decided: what a state's slack of worth is changed by, beside the tables.
+    tables
+        By jobs decided and capacity: K_k at every room.
+    """
+
+    units: list[int]
+    beyond: list[int]
+    tables: list[list[Whole]]
+
+    def slack(self, decided: int, left: Whole, slack: Whole) -> Whole:
+        """Return the slack of states by their rooms, whole [capacities, states], and their slack of worth."""
+        total = slack + self.beyond[decided]
+        for k, table in enumerate(self.tables[decided]):
+            if table.size > 1:
+                total = total + table[np.asarray(left[k] // self.units[k], dtype=np.int64)]
+        return total
+
+
+def cells(menus: WholeMenus) -> int:
+    """Return how many numbers the tables of one vector hold."""
+    owners = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
+    columns, rooms = _columns(menus), _rooms(menus, _units(menus))
+    pairs = {(job, k) for job, k in zip(owners.tolist(), columns.tolist(), strict=True) if k >= 0}
+    return sum(rooms[k] + 1 for _, k in pairs)
+
+
+def row_bounds(menus: WholeMenus, numbers: Sequence[int], best: Whole, order: NDArray[np.int64]) -> RowBounds:
+    """Return the bounds of a vector for jobs that are decided in an order.
+
+    Parameters
+    ----------
+    menus
+        What is left to decide.
+    numbers
+        One a job.
+    best
+        whole [jobs]: the most worth of any option.
+    order
+        int64 [jobs]: first decided first.
+    """
+    units, groups = _units(menus), _groups(menus, numbers)
+    last = [np.zeros(room + 1, dtype=menus.worths.dtype) for room in _rooms(menus, units)]
+    beyond, tables = [0], [last]
+    for job in order[::-1].tolist():
+        own = groups[job]
+        beyond.append(beyond[-1] + numbers[job] + _free(own) - int(best[job]))
+        tables.append([_with(table, own.get(k, ())) for k, table in enumerate(tables[-1])])
+    return RowBounds(units, beyond[::-1], tables[::-1])
+
+
+def slacks_of_options(menus: WholeMenus, numbers: Sequence[int], losses: Whole, slack: int) -> Whole:
+    """Return, for every option, the slack of a vector once its job is decided for it.
+
+    Parameters
+    ----------
+    menus
+        What is left to decide.
+    numbers
+        One a job.
+    losses, slack
+        Of worth: whole [options], and the slack of prices 0.
+    """
+    best = _best(menus)
+    after = row_bounds(menus, numbers, best, np.arange(menus.num_jobs))
+    units, groups = after.units, _groups(menus, numbers)
+    rooms = [table.size - 1 for table in after.tables[0]]
+    before = [np.zeros_like(table) for table in after.tables[0]]
+    whole = [int(table[-1]) for table in after.tables[0]]
+    found = np.empty_like(menus.worths)
+    for job in range(menus.num_jobs):
+        own = groups[job]
+        others = after.beyond[0] - (after.beyond[job] - after.beyond[job + 1])
+        alone = {
+            k: _together(before[k], after.tables[job + 1][k], rooms[k]) if k in own else whole[k]
+            for k in range(len(rooms))
+        }
+        total = slack + others + sum(alone.values())
+        for row in range(int(menus.offsets[job]), int(menus.offsets[job + 1])):
+            lost = 0
+            for k in np.flatnonzero(menus.uses[row]).tolist():
+                room = rooms[k] - int(menus.uses[row, k]) // units[k]
+                if room >= 0:  # else no option belongs to it, or this one does not fit, which others look at
+                    lost += alone[k] - _together(before[k], after.tables[job + 1][k], room)
+            found[row] = total - int(losses[row]) - lost
+        for k, options in own.items():
+            if k >= 0:
+                before[k] = _with(before[k], options)
+    return found
+
+
+def _together(first: Whole, second: Whole, room: int) -> int:
+    """Return the most of two tables that share a room."""
+    return int((first[: room + 1] + second[room::-1]).max())
+
+
+def _with(table: Whole, options: Sequence[tuple[int, int]]) -> Whole:
+    """Return a table with one more job, which may have one of its options."""
+    more = table
+    for use, worth in options:
+        if worth > 0 and use < table.size:
+            more = table.copy() if more is table else more
+            np.maximum(more[use:], table[: table.size - use] + worth, out=more[use:])
+    return more
+
+
+def _free(groups: _Groups) -> int:
+    return max([0, *(worth for _, worth in groups.get(-1, ()))])
+
+
+def _best(menus: WholeMenus) -> Whole:
+    return np.maximum.reduceat(menus.worths, menus.offsets[:-1])
+
+
+def _columns(menus: WholeMenus) -> NDArray[np.int64]:
+    """Return the first capacity that every option uses, -1 for none."""
+    used = menus.uses != 0
+    return np.where(used.any(axis=1), used.argmax(axis=1), -1)
+
+
+def _units(menus: WholeMenus) -> list[int]:
+    return [max(1, int(np.gcd.reduce(menus.uses[:, k]))) for k in range(len(menus.capacities))]
+
+
+def _rooms(menus: WholeMenus, units: list[int]) -> list[int]:
+    """Return the rooms that can matter, in units: 0 for a capacity that no option belongs to."""
+    belonging = set(_columns(menus).tolist())
+    return [
+        int(room) // unit if k in belonging else 0
+        for k, (room, unit) in enumerate(zip(menus.capacities, units, strict=True))
+    ]
+
+
+def _groups(menus: WholeMenus, numbers: Sequence[int]) -> list[_Groups]:
+    columns, units = _columns(menus).tolist(), _units(menus)
+    groups: list[_Groups] = []
+    for job, number in enumerate(numbers):
+        own: _Groups = {}
+        for row in range(int(menus.offsets[job]), int(menus.offsets[job + 1])):
+            k = columns[row]
+            use = 0 if k < 0 else int(menus.uses[row, k]) // units[k]
+            own.setdefault(k, []).append((use, int(menus.worths[row]) - number))
+        groups.append(own)
+    return groups
