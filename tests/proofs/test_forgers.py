@@ -83,7 +83,7 @@ def of_tenants() -> MatchingInstance:
 
 
 def costs() -> Assignment:
-    """Sixty jobs on six machines that are short of room, which rows prove and not the prices of capacities."""
+    """Sixty jobs on six machines, which rows prove and not the prices of capacities."""
     rng = np.random.default_rng(2)
     uses, values = rng.integers(5, 26, (60, 6)), rng.integers(10, 51, (60, 6)).astype(float)
     return Assignment.from_matrix("cost", values, uses=uses, capacities=uses.sum(axis=0) * 4 // 30)

@@ -24,7 +24,7 @@ from apportion.proofs.whole_menus import WholeMenus, whole_menus
 def menus(draw: st.DrawFn) -> WholeMenus:
     """Up to four jobs and three capacities; options use none, one or several of them."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    width, rows = draw(st.integers(1, 3)), sum(sizes)
+    width, rows = draw(st.integers(0, 3)), sum(sizes)
     uses = draw(
         st.lists(st.sampled_from([0, 0, 0, 2, 3, 4, 6]), min_size=rows * width, max_size=rows * width)
     )

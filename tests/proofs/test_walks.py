@@ -80,10 +80,14 @@ def test_shares_that_just_meet_their_bound_are_proved_as_far_as_their_prices_sho
     assert (tally.claims, tally.proved, tally.offered, tally.accepted) == (1, 1, 2, 0)
 
 
-def test_an_infeasibility_that_only_nodes_show_is_proved() -> None:
-    """Its engine told no price of the cut, and the thorough proof, which looks for cuts, was never tried."""
+@pytest.mark.parametrize("number", [5302, 8719])
+def test_an_infeasibility_that_only_nodes_show_is_proved(number: int) -> None:
+    """Engines tell no price of the cut, and of the second one no count of parts of a node shows it.
+
+    It has jobs of 2 and 4 GPUs on nodes of 5 and 1: they are a set that is excluded.
+    """
     tally, kind = Tally(), "freezing on nodes"
-    asked(DRAWN[kind].case(Random(f"{kind} 20261124/5302")), tally, "5302")
+    asked(DRAWN[kind].case(Random(f"{kind} 20261124/{number}")), tally, str(number))
     assert (tally.claims, tally.proved) == (1, 1)
 
 

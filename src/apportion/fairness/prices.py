@@ -33,6 +33,8 @@ _FINE = 1 << 20
 _PARTS = 1 << 60
 """Parts of a whole price of one unit of share."""
 _SWEEPS = 4
+_HIGHEST = 1 << 62
+"""Heights above, which nobody has, count as this: what is shown of less that is demanded holds of more."""
 
 
 class _Demand(NamedTuple):
@@ -160,10 +162,11 @@ class SharePrices:
         counted = np.zeros(heights.shape, dtype=np.bool_)
         for one, floor in floors.items():
             if one in self._index:
-                heights[:, self._index[one]] = floor
+                heights[:, self._index[one]] = min(floor, _HIGHEST)
         for k, rung in enumerate(own, start=1):
             places = [self._index[one] for one in rung.heights]
-            heights[k:, places] = np.maximum(heights[k, places], list(rung.heights.values()))
+            wanted = [min(height, _HIGHEST) for height in rung.heights.values()]
+            heights[k:, places] = np.maximum(heights[k, places], wanted)
             counted[k, places] = True
         rise = np.array([0, *(max(0, rung.rise) for rung in own)], dtype=np.int64)
         return _Demand(heights, counted, rise)

@@ -23,7 +23,7 @@ from apportion.instances.freezing.meaning import capacities_of, configurations
 from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
 from apportion.proofs.certificate import MalformedProof
 
-__all__ = ["Cut", "configured", "cuts_of", "names_of"]
+__all__ = ["Cut", "configured", "cuts_of", "exceed_nodes", "names_of"]
 
 _MOST_PACKINGS = 200_000
 """Partial packings that are tried before an exclusion counts as not shown."""
@@ -105,7 +105,7 @@ class Cut:
             return cls(gpu_type, one, {}, one.capacity(instance.gpus[gpu_type]))
         if set(cut) == {"gpu_type", "excluded"} and isinstance(cut["excluded"], dict):
             excluded = _positions(instance, cut["excluded"])
-            if not excluded or not _shown(nodes, list(excluded.values())):
+            if not excluded or not exceed_nodes(nodes, list(excluded.values())):
                 raise MalformedProof("an excluded choice is not shown to exceed the nodes")
             return cls(gpu_type, None, excluded, len(excluded) - 1)
         raise MalformedProof("a cut must have node_weights or excluded beside gpu_type")
@@ -138,7 +138,7 @@ def _positions(instance: FreezingInstance, given: dict[str, Any]) -> dict[int, i
     return found
 
 
-def _shown(nodes: TypeNodes, gpus: list[int]) -> bool:
+def exceed_nodes(nodes: TypeNodes, gpus: list[int]) -> bool:
     """Return whether packing exhaustively shows that jobs of so many GPUs do not lie on the nodes together.
 
     Counts that lie on no nodes at all are in no plan, but here they count as not shown.

@@ -100,7 +100,7 @@ def reduce(menus: WholeMenus, weights: Whole, rows: Whole) -> Root:
             return _closed(menus, jobs, f"the bound of price vector {int(np.argmax(slack < 0))}")
         kept: NDArray[np.bool_] = np.asarray((losses <= slack[:, None]).all(axis=0))
         kept &= (menus.uses <= menus.capacities).all(axis=1)
-        if kept.all() and jobs.size and len(rows) * cells(menus) <= LARGEST_TABLES:
+        if len(rows) and kept.all() and jobs.size and len(rows) * cells(menus) <= LARGEST_TABLES:
             for numbers in rows[:, jobs].tolist():
                 kept &= slacks_of_options(menus, numbers, losses[0], int(slack[0])) >= 0
         if kept.all() or round_ == _MOST_ROUNDS:

@@ -155,6 +155,8 @@ def _best(menus: WholeMenus) -> Whole:
 
 def _columns(menus: WholeMenus) -> NDArray[np.int64]:
     """Return the first capacity that every option uses, -1 for none."""
+    if not len(menus.capacities):
+        return np.full(menus.worths.size, -1, dtype=np.int64)
     used = menus.uses != 0
     return np.where(used.any(axis=1), used.argmax(axis=1), -1)
 

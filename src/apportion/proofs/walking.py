@@ -51,7 +51,7 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
     if root.closed:
         return Walked("proved", root.closed, 0)
     deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
-    if len(root.rows) * cells(root.menus) > LARGEST_TABLES:
+    if len(root.rows) and len(root.rows) * cells(root.menus) > LARGEST_TABLES:
         return Walked("incomplete", f"more than {LARGEST_TABLES} numbers in the tables of rows", 0)
     single = len(root.menus.capacities) == 1 and root.losses.dtype != object and not len(root.rows)
     if single and (walked := walk_one(root, order, limits, deadline)) is not None:

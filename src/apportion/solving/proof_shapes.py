@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from apportion.instances import FreezingInstance, MatchingInstance
-from apportion.instances.freezing.nodes import NodeWeights
+from apportion.instances.freezing.meaning import configurations
+from apportion.instances.freezing.nodes import NodeWeights, nodes_of
 from apportion.models.assignment import Assignment
 from apportion.proofs.certificate import Cut, Proof
+from apportion.proofs.freezing import exceed_nodes
 from apportion.proofs.schedules import too_long, units
 from apportion.proofs.times import last_before
 
@@ -30,6 +32,8 @@ _MOST_SETS = 500
 """Sets of machines up to which a pool that holds gangs is decided machine by machine."""
 _GANG_JOBS, _MOST_EXCLUDED, _ORDERS = 8, 200, 50_000
 """Jobs of a pool up to which sets that take too long together are looked for, how many, and by what work."""
+_NODE_JOBS, _MOST_PACKED, _PACKINGS = 6, 40, 300
+"""Jobs up to which sets that do not lie on nodes together are looked for, how many, among how many."""
 _FRACTIONS = 9
 _LARGEST_NODE = 64
 """GPUs of a node up to which node weights are tried that no multiplier names."""
@@ -109,7 +113,7 @@ def _cuts(instance: FreezingInstance, names: Iterable[str], thorough: bool) -> t
     """Return the node weights that multipliers are named by and, thoroughly, a few more for every node type.
 
     Those count how often a k-th of a node goes into a job, rounded down, and the jobs larger than half a
-    node.
+    node. Of few jobs there are also the sets that do not lie on the nodes together.
     """
     named = [NodeWeights.named(instance, name) for name in names if name not in instance.gpus]
     found = {(one.gpu_type, one.weights) for one in named if one is not None}
@@ -119,7 +123,40 @@ def _cuts(instance: FreezingInstance, names: Iterable[str], thorough: bool) -> t
             if (gpu_type, weights) not in found and size <= _LARGEST_NODE:
                 found.add((gpu_type, weights))
                 cuts.append(NodeWeights(gpu_type, weights))
-    return tuple({"gpu_type": one.gpu_type, "node_weights": list(one.weights)} for one in cuts)
+    weighed = ({"gpu_type": one.gpu_type, "node_weights": list(one.weights)} for one in cuts)
+    return (*weighed, *(_unpacked(instance) if thorough and len(instance.jobs) <= _NODE_JOBS else ()))
+
+
+def _unpacked(instance: FreezingInstance) -> list[Cut]:
+    """Return the least sets of jobs with so many GPUs that fit a type, but not its nodes together."""
+    found: list[Cut] = []
+    tried = 0
+    for gpu_type, room in instance.gpus.items():
+        nodes = nodes_of(instance, gpu_type)
+        counts = [
+            {one[1] for one in configurations(instance, job) if one[0] == gpu_type} for job in instance.jobs
+        ]
+        able = [at for at, own in enumerate(counts) if own] if nodes is not None else []
+        own_type: list[dict[int, int]] = []
+        for size in range(2, len(able) + 1):
+            for jobs in combinations(able, size):
+                for gpus in product(*(sorted(counts[at]) for at in jobs)):
+                    chosen = dict(zip(jobs, gpus, strict=True))
+                    if sum(gpus) > room or any(_holds(one, chosen) for one in own_type):
+                        continue
+                    tried += 1
+                    if tried > _PACKINGS or len(found) >= _MOST_PACKED:
+                        return found
+                    if nodes is not None and exceed_nodes(nodes, list(gpus)):
+                        own_type.append(chosen)
+                        excluded = {str(at): least for at, least in chosen.items()}
+                        found.append({"gpu_type": gpu_type, "excluded": excluded})
+    return found
+
+
+def _holds(least: Mapping[int, int], chosen: Mapping[int, int]) -> bool:
+    """Return whether jobs that are chosen are among them with so many GPUs."""
+    return all(chosen.get(at, 0) >= gpus for at, gpus in least.items())
 
 
 def _unit_of_time(instance: MatchingInstance) -> UnitOfTime | None:
