@@ -276,7 +276,8 @@ def _solved(
         if chosen.general and not hold.struck:
             solution = _tested(solution, call)
         if proof and not hold.struck:
-            solution = _proved(solution, call)
+            # in the order of names its jobs are not those of the instance, place for place
+            solution = _proved(solution, call, structure.model if ordered is instance else None)
         return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
 
 
@@ -305,12 +306,12 @@ def _tested(solution: Solution, call: Call) -> Solution:
         return replace(solution, termination=Termination.INTERRUPTED)
 
 
-def _proved(solution: Solution, call: Call) -> Solution:
+def _proved(solution: Solution, call: Call, model: object) -> Solution:
     from apportion.solving.evidence import with_proof
 
     try:
         with released():
-            return with_proof(solution, call.remaining().time_limit)
+            return with_proof(solution, call.remaining().time_limit, model)
     except KeyboardInterrupt:
         return replace(solution, termination=Termination.INTERRUPTED)
 

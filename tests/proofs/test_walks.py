@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.proof_cost import FAMILIES
+from benchmarks.suite.making import MAKERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,6 +91,25 @@ def test_an_infeasibility_that_only_nodes_show_is_proved(number: int) -> None:
     tally, kind = Tally(), "freezing on nodes"
     asked(DRAWN[kind].case(Random(f"{kind} 20261124/{number}")), tally, str(number))
     assert (tally.claims, tally.proved) == (1, 1)
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "unrelated machines"])
+def test_a_first_proof_needs_no_second_look_at_the_instance(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the call has searched is at hand: stating the instance again took longer than many a search."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the instance was stated to write the proof")
+
+    monkeypatch.setattr("apportion.solving.evidence.proof_of", never)
+    maker, arguments = FAMILIES[family]
+    for seed in range(3):
+        solution = apportion.solve(MAKERS[maker](seed=seed, **arguments), proof=True, time_limit=60.0)
+        assert solution.evidence in ("by_multipliers", "by_proof") and solution.proof is not None
+        claimed, objective = solution.proof.claim.bound, solution.objective
+        assert claimed is not None and objective is not None
+        assert abs(claimed - objective) <= 1e-9 * abs(objective)
 
 
 def exact_objective(instance: Any, plan: Any) -> Fraction | None:

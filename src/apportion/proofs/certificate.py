@@ -19,6 +19,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 __all__ = [
     "LARGEST_DOCUMENT",
+    "LARGEST_NUMBER",
     "LARGEST_ROW",
     "LARGEST_VECTORS",
     "Claim",

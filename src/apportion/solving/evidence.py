@@ -6,11 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import cast
+from typing import TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
 from apportion.proofs import Proof, Verdict, verify
@@ -18,6 +19,7 @@ from apportion.proofs.certificate import MalformedProof
 from apportion.proofs.walking import Limits
 from apportion.solution import Solution
 from apportion.solving.certify import usable
+from apportion.solving.proof_in_brief import proof_in_brief
 from apportion.solving.proving import proof_of
 from apportion.solving.subject import Subject, kind_of_any
 
@@ -28,7 +30,7 @@ _QUICK_STATES = 50_000
 """States of a walk that is tried before more prices are looked for."""
 
 
-def with_proof(solution: Solution, seconds: float | None) -> Solution:
+def with_proof(solution: Solution, seconds: float | None, model: object = None) -> Solution:
     """Return a solution with a proof that the checker has accepted, or with a note why there is none.
 
     Parameters
@@ -38,12 +40,14 @@ def with_proof(solution: Solution, seconds: float | None) -> Solution:
     seconds
         Wall-clock seconds that are left; ``None`` for no clock, then the states of the walk are limited
         alone.
+    model
+        What has been searched, job for job, if it is at hand: where it is menus, a first proof needs no more.
     """
     began = time.perf_counter()
     if solution.evidence is None:
         return _noted(solution, f"no proof was written: {solution.termination.value} claims nothing to prove")
     limits = Limits() if seconds is None else Limits(seconds=max(seconds, _LEAST_SECONDS))
-    found, verified = _shown(solution, _target(solution), limits)
+    found, verified = _shown(solution, limits, model)
     spent = time.perf_counter() - began
     times = {**solution.times, "proof": spent - verified, "verify": verified}
     times["total"] = times.get("total", 0.0) + spent
@@ -63,18 +67,32 @@ def _target(solution: Solution) -> Fraction | None:
     return kind_of_any(solution.instance).exact_objective(solution.instance, plan)
 
 
-def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> tuple[Proof | str, float]:
+def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | str, float]:
     """Return the first proof that is accepted, or why there is none, and the seconds of checking.
 
-    Tried are a short walk, a thorough one, one within the tolerance; where the search has told its tree, its
-    own prices are the thorough ones and at hand, so the short walk is left out.
+    Tried are one of what is at hand, or a short walk, a thorough one, one within the tolerance; where the
+    search has told its tree, its own prices are the thorough ones and at hand, so the short walk is left out.
     """
     instance: Subject = solution.instance
     verdict: Verdict | None = None
     tree = None if solution.outcome is None else solution.outcome.tree
     quick = replace(limits, states=min(limits.states, _QUICK_STATES))
     checking = 0.0
-    for exactly, thorough in ((True, False), (True, True), (False, True))[tree is not None :]:
+    near = solution.bound if solution.termination is Termination.GAP_REACHED else solution.objective
+    at_hand = model if isinstance(model, MultipleChoiceKnapsack) or _is_sum(model) else None
+    brief: Proof | None = None
+    if near is not None and at_hand is not None:
+        brief = proof_in_brief(instance, at_hand, Fraction(near), _multipliers(solution), tree)
+        if brief is not None:
+            began = time.perf_counter()
+            verdict = verify(instance, brief, quick if tree is None else limits)
+            checking += time.perf_counter() - began
+            if verdict.proved:
+                return brief, checking
+    target = _target(solution)
+    for exactly, thorough in ((True, False), (True, True), (False, True))[
+        tree is not None or brief is not None :
+    ]:
         try:
             proof = proof_of(
                 instance,
@@ -97,6 +115,11 @@ def _shown(solution: Solution, target: Fraction | None, limits: Limits) -> tuple
             break
     assert verdict is not None
     return f"{verdict.status}, {verdict.why}", checking
+
+
+def _is_sum(model: object) -> TypeGuard[Assignment]:
+    """Return whether a model is an assignment whose values are added up."""
+    return isinstance(model, Assignment) and model.goal != "makespan"
 
 
 def _multipliers(solution: Solution) -> Mapping[str, float] | NDArray[np.float64] | None:

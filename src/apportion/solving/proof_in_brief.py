@@ -1,0 +1,140 @@
+"""A first proof of what a call has at hand: the menus it has searched, in doubles, and its prices.
+
+Stating an instance in whole numbers takes as long as many a search, and the checker does it anyway. Doubles
+are enough to choose a unit, to round prices and to order jobs; where they mislead, the checker refuses the
+proof, and one is written from the instance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.assignment import Assignment
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.outcome import SearchTree
+from apportion.proofs.certificate import LARGEST_NUMBER, LARGEST_VECTORS, Claim, Proof, instance_digest
+from apportion.proofs.stating import capacity_names
+from apportion.proofs.whole_menus import scaled
+from apportion.solving.certify import outward
+from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
+from apportion.solving.subject import Subject
+
+__all__ = ["proof_in_brief"]
+
+_BITS = 54
+"""Bits of all worths together."""
+_SPARE = 8
+"""Bits of them that are 0 where worths count as whole: what they were rounded from may differ in the last."""
+
+
+def proof_in_brief(
+    instance: Subject,
+    model: MultipleChoiceKnapsack | Assignment,
+    objective: Fraction,
+    multipliers: Mapping[str, float] | NDArray[np.float64] | None,
+    tree: SearchTree | None,
+) -> Proof | None:
+    """Return a proof that no plan is better than an objective, ``None`` where prices or worths are missing.
+
+    Parameters
+    ----------
+    instance
+        What it is about.
+    model
+        What was searched, job for job; no makespan.
+    objective
+        Of a plan, in doubles: where it is not whole, neither is the unit, and the claim has a margin.
+    multipliers
+        By capacity; of bare menus float64 [capacities].
+    tree
+        The prices and the order of the search, which are taken if it has told them.
+    """
+    total = float(np.abs(model.values).sum())
+    if not (0.0 < total < math.inf) or (tree is None and multipliers is None):
+        return None
+    up = model.sense == "maximize"
+    named = multipliers if isinstance(multipliers, Mapping) else {}
+    shift, whole = _unit(model.values, total, float(objective))
+    bound = objective
+    if not whole:
+        margin = Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
+        bound = objective + margin if up else objective - margin
+    shape = shape_of(instance)
+    claim = Claim("no_better_plan", outward(bound, upper=up))
+    apart, cuts = shape.apart(instance), shape.cuts(instance, named, False)
+    draft = Proof(instance_digest(instance), claim, shift, (), (), apart, cuts)
+    if tree is not None:
+        vectors = [[price * tree.unit for price in prices] for prices in tree.prices.tolist()]
+        kept = [tuple(round(scaled(price, shift)) for price in prices) for prices in vectors]
+        unique = tuple(dict.fromkeys(prices for prices in kept if any(prices)))[:LARGEST_VECTORS]
+        return _written(replace(draft, prices=unique, order=tuple(tree.order.tolist())))
+    known = _known(instance, draft, multipliers)
+    if known is None:
+        return None
+    paid = _paid(model, known, named)
+    worth = (1.0 if up else -1.0) * model.values - paid
+    prices = tuple(round(scaled(price, shift)) for price in known)
+    return _written(replace(draft, prices=(prices,), order=_order(worth, model)))
+
+
+def _written(proof: Proof) -> Proof | None:
+    """Return a proof if the format holds its prices."""
+    return proof if all(price < LARGEST_NUMBER for prices in proof.prices for price in prices) else None
+
+
+def _known(
+    instance: Subject, draft: Proof, multipliers: Mapping[str, float] | NDArray[np.float64] | None
+) -> list[float] | None:
+    """Return the price of every capacity of the draft, ``None`` where one is missing."""
+    if isinstance(multipliers, np.ndarray):
+        known: list[float] = multipliers.tolist()
+    else:
+        found = [(multipliers or {}).get(name) for name in capacity_names(instance, draft)]
+        known = [price for price in found if price is not None]
+        if len(known) < len(found):
+            return None
+    return known if all(0.0 <= price < math.inf for price in known) else None
+
+
+def _paid(
+    model: MultipleChoiceKnapsack | Assignment, known: list[float], named: Mapping[str, float]
+) -> NDArray[np.float64]:
+    """Return what every option pays, float64 [options]; only the order of jobs depends on it."""
+    if isinstance(model, Assignment):
+        pools = [named.get(model.pool_names[pool], 0.0) for pool in model.pool.tolist()]
+        return np.array(pools, dtype=np.float64)[model.machine] * model.uses
+    if len(known) != model.num_capacities:
+        return np.zeros(model.num_options)
+    return np.asarray(model.uses @ np.array(known, dtype=np.float64), dtype=np.float64)
+
+
+def _unit(values: NDArray[np.float64], total: float, objective: float) -> tuple[int, bool]:
+    """Return a shift that gives all worths about 54 bits, and whether they are whole with some to spare."""
+    shift = min(_BITS - math.frexp(total)[1], LARGEST_SHIFT)
+    with np.errstate(over="ignore", under="ignore"):
+        coarse = np.ldexp(values, shift - _SPARE)
+    if bool((coarse == np.rint(coarse)).all()) and bool((np.ldexp(coarse, _SPARE - shift) == values).all()):
+        return shift, True
+    needed = math.ceil(math.log2(2 * values.size) - math.log2(NEAR * max(abs(objective), 1e-9))) + 2
+    return min(max(shift, needed), LARGEST_SHIFT), False
+
+
+def _order(worth: NDArray[np.float64], model: MultipleChoiceKnapsack | Assignment) -> tuple[int, ...]:
+    """Return the jobs, first those whose option of the most worth wins by most: they branch least."""
+    falling = np.lexsort((-worth, model.job_of_option()))
+    sizes, first = np.diff(model.offsets), model.offsets[:-1]
+    best, second = np.full(sizes.size, -np.inf), np.full(sizes.size, -np.inf)
+    some, more, free = sizes > 0, sizes > 1, ~model.required
+    best[some] = worth[falling[first[some]]]
+    second[more] = worth[falling[first[more] + 1]]
+    second[free] = np.maximum(second[free], np.minimum(best[free], 0.0))
+    best[free] = np.maximum(best[free], 0.0)
+    with np.errstate(invalid="ignore"):
+        ahead = np.nan_to_num(best - second, nan=np.inf)
+    return tuple(np.argsort(-ahead, kind="stable").tolist())
