@@ -114,9 +114,17 @@ def benchmark(folder: Path) -> Measured:
     return _measured("pytorch-gpu-benchmark", _FOUR, tuple(signatures), np.array(speeds), groups)
 
 
-def timm(folder: Path) -> Measured:
-    """Return timm's models inferring in mixed precision on one RTX 3090 or 4090, one image size each."""
-    base, target = (_timm_rows(folder, gpu) for gpu in ("rtx3090", "rtx4090"))
+def timm(folder: Path, layout: str = "nchw") -> Measured:
+    """Return timm's models inferring in mixed precision on one RTX 3090 or 4090, one image size each.
+
+    Parameters
+    ----------
+    folder
+        The data folder.
+    layout
+        ``nchw`` for channels first, ``nhwc`` for channels last.
+    """
+    base, target = (_timm_rows(folder, gpu, layout) for gpu in ("rtx3090", "rtx4090"))
     signatures, speeds, groups = [], [], []
     for (model, size), row in base.items():
         other = target.get((model, size))
@@ -132,11 +140,15 @@ def timm(folder: Path) -> Measured:
 
 def sizes(folder: Path) -> dict[str, tuple[float, ...]]:
     """Return GMACs, activations and parameters of timm's models at 224 pixels."""
-    return {model: row[1:] for (model, size), row in _timm_rows(folder, "rtx3090").items() if size == "224"}
+    return {
+        model: row[1:]
+        for (model, size), row in _timm_rows(folder, "rtx3090", "nchw").items()
+        if size == "224"
+    }
 
 
-def _timm_rows(folder: Path, gpu: str) -> dict[tuple[str, str], tuple[float, ...]]:
-    path = folder / "timm" / f"benchmark-infer-amp-nchw-pt240-cu124-{gpu}.csv"
+def _timm_rows(folder: Path, gpu: str, layout: str) -> dict[tuple[str, str], tuple[float, ...]]:
+    path = folder / "timm" / f"benchmark-infer-amp-{layout}-pt240-cu124-{gpu}.csv"
     columns = ("infer_samples_per_sec", "infer_gmacs", "infer_macts", "param_count")
     found: dict[tuple[str, str], tuple[float, ...]] = {}
     with path.open(newline="", encoding="utf-8") as file:

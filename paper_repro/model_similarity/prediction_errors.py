@@ -88,6 +88,7 @@ def main() -> None:
                 )
         if pair == "A100-SXM4-40GB over TITAN Xp, 1 GPUs, single, train":
             rows += _reference(table)
+    rows += _layouts(asked.data)
     print("\n| table | left out | pairs | mean error | median guess | worse than the guess | at most |")
     print("|---|---|---|---|---|---|---|")
     for (source, by_family), numbers in found.items():
@@ -109,29 +110,45 @@ def main() -> None:
 
 
 def _reference(table: ReferenceTable) -> Iterator[dict[str, Any]]:
-    """Print and yield the error on the 23 models of the figure compared with, and how uncertain it is."""
+    """Print and yield the errors on the 23 models of the figure compared with, and on all that timm knows."""
     left = ("mnasnet0_5", "mnasnet0_75", "mnasnet1_3")
     rows = [k for k, signature in enumerate(table.signatures) if signature.name.split(" ")[0] not in left]
     for which in (rows, list(range(len(table.signatures)))):
         part = ReferenceTable(tuple(table.signatures[k] for k in which), table.ratio[which], (), 0)
-        held = held_out(part)
-        off = 100 * np.abs(held.predicted / part.ratio - 1.0)
-        drawn = np.random.default_rng(0).choice(off, size=(10_000, off.size)).mean(axis=1)
-        low, high = np.percentile(drawn, [2.5, 97.5])
-        print(
-            f"A100 over TITAN Xp, training, {held.models} models: {held.mape:.1f} % "
-            f"(95 % of resampled models: {low:.1f} to {high:.1f} %), "
-            f"median guess {held.mape_median_guess:.1f} %"
+        yield _both_ways("pytorch-gpu-benchmark", "A100 over TITAN Xp, training", part)
+
+
+def _layouts(folder: Path) -> Iterator[dict[str, Any]]:
+    """Print and yield the errors on timm's two layouts of an image."""
+    for layout, words in (("nchw", "channels first"), ("nhwc", "channels last")):
+        measured = timm(folder, layout)
+        ratio = measured.speeds[:, 1] / measured.speeds[:, 0]
+        yield _both_ways(
+            "timm", f"4090 over 3090, {words}", ReferenceTable(measured.signatures, ratio, (), 0)
         )
-        yield {
-            "source": "pytorch-gpu-benchmark",
-            "pair": "A100 over TITAN Xp, training",
-            "models": held.models,
-            "error_percent": held.mape,
-            "low_percent": float(low),
-            "high_percent": float(high),
-            "guess_percent": held.mape_median_guess,
-        }
+
+
+def _both_ways(source: str, pair: str, table: ReferenceTable) -> dict[str, Any]:
+    """Return errors without the model and without its family, and how uncertain the first is."""
+    held, by_family = held_out(table), held_out(table, True)
+    off = 100 * np.abs(held.predicted / table.ratio - 1.0)
+    drawn = np.random.default_rng(0).choice(off, size=(10_000, off.size)).mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    print(
+        f"{pair}, {held.models} models: {held.mape:.2f} % (95 % of resampled models: "
+        f"{low:.1f} to {high:.1f} %), without the family {by_family.mape:.2f} %, "
+        f"median guess {held.mape_median_guess:.1f} %"
+    )
+    return {
+        "source": source,
+        "pair": pair,
+        "models": held.models,
+        "error_percent": held.mape,
+        "low_percent": float(low),
+        "high_percent": float(high),
+        "family_error_percent": by_family.mape,
+        "guess_percent": held.mape_median_guess,
+    }
 
 
 if __name__ == "__main__":
