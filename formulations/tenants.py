@@ -179,14 +179,14 @@ class TenantedMenus:
     def _rows_and_offers(self) -> tuple[list[int], list[int], list[int], list[float]]:
         """Return inner row (-1: nothing), position among the job's offers and stop cost; menu sizes."""
         inner, ledger = self._inner, self.ledger
-        offsets = inner.model.offsets.tolist()
+        offsets, name_of = inner.model.offsets.tolist(), inner.option_name
         rows, offers, sizes, stops = list[int](), list[int](), list[int](), list[float]()
         for index, job_id in enumerate(self._jobs):
             places = {offer.name: place for place, offer in enumerate(ledger.offers[job_id])}
             costs = ledger.stop_costs[job_id]
             before = len(rows)
             for row in range(offsets[index], offsets[index + 1]):
-                place = places.get(inner.option_name(row))
+                place = places.get(name_of(row))
                 if place is not None:
                     rows.append(row)
                     offers.append(place)

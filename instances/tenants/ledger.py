@@ -19,7 +19,7 @@ from apportion.instances.tenants.offers import Further, Offer, Offering
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
-from apportion.instances.tenants.shares import shares_of, unit_of
+from apportion.instances.tenants.shares import share_counter, unit_of
 from apportion.instances.tenants.tree import Tree, tree_of
 
 __all__ = ["Ledger", "is_tenanted", "shares_are_due", "under_floors"]
@@ -64,8 +64,9 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
 
 def _stop_cost(job: Any, offers: list[Offer]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
-    runs = any(offer.holds and not offer.nothing for offer in offers)
-    return job.stop_cost if runs and job.stop_cost is not UNSET else 0.0
+    if job.stop_cost is UNSET:
+        return 0.0
+    return job.stop_cost if any(offer.holds and not offer.nothing for offer in offers) else 0.0
 
 
 class Ledger:
@@ -109,6 +110,7 @@ class Ledger:
         }
         self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
         self._told = self.offers
+        self._counted = share_counter(self.fairness.share, self._capacities)
         self.offers = {name: self._above_floor(name, offers) for name, offers in self.offers.items()}
         self.rows: list[Row] = rows_of(self.tree, capacities)
         self._rows_of_leaf: dict[str, list[Row]] = {}
@@ -224,7 +226,7 @@ class Ledger:
     def _shares_of(self, name: str, offers: list[Offer]) -> list[int]:
         """Return the shares of some offers of a job; its best rate is that of all of them."""
         told = self._told[name]
-        shares = shares_of(self.fairness.share, self.jobs[name], told, self._capacities)
+        shares = self._counted(self.jobs[name], told)
         if len(offers) == len(told):
             return shares
         known = {offer.name: share for offer, share in zip(told, shares, strict=True)}
@@ -249,9 +251,10 @@ class Ledger:
 
 
 def _admissible(job: Any, offers: list[Offer], lost: float) -> list[Offer]:
-    held = [offer for offer in offers if offer.holds and not offer.nothing]
-    if job.preemptible is False and held:
-        return held
+    if job.preemptible is False:
+        held = [offer for offer in offers if offer.holds and not offer.nothing]
+        if held:
+            return held
     if not lost:
         return offers
     return [

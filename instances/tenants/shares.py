@@ -8,7 +8,7 @@ of a millionth, in billionths.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -16,9 +16,12 @@ from msgspec import UNSET
 from apportion.instances.tenants.offers import Offer
 from apportion.instances.tenants.schema import MOST_SHARE
 
-__all__ = ["BILLION", "shares_of", "unit_of"]
+__all__ = ["BILLION", "Counter", "share_counter", "unit_of"]
 
 BILLION = 1_000_000_000
+
+Counter = Callable[[Any, Sequence[Offer]], list[int]]
+"""The share of every offer of a job, in whole units."""
 
 
 def unit_of(kind_of_share: str, capacities: Mapping[str, int]) -> int:
@@ -29,27 +32,35 @@ def unit_of(kind_of_share: str, capacities: Mapping[str, int]) -> int:
     return found if found <= MOST_SHARE else BILLION
 
 
-def shares_of(
-    kind_of_share: str, job: Any, offers: Sequence[Offer], capacities: Mapping[str, int]
-) -> list[int]:
-    """Return the share of every offer of a job; see `apportion.instances.tenants.schema.Fairness`.
+def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
+    """Return what counts the shares of a job's offers; see `apportion.instances.tenants.schema.Fairness`.
 
     Shares are rounded down to whole units; throughputs and times are divided as doubles, in the order written
     here.
     """
     if kind_of_share == "dominant_share":
         unit = unit_of(kind_of_share, capacities)
-        return [
-            min(
-                MOST_SHARE,
-                max([unit * use // (capacities[name] or 1) for name, use in offer.uses.items()], default=0),
-            )
-            for offer in offers
-        ]
+        there = {name: amount or 1 for name, amount in capacities.items()}
+
+        def dominant(_: Any, offers: Sequence[Offer]) -> list[int]:
+            found = []
+            for offer in offers:
+                largest = 0
+                for name, use in offer.uses.items():
+                    if (part := unit * use // there[name]) > largest:
+                        largest = part
+                found.append(largest if largest < MOST_SHARE else MOST_SHARE)
+            return found
+
+        return dominant
     if kind_of_share == "normalised_throughput":
-        best = max((offer.rate for offer in offers), default=0.0)
-        return [int(offer.rate / best * BILLION) if best > 0 else 0 for offer in offers]
-    return [_finish(job, offer) for offer in offers]
+        return _throughputs
+    return lambda job, offers: [_finish(job, offer) for offer in offers]
+
+
+def _throughputs(_: Any, offers: Sequence[Offer]) -> list[int]:
+    best = max((offer.rate for offer in offers), default=0.0)
+    return [int(offer.rate / best * BILLION) if best > 0 else 0 for offer in offers]
 
 
 def _finish(job: Any, offer: Offer) -> int:

@@ -32,7 +32,10 @@ _QUICK = 4_000
 
 
 def solve(
-    model: MultipleChoiceKnapsack, options: SolveOptions, start: NDArray[np.int64] | None = None
+    model: MultipleChoiceKnapsack,
+    options: SolveOptions,
+    start: NDArray[np.int64] | None = None,
+    hint: NDArray[np.float64] | None = None,
 ) -> Outcome:
     """Solve a multiple-choice knapsack with several capacities.
 
@@ -46,6 +49,9 @@ def solve(
     start
         int64 [jobs], chosen rows (-1: none). A feasible start is never lost; any other is repaired if
         possible.
+    hint
+        float64 [capacities]: multipliers of a similar model. Where they show that a feasible start is within
+        the gap, nothing is searched.
 
     Returns
     -------
@@ -56,10 +62,10 @@ def solve(
     """
     scale = power_of_two_scale(model.values)
     if scale != 1.0:
-        return _unscaled(
-            _solved(replace(model, values=model.values * scale), _telling(options, scale), start), scale
-        )
-    return _solved(model, options, start)
+        scaled = replace(model, values=model.values * scale)
+        near = None if hint is None else hint * scale
+        return _unscaled(_solved(scaled, _telling(options, scale), start, near), scale)
+    return _solved(model, options, start, hint)
 
 
 def _telling(options: SolveOptions, scale: float) -> SolveOptions:
@@ -86,11 +92,16 @@ def _unscaled(outcome: Outcome, scale: float) -> Outcome:
     )
 
 
-def _solved(model: MultipleChoiceKnapsack, options: SolveOptions, start: NDArray[np.int64] | None) -> Outcome:
+def _solved(
+    model: MultipleChoiceKnapsack,
+    options: SolveOptions,
+    start: NDArray[np.int64] | None,
+    hint: NDArray[np.float64] | None,
+) -> Outcome:
     clock = Clock(options)
     run = _Run(model, options, clock)
     try:
-        ending = run.search(start)
+        ending = run.search(start, hint)
     except KeyboardInterrupt:
         return run.outcome(Termination.INTERRUPTED, "interrupted")
     if ending.infeasible:
@@ -121,13 +132,18 @@ class _Run:
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
 
-    def search(self, start: NDArray[np.int64] | None) -> Ending:
+    def search(self, start: NDArray[np.int64] | None, hint: NDArray[np.float64] | None) -> Ending:
         """Run all phases and say how it ended."""
         best, model = self._best, self._model
         if start is not None:
             self._start_used = bool(model.check(start).feasible) and best.take(
                 np.asarray(start, dtype=np.int64)
             )
+        best.step = grid(model.values)
+        if self._start_used and hint is not None:
+            self._set_bound(hint)
+            if (ended := self._ended()) is not None:
+                return ended
         if best.point is None and not model.required.any():
             best.take(np.full(model.num_jobs, -1, dtype=np.int64))
         if is_wide(model):
@@ -163,7 +179,6 @@ class _Run:
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         self._begin(menus, dual.multipliers, start)
-        best.step = grid(model.values)
         if has_sparse_rows(menus) and (ended := self._cores(menus, dual)) is not None:
             return self._concluded(ended, menus, dual.multipliers)
         quick = menus.num_options * menus.num_capacities <= _QUICK
@@ -275,7 +290,7 @@ class _Run:
         """Find incumbents near the multipliers' choices."""
         best, late = self._best, self._clock.late
         for choice in reversed(choices):
-            if best.close or (late() and best.point is not None):
+            if best.close or best.proven or (late() and best.point is not None):
                 break
             fitting = repaired(top, weights, choice, late)
             if fitting is not None:

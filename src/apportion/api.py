@@ -14,7 +14,7 @@ from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.interruption import held, released
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions
+from apportion.options import Incumbent, Point, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 from apportion.solution import Planned, PlanT, Solution
@@ -174,9 +174,13 @@ def _shared_out(
     *,
     proof: bool,
 ) -> Solution:
-    """Find fair shares first, in two thirds of the time, then the best plan that keeps them."""
+    """Find fair shares first, in two thirds of the time, then the best plan that keeps them.
+
+    Who rises where several could is decided in half of what is left; its prices begin the last search.
+    """
     from apportion.fairness.apart import joined, parts_of
     from apportion.fairness.sharing import shared_out
+    from apportion.fairness.ties import fair_bound
 
     call = Call(instance, kind_of_any(instance), options)
     plain = not proof and warm_start is None and options.on_incumbent is None and options.work_limit is None
@@ -196,9 +200,18 @@ def _shared_out(
         limited = replace(options, time_limit=left(), gap=0.0, on_incumbent=None)
         return _solved(model, structured, limited, backend, None, None)
 
-    sharing = shared_out(ordered, menus, asked, left)
+    def preferred(model: MultipleChoiceKnapsack, point: Point) -> Solution:
+        rest = call.remaining().time_limit
+        limited = replace(options, time_limit=None if rest is None else rest / 2, on_incumbent=None)
+        return _solved(model, structured, limited, backend, point, None)
+
+    sums = call.kind.offering is not None and call.kind.offering.sums(ordered)
+    sharing = shared_out(ordered, menus, asked, left, preferred if sums else None)
     under: Any = under_floors(instance, sharing.floors)
-    known = warm_start if sharing.plan is None else sharing.plan
+    known = warm_start
+    if sharing.plan is not None:
+        prices = None if sharing.tie is None else sharing.tie.prices
+        known = {"plan": sharing.plan, "certificate": {"multipliers": prices}}
 
     def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> Structure:
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
@@ -208,12 +221,16 @@ def _shared_out(
 
     solution = _solved(under, compiled_before, call.remaining(), backend, known, formulation, proof=proof)
     started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)
+    bound, told = fair_bound(sharing.tie, solution, maximizes=call.maximizes)
+    if under.fairness.keep < 1.0:
+        bound, told = None, None  # what would be kept of other sets is not known
     return replace(
         solution,
         instance=instance,
         levels=sharing.levels,
         floors=sharing.floors,
-        notes=(*sharing.notes, *solution.notes),
+        fair_bound=bound,
+        notes=(*sharing.notes, *((told,) if told else ()), *solution.notes),
         times={**solution.times, "start": started, "total": call.log.elapsed},
     )
 

@@ -140,6 +140,10 @@ class Solution(Shown, Generic[PlanT_co]):
     floors
         The shares that the plan keeps, in whole units, by tenant or ``job NAME``: bound and proof hold under
         them. ``None`` where no shares are due.
+    fair_bound
+        A bound on the objective of every plan whose sorted shares are as great, whoever has them; `bound` is
+        that of the plans that keep `floors`. ``None`` where no shares are due, none was found, or less than
+        all of every level is kept.
     """
 
     instance: Any
@@ -158,6 +162,7 @@ class Solution(Shown, Generic[PlanT_co]):
     confirmed: bool = False
     levels: tuple[Level, ...] = ()
     floors: Mapping[str, int] | None = None
+    fair_bound: float | None = None
 
     def __repr__(self) -> str:
         plan = "no plan" if self.plan is None else f"objective {figure(self.objective)}"

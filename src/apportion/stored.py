@@ -44,7 +44,7 @@ _FIELDS = (
     "seed",
     "notes",
 )
-_OPTIONAL = ("evidence", "proof", "levels", "floors")
+_OPTIONAL = ("evidence", "proof", "levels", "floors", "fair_bound")
 _EVIDENCE = (None, "by_multipliers", "by_proof", "by_search", "by_solver")
 
 
@@ -85,6 +85,7 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
     if solution.floors is not None:
         record["levels"] = [msgspec.to_builtins(level) for level in solution.levels]
         record["floors"] = dict(solution.floors)
+        record["fair_bound"] = solution.fair_bound
     if not kind.bare:
         record["certificate"]["digest"] = digest(solution.instance, record)
     return record
@@ -150,6 +151,8 @@ def verify(instance: Instance, record: Any, proof: bytes | None = None) -> Verif
     checks.extend(_bounds(instance, kind, record))
     checks.append(_termination(record))
     checks.append(_evidence(record))
+    if record.get("fair_bound") is not None:
+        checks.append(_fair_bound(kind.maximizes(instance), record))
     if proof is not None:
         checks.append(_proof(instance, kind, record, proof))
     same = record["certificate"]["digest"] == digest(given, record)
@@ -189,6 +192,8 @@ def _malformed(record: Any) -> str | None:
         return f"evidence {record['evidence']!r} is unknown"
     if not isinstance(record.get("levels", []), list) or not isinstance(record.get("floors", {}), Mapping):
         return "levels must be a list and floors an object"
+    if record.get("fair_bound") is not None and not _is_number(record["fair_bound"]):
+        return "fair_bound must be a number or null"
     if not isinstance(record.get("proof"), str | None):
         return "proof must be the name of a file or null"
     if record["termination"] not in list(Termination):
@@ -296,6 +301,15 @@ def _evidence(record: Mapping[str, Any]) -> tuple[str, bool, str]:
     if record["objective"] is not None and record["verified_bound"] is not None:
         shown = shown or meets(record["objective"], record["verified_bound"])
     return "evidence", shown, "the multipliers show it" if shown else "the multipliers do not show it"
+
+
+def _fair_bound(maximizes: bool, record: Mapping[str, Any]) -> tuple[str, bool, str]:
+    """Hold the bound over equally fair plans against the objective, which it may not refute."""
+    bound, objective = record["fair_bound"], record["objective"]
+    beaten = objective is not None and (objective > bound if maximizes else objective < bound)
+    if beaten and not meets(objective, bound):
+        return "fair_bound", False, "the plan, which is as fair, is beyond it"
+    return "fair_bound", True, f"no plan as fair is said to be beyond {bound:.12g}"
 
 
 def _proof(instance: Instance, kind: Kind, record: Mapping[str, Any], proof: bytes) -> tuple[str, bool, str]:

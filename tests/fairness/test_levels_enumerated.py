@@ -78,9 +78,9 @@ def test_nobody_can_gain_without_one_at_or_below_it_losing(seed: int, over: str)
     assert_nobody_gains(told, over, plans, ours)
     best_least = max(min(fair(told, over, plan).values()) for plan in plans)
     assert min(fair(told, over, ours).values()) == best_least
-    kept = fair(told, over, ours)
-    equal = [plan for plan in plans if all(fair(told, over, plan)[one] >= kept[one] for one in kept)]
-    assert solution.objective == max(sum_of(told, plan) for plan in equal)
+    kept = sorted(fair(told, over, ours).values())
+    equal = [plan for plan in plans if sorted(fair(told, over, plan).values()) == kept]
+    assert solution.objective == solution.fair_bound == max(sum_of(told, plan) for plan in equal)
     verification = verify(solution.instance, stored(solution))
     assert verification.ok, verification.checks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from tests.hunt.tenanted import TENANTED, Choice, Offer, Tenanted, Told
 __all__ = ["best", "keeps", "misshared", "offers", "worth"]
 
 _BILLION = 10**9
+_CLOSE = Fraction(1, 10**9)
+"""Relative difference of objectives that counts as none."""
 _ANYWHERE = Tenanted._field_defaults["fits"]
 
 
@@ -171,8 +173,11 @@ def worth(told: Told, plan: Any) -> Fraction | None:
     return own if told.get("objective") == "makespan" else _kind(told).total(told, choice)
 
 
-def misshared(told: Told, solution: Any) -> Iterator[str]:
-    """Yield what is wrong with the shares of an optimal solution: guarantees, floors, the sorted levels."""
+def misshared(told: Told, solution: Any, tolerance: float = 0.0) -> Iterator[str]:
+    """Yield what is wrong with the shares of an optimal solution: guarantees, floors, the sorted levels.
+
+    Of all plans with the greatest sorted levels it must have the best objective, within a tolerance.
+    """
     choice = _chosen(told, solution.plan)
     if choice is None:
         return
@@ -206,6 +211,21 @@ def misshared(told: Told, solution: Any) -> Iterator[str]:
             yield f"group {place} has the levels {ours}, {best} can be had"
             return
         plans = [plan for plan in plans if _vector(told, plan, group) == best]
+    if told.get("objective") != "makespan":
+        yield from _outdone(told, solution, [plan.total for plan in plans], tolerance)
+
+
+def _outdone(told: Told, solution: Any, equally_fair: Sequence[Fraction], tolerance: float) -> Iterator[str]:
+    """Yield what is wrong with the objective, and with its bound, among plans that are equally fair."""
+    sign = 1 if _maximize(told) else -1
+    best = max(sign * total for total in equally_fair)
+    slack = max(Fraction(tolerance), _CLOSE) * abs(best)
+    if best - sign * Fraction(solution.objective) > slack:
+        yield f"an equally fair plan has {float(sign * best)!r}, the solution {solution.objective!r}"
+    if solution.fair_bound is None:
+        yield "the objective has no bound among equally fair plans"
+    elif best - sign * Fraction(solution.fair_bound) > slack:
+        yield f"an equally fair plan has {float(sign * best)!r}, its bound is {solution.fair_bound!r}"
 
 
 def _vector(told: Told, plan: _Plan, group: Mapping[str, Fraction]) -> list[int]:

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.fairness.claimants import Claimant, Rung
+from apportion.fairness.greedy import Walker
 from apportion.fairness.level_model import LevelModel
 from apportion.fairness.prices import SharePrices
+from apportion.fairness.question import question
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
 from apportion.solution import Solution
@@ -24,9 +26,6 @@ Ask = Callable[[MultipleChoiceKnapsack], Solution]
 """Solves menus within what is left of the call."""
 
 Integers = NDArray[np.int64]
-
-_Question = Callable[[], tuple[MultipleChoiceKnapsack, Integers]]
-"""The menus of a question, with what was cut off so far, and the rows of their options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +74,28 @@ class Answering:
     choice: Integers | None = None
     questions: int = 0
     _group: list[Claimant] = field(default_factory=list)
+    _walker: Walker | None = None
     _prices: SharePrices | None = None
+    _told: Integers | None = None
+    _shares: dict[Claimant, int] = field(default_factory=dict)
 
     def turn_to(self, group: list[Claimant]) -> None:
-        """Price the shares of disjoint claimants from now on."""
-        self._group, self._prices = list(group), self.model.prices(group)
+        """Price the shares of disjoint claimants from now on, and walk among them."""
+        self._group = sorted(group, key=lambda one: one.name)
+        self._prices, self._walker = self.model.prices(group), self.model.walker(self._group)
 
     def share(self, one: Claimant) -> int:
         """Return what a claimant has under the choice at hand."""
-        return 0 if self.choice is None else self.model.of(one, self.choice)
+        if self.choice is None:
+            return 0
+        if self._told is not self.choice:  # a choice is never changed in place
+            self._told, self._shares = self.choice, {}
+            if self._walker is not None:
+                have = self._walker.have(self.choice).tolist()
+                self._shares.update(zip(self._group, have, strict=True))
+        if one not in self._shares:
+            self._shares[one] = self.model.of(one, self.choice)
+        return self._shares[one]
 
     def hold(self, asked: Rung) -> None:
         """Hold a rung that the choice at hand reaches: as floors, where nobody may stay below it."""
@@ -104,7 +116,7 @@ class Answering:
         found = self._walked(floors, rungs)
         refuted = False
         if found is None:
-            termination, found = self._asked(lambda: self.model.question(floors, rungs))
+            termination, found = self._asked(floors, rungs)
             refuted = termination is Termination.INFEASIBLE
         if found is None:
             return False if refuted else None
@@ -140,7 +152,7 @@ class Answering:
             if len(risen) >= most:
                 break
             due = self._named({**self.floors, **risen, one: wanted[one]}, self.rungs)
-            found = self.model.raised(self.choice, self._group, due)
+            found = self._raised(self.choice, due)
             if found is not None:
                 risen[one], self.choice = wanted[one], found
 
@@ -149,12 +161,25 @@ class Answering:
         begin = self.model.least() if self.choice is None else self.choice
         if begin is None:
             return None
-        group = self._group or _disjoint(floors)
-        found = self.model.raised(begin, group, self._named(floors, rungs))
+        found = self._raised(begin, self._named(floors, rungs))
         if found is None and rungs and self._prices is not None:
             costs = [self._prices.cheapest(floors, rung) for rung in rungs]
-            found = self.model.raised(begin, group, self._named(floors, rungs, costs))
+            found = self._raised(begin, self._named(floors, rungs, costs))
         return found
+
+    def _raised(self, begin: Integers, due: Mapping[Claimant, int]) -> Integers | None:
+        """Return a choice with what is due to everybody, reached by a short walk; ``None`` if not."""
+        group, walker = self._group, self._walker
+        if walker is None:
+            group = sorted(_disjoint(due), key=lambda one: one.name)
+            walker = self.model.walker(group)
+        wanted = np.array([due.get(one, 0) for one in group], dtype=np.int64)
+        found = walker.raised(begin, wanted, self.model.model)
+        if found is None or (walker.have(found) < wanted).any():
+            return None
+        inside = set(group)
+        rest = {one: floor for one, floor in due.items() if one not in inside}
+        return found if self.model.keeps(found, rest) else None
 
     def _named(
         self,
@@ -178,16 +203,17 @@ class Answering:
                 due[one] = max(due.get(one, 0), rung.heights[one])
         return due
 
-    def _asked(self, question: _Question) -> tuple[Termination, Integers | None]:
+    def _asked(
+        self, floors: Mapping[Claimant, int], rungs: Sequence[Rung]
+    ) -> tuple[Termination, Integers | None]:
         """Ask until the choice can be placed; where that is not decided, neither is the question."""
         while True:
-            menus, rows = question()
+            asked = question(self.model, floors, rungs)
             self.questions += 1
-            solution = self.ask(menus)
+            solution = self.ask(asked.menus)
             if not isinstance(solution.plan, np.ndarray):
                 return solution.termination, None
-            chosen = solution.plan[: self.model.model.num_jobs].astype(np.int64)
-            choice = np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
+            choice = asked.choice(solution.plan.astype(np.int64))
             placed = self.model.placing.of(choice)
             if placed == "placed":
                 return solution.termination, choice

@@ -131,7 +131,15 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
         ),
         levels=tuple(level for one in solutions for level in one.levels),
         floors=floors,
+        fair_bound=_fair_bound(solutions, upper=call.maximizes),
     )
+
+
+def _fair_bound(solutions: Sequence[Solution], *, upper: bool) -> float | None:
+    """Return the bound over all that is as fair: what is as fair as a whole is so in every part."""
+    told = [one.fair_bound for one in solutions]
+    known = [Fraction(bound) for bound in told if bound is not None]
+    return outward(sum(known, Fraction(0)), upper=upper) if len(known) == len(told) else None
 
 
 def _prices(under: Any, solutions: Sequence[Solution]) -> dict[str, float] | None:

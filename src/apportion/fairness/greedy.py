@@ -2,84 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.fairness.claimants import Claimant
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-__all__ = ["raised_choice"]
+__all__ = ["Walker"]
 
 Integers = NDArray[np.int64]
 
 
-def raised_choice(
-    choice: Integers,
-    floors: Mapping[Claimant, int],
-    jobs: Mapping[Claimant, Integers],
-    rows: Mapping[Claimant, Integers],
-    exactly: Callable[[Claimant, int], Mapping[int, int] | None],
-    owner: Integers,
-    least: Integers,
-    model: MultipleChoiceKnapsack,
-    share: Integers,
-) -> Integers | None:
-    """Return a choice that reaches the floors of disjoint claimants, ``None`` where this walk finds none.
+@dataclass(frozen=True, slots=True, eq=False)
+class Walker:
+    """Walks for disjoint claimants, each known by its place among them, in the order of their names.
 
-    Parameters
+    Attributes
     ----------
-    choice
-        A choice that keeps the capacities, one row per job.
-    floors
-        What is due.
     jobs, rows
-        The jobs of every claimant with a floor, and the rows of their options.
+        The jobs of every claimant, at least one, and the rows of their options.
     exactly
-        ``exactly(claimant, total)``: shares of some of its jobs that add up to a total.
+        ``exactly(place, total)``: shares of some of a claimant's jobs that add up to a total.
     owner
         int64 [options]: the job of every row.
     least
         int64 [jobs]: the row of least use.
-    model
-        The menus.
     share
         int64 [options].
     """
-    uses, capacities = model.uses, model.capacities
-    now = choice.copy()
-    used = uses[now].sum(axis=0)
-    have = {one: int(share[now[jobs[one]]].sum()) for one in floors}
-    for one in sorted(floors, key=lambda one: (floors[one] - have[one], one.name)):
-        if have[one] == floors[one]:
-            continue
-        parts = exactly(one, floors[one])
-        if parts is None:
-            continue
-        moved = _placed(jobs[one], parts, now, used, least, model, share)
-        if moved is not None:
-            now, used = moved
-            have[one] = floors[one]
-    for one in sorted(floors, key=lambda one: (have[one] - floors[one], one.name)):
-        part = rows[one]
-        while have[one] < floors[one]:
-            old = now[owner[part]]
-            gain = share[part] - share[old]
-            more = uses[part] - uses[old]
-            fits = (gain > 0) & (used + more <= capacities).all(axis=1)
-            if not fits.any():
-                return None
-            due = floors[one] - have[one]
-            room = np.maximum(1, capacities - used)
-            cost = (np.maximum(0, more) / room).sum(axis=1) + 1e-3 * np.maximum(0, gain - due) / max(1, due)
-            worth = np.minimum(gain, due) / np.maximum(cost, 1e-12)
-            best = int(np.flatnonzero(fits)[np.argmax(worth[fits])])
-            row = int(part[best])
-            used += more[best]
-            have[one] += int(gain[best])
-            now[owner[row]] = row
-    return now
+
+    jobs: Sequence[Integers]
+    rows: Sequence[Integers]
+    exactly: Callable[[int, int], Mapping[int, int] | None]
+    owner: Integers
+    least: Integers
+    share: Integers
+
+    def have(self, choice: Integers) -> Integers:
+        """Return what every claimant has under a choice."""
+        if not self.jobs:
+            return np.zeros(0, dtype=np.int64)
+        taken = choice[np.concatenate(self.jobs)]
+        starts = np.cumsum([0, *(one.size for one in self.jobs[:-1])])
+        return np.asarray(np.add.reduceat(np.where(taken >= 0, self.share[taken], 0), starts), dtype=np.int64)
+
+    def raised(self, choice: Integers, due: Integers, model: MultipleChoiceKnapsack) -> Integers | None:
+        """Return a choice that reaches what is due to every claimant, ``None`` where this walk finds none.
+
+        Parameters
+        ----------
+        choice
+            A choice that keeps the capacities, one row per job.
+        due
+            int64 [claimants].
+        model
+            The menus.
+        """
+        uses, capacities, share = model.uses, model.capacities, self.share
+        now, used, have = choice.copy(), uses[choice].sum(axis=0), self.have(choice)
+        for one in np.argsort(due - have, kind="stable").tolist():
+            if have[one] == due[one]:
+                continue
+            parts = self.exactly(one, int(due[one]))
+            if parts is None:
+                continue
+            moved = _placed(self.jobs[one], parts, now, used, self.least, model, share)
+            if moved is not None:
+                now, used = moved
+                have[one] = due[one]
+        for one in np.argsort(have - due, kind="stable").tolist():
+            part = self.rows[one]
+            while have[one] < due[one]:
+                old = now[self.owner[part]]
+                gain = share[part] - share[old]
+                more = uses[part] - uses[old]
+                fits = (gain > 0) & (used + more <= capacities).all(axis=1)
+                if not fits.any():
+                    return None
+                left = due[one] - have[one]
+                room = np.maximum(1, capacities - used)
+                cost = (np.maximum(0, more) / room).sum(axis=1) + 1e-3 * np.maximum(0, gain - left) / left
+                worth = np.minimum(gain, left) / np.maximum(cost, 1e-12)
+                best = int(np.flatnonzero(fits)[np.argmax(worth[fits])])
+                row = int(part[best])
+                used += more[best]
+                have[one] += int(gain[best])
+                now[self.owner[row]] = row
+        return now
 
 
 def _placed(

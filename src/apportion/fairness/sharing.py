@@ -14,6 +14,7 @@ from apportion.fairness.guarantees import guaranteed
 from apportion.fairness.level_model import LevelModel
 from apportion.fairness.levels import Filling
 from apportion.fairness.placing import Placing
+from apportion.fairness.ties import Prefer, Tie, broken_by_objective
 from apportion.formulations.tenants import TenantedMenus
 from apportion.solution import Level
 
@@ -36,6 +37,8 @@ class Sharing:
         The levels, in the order in which they were found.
     notes
         What could not be kept or proved, in words.
+    tie
+        What is known of the best objective where several sets are equally fair; ``None`` where one is.
     """
 
     floors: dict[str, int]
@@ -43,9 +46,16 @@ class Sharing:
     plan: Any
     levels: tuple[Level, ...]
     notes: tuple[str, ...]
+    tie: Tie | None = None
 
 
-def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[[], float | None]) -> Sharing:
+def shared_out(
+    instance: Any,
+    menus: TenantedMenus,
+    ask: Ask,
+    seconds: Callable[[], float | None],
+    prefer: Prefer | None = None,
+) -> Sharing:
     """Find the guarantees and levels of an instance.
 
     Parameters
@@ -58,6 +68,8 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[
         Solves menus within what is left of the call.
     seconds
         What is left of it for levels.
+    prefer
+        Solves menus for their best values; ``None`` where the objective is no sum of values.
     """
     ledger, notes, placing = menus.ledger, list[str](), Placing(menus, seconds)
     filling = Filling.of(LevelModel(placing), ask, ledger.unit)
@@ -75,6 +87,9 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[
     if instance.fairness is not UNSET:
         for group in groups_of(ledger):
             filling.fill(group)
+    tie = None if not answering.rungs else Tie()
+    if tie is not None and prefer is not None:
+        tie = broken_by_objective(answering, prefer)
     levels = filling.settle()
     kept_part = 1.0 if instance.fairness is UNSET else instance.fairness.keep
     floors = {
@@ -86,4 +101,4 @@ def shared_out(instance: Any, menus: TenantedMenus, ask: Ask, seconds: Callable[
         notes.append(f"{unproved} of {len(levels)} levels were not proved before a limit")
     plan = None if answering.choice is None else placing.plan(answering.choice)
     named = {one.name: floor for one, floor in floors.items()}
-    return Sharing(named, placing.menus, cast(Any, plan), tuple(levels), tuple(notes))
+    return Sharing(named, placing.menus, cast(Any, plan), tuple(levels), tuple(notes), tie)

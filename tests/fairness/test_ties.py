@@ -1,0 +1,104 @@
+"""Which of equally fair sets rises is decided by the objective, with a bound over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.hunt import truth_tenants
+
+import apportion
+from apportion.fairness.ties import Tie, fair_bound
+from apportion.instances.tenants.generator import generate_tenants
+from apportion.instances.tenants.schema import Fairness
+from apportion.stored import document, verify
+
+Told = dict[str, Any]
+
+
+def one_left_over(worth: dict[str, float], sense: str = "maximize") -> Told:
+    """Every tenant has one GPU, and any one could have the last: to each it is worth something else."""
+    jobs = [
+        {
+            "id": f"of-{name}",
+            "tenant": name,
+            "required": True,
+            "options": [
+                {"id": "one", "value": 1.0, "uses": {"gpu": 1}},
+                {"id": "two", "value": value, "uses": {"gpu": 2}},
+            ],
+        }
+        for name, value in worth.items()
+    ]
+    return {
+        "kind": "multiple_choice_knapsack",
+        "schema_version": "1",
+        "sense": sense,
+        "capacities": {"gpu": len(worth) + 1, "cpu": 4},
+        "tenants": [{"id": name} for name in worth],
+        "jobs": jobs,
+        "fairness": {},
+    }
+
+
+@pytest.mark.parametrize("best", ["a", "b", "c"])
+@pytest.mark.parametrize("sense", ["maximize", "minimize"])
+def test_the_best_sum_says_who_rises(best: str, sense: str) -> None:
+    good, bad = (5.0, 2.0) if sense == "maximize" else (2.0, 5.0)
+    told = one_left_over({name: good if name == best else bad for name in "abc"}, sense)
+    solution = apportion.solve(apportion.read(told))
+    assert {level.name for level in solution.levels if level.share == 0.5} == {best}
+    assert solution.objective == solution.fair_bound == 2.0 + good
+    assert list(truth_tenants.misshared(told, solution)) == []
+
+
+def test_groups_that_are_served_first_keep_what_they_have_whatever_the_sum() -> None:
+    told = one_left_over({"a": 2.0, "b": 3.0, "c": 9.0})
+    told["tenants"][0]["priority"] = told["tenants"][1]["priority"] = 1
+    solution = apportion.solve(apportion.read(told))
+    assert {level.name: level.share for level in solution.levels} == {"a": 0.25, "b": 0.5, "c": 0.25}
+    assert solution.objective == solution.fair_bound == 5.0
+
+
+def test_the_bound_over_equally_fair_sets_is_stored_and_held_against_the_plan() -> None:
+    instance = apportion.read(one_left_over({"a": 2.0, "b": 3.0, "c": 9.0}))
+    solution = apportion.solve(instance)
+    told = document(solution)
+    assert told["fair_bound"] == solution.fair_bound == 11.0
+    assert verify(instance, told).ok
+    wrong = document(replace(solution, fair_bound=10.0))
+    failed = [name for name, passed, _ in verify(instance, wrong).checks if not passed]
+    assert failed == ["fair_bound"]
+    assert not verify(instance, {**told, "fair_bound": "11"}).ok
+
+
+def test_no_bound_is_said_where_less_than_all_of_the_levels_is_kept() -> None:
+    told = one_left_over({"a": 2.0, "b": 3.0, "c": 9.0})
+    told["fairness"] = {"keep": 0.5}
+    assert apportion.solve(apportion.read(told)).fair_bound is None
+
+
+def test_what_is_said_of_a_bound() -> None:
+    solution = apportion.solve(apportion.read(one_left_over({"a": 2.0, "b": 3.0, "c": 9.0})))
+
+    def told(tie: Tie | None, *, maximizes: bool = True) -> tuple[float | None, str | None]:
+        return fair_bound(tie, solution, maximizes=maximizes)
+
+    assert told(None) == (solution.bound, None)
+    assert told(Tie(11.0)) == (11.0, None)
+    bound, note = told(Tie(12.0))
+    assert bound == 12.0 and note is not None and "beyond 12 (gap 9.1e-02)" in note
+    bound, note = told(Tie())
+    assert bound is None and note is not None and "is not decided" in note
+    for refuted, maximizes in ((10.0, True), (12.0, False)):
+        bound, note = told(Tie(refuted), maximizes=maximizes)
+        assert bound is None and note is not None and "refutes" in note
+
+
+def test_a_large_round_says_how_far_any_equally_fair_plan_may_be() -> None:
+    instance = generate_tenants(1, 200, 40, 96, Fairness())
+    solution = apportion.solve(instance, gap=2e-3, time_limit=60.0)
+    assert solution.objective is not None and solution.fair_bound is not None
+    assert solution.bound is not None and solution.bound <= solution.fair_bound * (1 + 1e-9)
+    assert 0 <= solution.fair_bound - solution.objective <= 2e-3 * solution.objective
