@@ -105,11 +105,14 @@ class LevelModel:
     def next_sum(self, claimant: Claimant, floor: int) -> int:
         """Return the least sum of shares of a claimant's jobs that reaches a floor, whatever the limits are.
 
-        One more than its most where none does; the floor itself where sums are too many to be listed.
+        One more than its most where none does, however high the floor is; the floor itself where sums are too
+        many to be listed.
         """
         sums = self._sums(claimant)
-        if sums is None or floor <= 0:
+        if floor <= 0:
             return floor
+        if sums is None:
+            return min(floor, self.most(claimant) + 1)
         least = -(-floor // sums.grain)
         rest = sums.reachable >> least
         if not rest:
