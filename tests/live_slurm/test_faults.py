@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
+from paper_repro.malletrain.main_queue_delay import main_job
 from paper_repro.malletrain.one_machine import OneMachineSlurm
 
 from apportion.live.controller.controller import POINTS
-from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained, main_job
+from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained
 from tests.live_slurm.watching import Witness
 
 ODD = Path(__file__).parent / "odd_trainers.py"

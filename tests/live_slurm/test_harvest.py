@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paper_repro.malletrain.harvesting import SRC, Harvest, numpy_trainer
+from paper_repro.malletrain.main_queue_delay import main_job, measure
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
 from apportion.live.trainers.checkpoints import restore
@@ -47,13 +47,6 @@ def slowness(harvest: Harvest) -> float:
     begun = time.monotonic()
     harvest.jobs()
     return max(1.0, (time.monotonic() - begun) / _COMMAND_S)
-
-
-def main_job(slurm: OneMachineSlurm, nodes: int = 1, command: str = "true") -> float:
-    """Run a job of the main queue; return the seconds until it was over."""
-    begun = time.monotonic()
-    slurm.run(["srun", "-p", "main", f"-N{nodes}", "sh", "-c", command])
-    return time.monotonic() - begun
 
 
 def test_jobs_are_trained_while_the_main_queue_takes_nodes_back(
@@ -103,49 +96,23 @@ def test_cancel_frees_the_nodes_and_keeps_the_checkpoint(harvest: Harvest, slurm
     slurm.wait_until_idle()
 
 
-def _delays(slurm: OneMachineSlurm, count: int, pause_s: float) -> list[float]:
-    seconds = []
-    for number in range(count):
-        seconds.append(main_job(slurm, 1 + number % 4))
-        time.sleep(pause_s)
-    return seconds
-
-
-def _added(harvest: Harvest, slurm: OneMachineSlurm, count: int) -> tuple[float, float]:
+def _added(slurm: OneMachineSlurm, folder: Path, count: int) -> tuple[float, float]:
     """Return the 95th percentile and the median of the added delay, seconds."""
-    idle = statistics.median(_delays(slurm, max(count // 4, 5), 0.0))
-    harvest.start("--policy", "equal-share")  # which never leaves a node idle because growing costs too much
-    for _ in range(2):
-        harvest.submit(None, numpy_trainer())
-    harvest.until(
-        lambda jobs: sum(len(job["nodes"]) for job in jobs.values()) == 8, "all nodes are harvested"
-    )
-    seconds = []
-    for number in range(count):
-        # wait until the harvest holds every node again, so that each of these jobs has to take some back
-        slurm.wait_until(
-            lambda: set(slurm.node_states().values()) == {"allocated"}, "all nodes are held", 30.0, 0.05
-        )
-        seconds.append(main_job(slurm, 1 + number % 4))
-    added = np.array(seconds) - idle
-    print(
-        f"\n{count} main-queue jobs: idle cluster {idle:.3f} s; added by the harvest: "
-        f"median {np.median(added):.3f} s, 95th percentile {np.quantile(added, 0.95):.3f} s, "
-        f"most {added.max():.3f} s"
-    )
+    delays = measure(slurm, folder, count, 1)
+    added = np.array(delays.harvested) - np.median(delays.without)
     return float(np.quantile(added, 0.95)), float(np.median(added))
 
 
-def test_the_main_queue_hardly_waits(harvest: Harvest, slurm: OneMachineSlurm) -> None:
-    _, median = _added(harvest, slurm, 8)
+def test_the_main_queue_hardly_waits(harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Path) -> None:
+    _, median = _added(slurm, tmp_path, 8)
     assert median < 0.5 * slowness(harvest)
 
 
 @pytest.mark.slow
 def test_the_main_queue_waits_less_than_half_a_second_more_in_95_of_100_cases(
-    harvest: Harvest, slurm: OneMachineSlurm
+    harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Path
 ) -> None:
-    late, _ = _added(harvest, slurm, 100)
+    late, _ = _added(slurm, tmp_path, 100)
     assert late < 0.5 * slowness(harvest)
 
 
