@@ -1,10 +1,10 @@
-"""What the main queue waits for the harvest: ``python -m paper_repro.malletrain.main_queue_delay [--jobs N]``.
+"""What the main queue waits for the harvest: ``python -m paper_repro.malletrain.main_queue_delay``.
 
-The same jobs of the main queue, of one to four nodes each, one after another on a real Slurm of eight nodes on
-this machine: on idle nodes, and where the harvest holds every node before each of them, so that each has to
-take nodes back. The two take turns in blocks, so that both see the same machine. Told is the time from ``srun``
-to its end, of a job that does nothing. ``--busy K`` runs K busy processes beside it; ``--first`` lets the whole
-go before all else that this machine does (``SCHED_RR``; root), as on a quiet one.
+The same jobs of the main queue, of one to four nodes each, one after another on a real Slurm of eight nodes
+on this machine: on idle nodes, and where the harvest holds every node before each of them, so that each has
+to take nodes back. The two take turns in blocks, so that both see the same machine. Told is the time from
+``srun`` to its end, of a job that does nothing. ``--busy K`` runs K busy processes beside it; ``--first`` lets
+the whole go before all else that this machine does (``SCHED_RR``; root), as on a quiet one.
 """
 
 from __future__ import annotations
