@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -280,15 +281,12 @@ def test_a_decision_gives_the_larger_job_the_gpus_with_enough_cpus() -> None:
     offers = {"n1": Offer(Size(16, 100), 4, 4, 100), "n2": Offer(Size(16, 100), 2, 16, 100)}
     advisor = LiveAdvisor()
     idle = Idle(("n1", "n1", "n2", "n2"), lambda node: 0.0, (), offers)
-    decision = decide(
-        state, idle, make_policy("equal-share", 60.0, Limits(), advisor), advisor, Limits(), 0.0, ()
-    )
+    policies = partial(make_policy, "equal-share", 60.0, Limits())
+    decision = decide(state, idle, policies, advisor, Limits(), 0.0, ())
     assert [decision.nodes[k] for k in np.flatnonzero(decision.plan.holder == 1)] == ["n2", "n2"]
     assert [decision.nodes[k] for k in np.flatnonzero(decision.plan.holder == 0)] == ["n1", "n1"]
     offers["n2"] = Offer(Size(16, 100), 2, 11, 100)
-    decision = decide(
-        state, idle, make_policy("equal-share", 60.0, Limits(), advisor), advisor, Limits(), 0.0, ()
-    )
+    decision = decide(state, idle, policies, advisor, Limits(), 0.0, ())
     assert decision.counts.tolist() == [4, 0], "one GPU of n2 would have to do without its CPUs"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,8 @@ from apportion.live.channel.messages import Progress
 from apportion.live.controller.actions import Lesson, Why
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.choosing_types import TypedJobs, choose_types
-from apportion.live.controller.deciding import Decision, decide
+from apportion.live.controller.deciding import decide
+from apportion.live.controller.decision import Decision
 from apportion.live.controller.harvest import make_policy
 from apportion.live.controller.planned import Idle
 from apportion.live.controller.settings import Limits
@@ -49,8 +51,8 @@ def decided(jobs: list[Job], idle: tuple[str, ...] = IDLE, pilots: tuple[Pilot, 
     advisor = LiveAdvisor(LIMITS.warm_up_s, LIMITS.measure_s)
     advisor.recall(jobs)
     seen = Idle(idle, lambda node: 0.0, (), OFFERS)
-    asked = make_policy("freetrain", 120.0, LIMITS, advisor), advisor, LIMITS, 1000.0, tuple(state.pilots)
-    return decide(state, seen, *asked)
+    policies = partial(make_policy, "freetrain", 120.0, LIMITS)
+    return decide(state, seen, policies, advisor, LIMITS, 1000.0, tuple(state.pilots))
 
 
 def gets(decision: Decision, job: int) -> list[str]:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.deciding import Decision, decide
+from apportion.live.controller.deciding import decide
+from apportion.live.controller.decision import Decision
 from apportion.live.controller.earning import earned, unearned
 from apportion.live.controller.harvest import make_policy
 from apportion.live.controller.planned import Idle, Planned
@@ -96,7 +97,7 @@ def decided(held: int, idle: dict[str, float], most: int = 8, up_s: float = 15.0
     wanted_s = {node: now_s + in_s for node, in_s in idle.items() if in_s < math.inf}
     seen = Idle(tuple(idle), lambda node: 0.0, (), wanted_s=wanted_s)
     policy = make_policy("freetrain", LIMITS.horizon_s, LIMITS, advisor)
-    return decide(state, seen, policy, advisor, LIMITS, now_s, tuple(state.pilots))
+    return decide(state, seen, lambda learnt: policy, advisor, LIMITS, now_s, tuple(state.pilots))
 
 
 def got(decision: Decision) -> list[str]:
@@ -170,7 +171,8 @@ def test_the_core_carries_what_slurm_says_to_the_decision() -> None:
         policy = make_policy("freetrain", 120.0, LIMITS, advisor)
 
         def planner(state: State, idle: Idle, now_s: float, connected: Collection[str]) -> Planned:
-            return decide(state, idle, policy, advisor, LIMITS, now_s, connected).planned()  # noqa: B023
+            made = lambda learnt: policy  # noqa: B023, E731
+            return decide(state, idle, made, advisor, LIMITS, now_s, connected).planned()  # noqa: B023
 
         world = World(("n0", "n1"), planner)
         world.main_takes("n1")

@@ -181,8 +181,8 @@ class Controller:
         self.at("acted")
 
     def _plan(self, state: State, idle: Idle, now_s: float, connected: Collection[str]) -> Planned:
-        asked = self.policy, self.advisor, self.limits, now_s, connected
-        return decide(state, idle, *asked, self._policy_for).planned()
+        asked = self._policy_for, self.advisor, self.limits, now_s, connected
+        return decide(state, idle, *asked).planned()
 
     def _policy_for(self, advisor: LiveAdvisor) -> Policy:
         if advisor is self.advisor or self._policies is None:

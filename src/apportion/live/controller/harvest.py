@@ -19,7 +19,8 @@ from apportion.live.cluster import Channel, Cluster
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import Controller, Stepped
 from apportion.live.controller.core import Draft, Memory
-from apportion.live.controller.deciding import Decision, decide
+from apportion.live.controller.deciding import decide
+from apportion.live.controller.decision import Decision
 from apportion.live.controller.keeping import Keeping
 from apportion.live.controller.observing import list_pilots, see_offers
 from apportion.live.controller.settings import Limits
@@ -283,8 +284,8 @@ def rehearse(settings: Settings, cluster: Cluster | None = None) -> Decision:
     advisor.recall(state.jobs.values())
     limits = settings.limits
     policies = partial(make_policy, settings.policy, limits.horizon_s, limits)
-    asked = policies(advisor), advisor, limits, now_s, frozenset(state.pilots)
-    return decide(state, draft.memory.idle.known(now_s), *asked, policies)
+    asked = policies, advisor, limits, now_s, frozenset(state.pilots)
+    return decide(state, draft.memory.idle.known(now_s), *asked)
 
 
 def cancel_pilots(folder: Path) -> int:
