@@ -3,8 +3,8 @@
 The same jobs of the main queue, of one to four nodes each, one after another on a real Slurm of eight nodes
 on this machine: on idle nodes, and where the harvest holds every node before each of them, so that each has
 to take nodes back. The two take turns in blocks, so that both see the same machine. Told is the time from
-``srun`` to its end, of a job that does nothing. ``--busy K`` runs K busy processes beside it; ``--first`` lets
-the whole go before all else that this machine does (``SCHED_RR``; root), as on a quiet one.
+``srun`` to its end, of a job that does nothing. ``--busy K`` runs K busy processes beside it; ``--first``
+lets the whole go before all else that this machine does (``SCHED_RR``; root), as on a quiet one.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Delays:
             }
 
 
-def measure(slurm: OneMachineSlurm, folder: Path, jobs: int, blocks: int) -> Delays:
-    """Run `jobs` jobs without and with the harvest, in `blocks` turns of each."""
+def measure(slurm: OneMachineSlurm, folder: Path, jobs: int, blocks: int) -> Iterator[Delays]:
+    """Run `jobs` jobs without and with the harvest, in `blocks` turns; yield what is known after each."""
     delays = Delays()
     for block in range(blocks):
         sizes = [1 + number % 4 for number in range(block * jobs // blocks, (block + 1) * jobs // blocks)]
@@ -96,7 +96,7 @@ def measure(slurm: OneMachineSlurm, folder: Path, jobs: int, blocks: int) -> Del
             assert harvest.process is not None
             harvest.process.wait(120.0)
         slurm.reset()
-    return delays
+        yield delays
 
 
 @contextmanager
@@ -125,13 +125,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.first:  # after the busy processes: what is started from here on inherits it
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         with OneMachineSlurm(Path(name) / "c", NODES) as slurm:
-            delays = measure(slurm, Path(name), given.jobs, given.blocks)
+            for delays in measure(slurm, Path(name), given.jobs, given.blocks):
+                _tell(delays, given)
+
+
+def _tell(delays: Delays, given: argparse.Namespace) -> None:
     rows = [dict(row) for row in delays.rows()]
     print("\n".join(markdown(rows)))
     loads = f"load {min(delays.loads):.0f} to {max(delays.loads):.0f}"
     how = f"{given.busy} busy processes" + (", before all else on the machine" if given.first else "")
-    print(f"{given.jobs} jobs each, {how}, {loads}")
-    where = f"{given.jobs} jobs of one to four of {NODES} nodes, {how}, {loads}"
+    where = f"{len(delays.without)} jobs of one to four of {NODES} nodes each way, {how}, {loads}"
+    print(where, flush=True)
     write_table(given.out, Table("paper_repro.malletrain.main_queue_delay", rows, where))
 
 

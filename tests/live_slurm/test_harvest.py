@@ -98,7 +98,7 @@ def test_cancel_frees_the_nodes_and_keeps_the_checkpoint(harvest: Harvest, slurm
 
 def _added(slurm: OneMachineSlurm, folder: Path, count: int) -> tuple[float, float]:
     """Return the 95th percentile and the median of the added delay, seconds."""
-    delays = measure(slurm, folder, count, 1)
+    (delays,) = measure(slurm, folder, count, 1)
     added = np.array(delays.harvested) - np.median(delays.without)
     return float(np.quantile(added, 0.95)), float(np.median(added))
 
