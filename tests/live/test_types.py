@@ -59,32 +59,85 @@ def gets(decision: Decision, job: int) -> list[str]:
     return sorted(decision.nodes[place] for place in np.flatnonzero(decision.plan.holder == job))
 
 
+def some_jobs(chance: np.random.Generator) -> tuple[TypedJobs, list[int]]:
+    """Return jobs of chance, some of which run on several types at once, and how many nodes there are."""
+    num, types = int(chance.integers(1, 4)), int(chance.integers(2, 4))
+    capacities = chance.integers(0, 4, types).tolist()
+    rates = np.cumsum(chance.integers(0, 50, (num, types, 5)), axis=2).astype(float)
+    rates[:, :, 0] = 0.0
+    held, left = np.zeros((num, types), dtype=np.int64), list(capacities)
+    for job in range(num):
+        for at in chance.choice(types, int(chance.random() < 0.2) + 1, replace=False).tolist():
+            held[job, at] = chance.integers(0, min(left[at], 3) + 1)
+            left[at] -= int(held[job, at])
+    low = chance.integers(1, 3, num)
+    jobs = TypedJobs(
+        *(rates, chance.random((num, types)) < 0.8, held, low, low + chance.integers(0, 3, num)),
+        *(chance.uniform(0, 20, num), chance.uniform(0, 20, num)),
+    )
+    return jobs, capacities
+
+
+def worth(jobs: TypedJobs, job: int, type: int, count: int, horizon_s: float) -> float:
+    """Return what so many nodes of a type are worth to a job, one option by itself."""
+    best = max(float(jobs.rates[job, jobs.allowed[job], 1].max(initial=0.0)), 1e-300)
+    here, held = int(jobs.held[job, type]), int(jobs.held[job].sum())
+    runs = jobs.rates[job, type, here] if jobs.low[job] <= here == held else 0.0
+    if held and here != held:
+        main = int(jobs.held[job].argmax())
+        runs = jobs.rates[job, main, jobs.held[job, main]] if held >= jobs.low[job] else 0.0
+    stall = 0.0 if here == held == count else jobs.up_s[job]
+    if here == held and count < held:
+        stall = jobs.down_s[job]
+    return float((horizon_s * jobs.rates[job, type, count] - runs * stall) / best)
+
+
+def options_of(jobs: TypedJobs, job: int, capacities: list[int]) -> list[tuple[float, int, int]]:
+    """Return a job's options one after the other: what each is worth, its type and its count."""
+    return [
+        (0.0, -1, 0),
+        *(
+            (worth(jobs, job, type, count, 60.0), type, count)
+            for type in np.flatnonzero(jobs.allowed[job]).tolist()
+            for count in range(int(jobs.low[job]), min(int(jobs.high[job]), capacities[type]) + 1)
+        ),
+    ]
+
+
+def test_menus_of_types_made_at_once_are_those_made_one_option_after_another() -> None:
+    chance, split, stayed = np.random.default_rng(5), 0, 0
+    for _ in range(300):
+        jobs, capacities = some_jobs(chance)
+        menus = jobs.menus(np.array(capacities), 60.0)
+        for job in range(jobs.low.size):
+            rows = slice(*menus.offsets[job : job + 2].tolist())
+            told = [
+                (value, type, int(uses.sum()))
+                for value, type, uses in zip(
+                    menus.values[rows].tolist(), menus.types[rows].tolist(), menus.uses[rows], strict=True
+                )
+            ]
+            assert told == options_of(jobs, job, capacities), "to the last bit"
+            pairs = zip(told[1:], menus.uses[rows][1:], strict=True)
+            assert all(uses[type] == count for (_, type, count), uses in pairs)
+            held = jobs.held[job]
+            split += int((held > 0).sum() > 1)
+            as_held = [
+                row
+                for row, (_, type, count) in enumerate(told, rows.start)
+                if (type < 0 and not held.any()) or (type >= 0 and count == held[type] == held.sum())
+            ]
+            assert menus.stays[job] == (as_held[-1] if as_held else -1)
+            stayed += bool(as_held)
+    assert split > 20 and stayed > 100
+
+
 def test_types_are_chosen_like_by_trying_everything() -> None:
     chance, busy = np.random.default_rng(3), 0
     for _ in range(60):
-        num, types = int(chance.integers(1, 4)), int(chance.integers(2, 4))
-        capacities = chance.integers(0, 4, types).tolist()
-        rates = np.cumsum(chance.integers(0, 50, (num, types, 5)), axis=2).astype(float)
-        rates[:, :, 0] = 0.0
-        held, left = np.zeros((num, types), dtype=np.int64), list(capacities)
-        for job in range(num):
-            at = int(chance.integers(types))
-            held[job, at] = chance.integers(0, min(left[at], 3) + 1)
-            left[at] -= int(held[job, at])
-        low = chance.integers(1, 3, num)
-        jobs = TypedJobs(
-            *(rates, chance.random((num, types)) < 0.8, held, low, low + chance.integers(0, 3, num)),
-            *(chance.uniform(0, 20, num), chance.uniform(0, 20, num)),
-        )
-        options = [
-            [(0.0, -1, 0)]
-            + [
-                (jobs.value(job, type, count, 60.0), type, count)
-                for type in np.flatnonzero(jobs.allowed[job]).tolist()
-                for count in range(int(jobs.low[job]), min(int(jobs.high[job]), 3) + 1)
-            ]
-            for job in range(num)
-        ]
+        jobs, capacities = some_jobs(chance)
+        types = len(capacities)
+        options = [options_of(jobs, job, capacities) for job in range(jobs.low.size)]
         best: dict[tuple[int, ...], float] = {}
         for chosen in itertools.product(*options):
             if all(sum(c for _, t, c in chosen if t == type) <= capacities[type] for type in range(types)):

@@ -48,18 +48,71 @@ class TypedJobs:
     up_s: NDArray[np.float64]
     down_s: NDArray[np.float64]
 
-    def value(self, job: int, type: int, count: int, horizon_s: float) -> float:
-        """Return what so many nodes of a type are worth to a job."""
-        best = max(float(self.rates[job, self.allowed[job], 1].max(initial=0.0)), 1e-300)
-        here = int(self.held[job, type])
-        held = int(self.held[job].sum())
-        runs = self.rates[job, type, here] if self.low[job] <= here == held else 0.0
-        if held and here != held:  # it runs on another type, or on several from before they were told apart
-            main = int(self.held[job].argmax())
-            runs = self.rates[job, main, self.held[job, main]] if held >= self.low[job] else 0.0
-        same = here == held == count
-        stall = 0.0 if same else float(self.down_s[job] if here == held and count < held else self.up_s[job])
-        return float((horizon_s * self.rates[job, type, count] - runs * stall) / best)
+    def values(self, horizon_s: float) -> NDArray[np.float64]:
+        """Return float64 [jobs, types, counts]: what so many nodes of a type are worth to a job."""
+        jobs = np.arange(self.low.size)
+        on_one = np.where(self.allowed, self.rates[:, :, 1], 0.0)
+        best = np.maximum(on_one.max(axis=1, initial=0.0), 1e-300)[:, None, None]
+        total, most_on = self.held.sum(axis=1), self.held.argmax(axis=1)
+        # one that runs on several types, from before they were told apart, counts as on that of most nodes
+        now = self.rates[jobs, most_on, self.held[jobs, most_on]]
+        runs = np.where((total > 0) & (total >= self.low), now, 0.0)[:, None, None]
+        counts, total = np.arange(self.rates.shape[2]), total[:, None, None]
+        here = self.held[:, :, None] == total
+        shrinks, stays = here & (counts < total), here & (counts == total)
+        stall_s = np.where(shrinks, self.down_s[:, None, None], self.up_s[:, None, None])
+        lost = runs * np.where(stays, 0.0, stall_s)
+        return np.asarray((horizon_s * self.rates - lost) / best)
+
+    def menus(self, capacities: NDArray[np.int64], horizon_s: float) -> Menus:
+        """Return what every job may have: nothing first, then counts in ascending order, type by type."""
+        num, types, _ = self.rates.shape
+        counts = np.arange(self.rates.shape[2])
+        most = np.minimum(self.high[:, None], capacities)[:, :, None]
+        open_to = self.allowed[:, :, None] & (counts >= self.low[:, None, None]) & (counts <= most)
+        job, type, count = np.nonzero(open_to)
+        offsets = np.zeros(num + 1, dtype=np.int64)
+        np.cumsum(1 + np.bincount(job, minlength=num), out=offsets[1:])
+        rows = np.arange(job.size) + job + 1  # every job's nothing stands before its options
+        made = Menus(
+            values=np.zeros(offsets[-1]),
+            uses=np.zeros((offsets[-1], types), dtype=np.int64),
+            offsets=offsets,
+            types=np.full(offsets[-1], -1, dtype=np.int64),
+            stays=np.where(self.held.any(axis=1), -1, offsets[:-1]),
+        )
+        made.values[rows] = self.values(horizon_s)[job, type, count]
+        made.uses[rows, type] = count
+        made.types[rows] = type
+        total = self.held.sum(axis=1)
+        same = (count == self.held[job, type]) & (count == total[job])
+        made.stays[job[same]] = rows[same]
+        return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Menus:
+    """The jobs' options, one a row; those of job ``j`` are ``offsets[j]:offsets[j + 1]``.
+
+    Attributes
+    ----------
+    values
+        float64 [options].
+    uses
+        int64 [options, types]: nodes.
+    offsets
+        int64 [jobs + 1].
+    types
+        int64 [options]: -1 for nothing.
+    stays
+        int64 [jobs]: the row that leaves a job as it is, -1 for none.
+    """
+
+    values: NDArray[np.float64]
+    uses: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    types: NDArray[np.int64]
+    stays: NDArray[np.int64]
 
 
 def choose_types(jobs: TypedJobs, capacities: Sequence[int], horizon_s: float) -> NDArray[np.int64] | None:
@@ -78,28 +131,13 @@ def choose_types(jobs: TypedJobs, capacities: Sequence[int], horizon_s: float) -
     """
     from apportion.solvers.exact import solve
 
-    values, uses, offsets, options, preferred = [], [], [0], [], []
-    for job in range(jobs.low.size):
-        values.append(0.0)
-        uses.append([0] * len(capacities))
-        options.append(-1)
-        preferred.append(len(values) - 1 - offsets[-1] if not jobs.held[job].any() else -1)
-        for type in np.flatnonzero(jobs.allowed[job]).tolist():
-            for count in range(int(jobs.low[job]), min(int(jobs.high[job]), capacities[type]) + 1):
-                if count == jobs.held[job, type] == jobs.held[job].sum():
-                    preferred[-1] = len(values) - offsets[-1]
-                values.append(jobs.value(job, type, count, horizon_s))
-                uses.append([count if other == type else 0 for other in range(len(capacities))])
-                options.append(type)
-        offsets.append(len(values))
-    model = MultipleChoiceKnapsack.from_arrays(values, uses, offsets, list(capacities))
-    rows = np.array(
-        [-1 if at < 0 else begin + at for at, begin in zip(preferred, offsets, strict=False)], dtype=np.int64
-    )
-    outcome = uninterrupted(solve(model, SolveOptions(time_limit=None), Start(preferred=rows)))
+    room = np.array(capacities, dtype=np.int64)
+    menus = jobs.menus(room, horizon_s)
+    model = MultipleChoiceKnapsack.from_arrays(menus.values, menus.uses, menus.offsets, room)
+    outcome = uninterrupted(solve(model, SolveOptions(time_limit=None), Start(preferred=menus.stays)))
     if outcome.termination is not Termination.OPTIMAL or outcome.point is None:
         return None
     chosen = np.asarray(outcome.point, dtype=np.int64)
-    if (np.array(uses)[chosen].sum(axis=0) > np.array(capacities)).any():
+    if (menus.uses[chosen].sum(axis=0) > room).any():
         return None
-    return np.array(options, dtype=np.int64)[chosen]
+    return menus.types[chosen]
