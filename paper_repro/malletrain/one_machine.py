@@ -178,9 +178,13 @@ class OneMachineSlurm:
         self._daemon(node, ["slurmd", "-D", "-N", node])
 
     def kill(self, name: str) -> None:
-        """SIGKILL one daemon: `slurmctld` or a node's name; what runs on a node lives on."""
+        """SIGKILL one daemon: `slurmctld` or a node's name; what runs on a node lives on.
+
+        Its file of its number goes with it: the next slurmd would end whoever has that number by then.
+        """
         self.daemons[name].kill()
         self.daemons.pop(name).wait()
+        (self.folder / "run" / f"slurmd.{name}.pid").unlink(missing_ok=True)
 
     def end(self, name: str) -> None:
         """End one daemon as an administrator would: slurmctld saves its state first."""

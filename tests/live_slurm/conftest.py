@@ -11,6 +11,8 @@ import pytest
 from paper_repro.malletrain.harvesting import Harvest
 from paper_repro.malletrain.one_machine import OneMachineSlurm, missing_programs
 
+from tests.patience import slowdown
+
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[OneMachineSlurm]:
@@ -19,7 +21,7 @@ def cluster() -> Iterator[OneMachineSlurm]:
         pytest.skip(f"no Slurm on this machine ({', '.join(missing)} missing): bash .ci/slurm installs it")
     with (
         tempfile.TemporaryDirectory(prefix="slurm-") as folder,
-        OneMachineSlurm(Path(folder) / "c") as started,
+        OneMachineSlurm(Path(folder) / "c", slowness=slowdown) as started,
     ):
         yield started
 

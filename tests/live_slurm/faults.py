@@ -61,12 +61,18 @@ class Site:
         self._signal(Witness(self.harvest.folder).leaders(), signal.SIGKILL)
 
     def end(self) -> None:
-        """Mend everything."""
+        """Mend everything.
+
+        A slurmctld that is killed as a job of the main queue ends takes it for running when it is back, for
+        ever if the job has no time limit.
+        """
         for job in self.main_jobs:
             job.wait()
         for name in ("slurmctld", *self.slurm.names):
             if name not in self.slurm.daemons:
                 (self.slurm.start_slurmctld() if name == "slurmctld" else self.slurm.start_slurmd(name))
+        if left := self.slurm.run(["squeue", "-h", "-p", "main", "-o", "%i"]).split():
+            self.slurm.run(["scancel", *left])
 
     def _signal(self, pids: Sequence[int], number: signal.Signals) -> int | None:
         if not pids:
