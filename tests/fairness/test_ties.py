@@ -9,9 +9,13 @@ import pytest
 from tests.hunt import truth_tenants
 
 import apportion
+from apportion.fairness.sharing import shared_out
 from apportion.fairness.ties import Tie, fair_bound
+from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
+from apportion.outcome import Termination
+from apportion.solving.compiling import menus_of_tenants
 from apportion.stored import document, verify
 
 Told = dict[str, Any]
@@ -94,6 +98,24 @@ def test_what_is_said_of_a_bound() -> None:
     for refuted, maximizes in ((10.0, True), (12.0, False)):
         bound, note = told(Tie(refuted), maximizes=maximizes)
         assert bound is None and note is not None and "refutes" in note
+
+
+def test_a_search_that_ends_far_from_its_bound_does_not_say_who_rises() -> None:
+    """What it has found may be worth less than the best for those who rise already."""
+    for best in "abc":
+        instance: Any = apportion.read(one_left_over({name: 9.0 if name == best else 2.0 for name in "abc"}))
+        menus = menus_of_tenants(instance, None)
+        assert isinstance(menus, TenantedMenus)
+
+        def far(model: Any, point: Any) -> apportion.Solution[Any]:
+            found = apportion.solve(model, warm_start=point)
+            wide = replace(found.certificate, bound=1000.0)
+            return replace(found, termination=Termination.TIME_LIMIT, certificate=wide)
+
+        before = shared_out(instance, menus, apportion.solve, lambda: None)
+        after = shared_out(instance, menus, apportion.solve, lambda: None, far)
+        assert after.plan == before.plan and after.floors == before.floors
+        assert after.tie is not None and after.tie.bound == 1000.0
 
 
 def test_a_large_round_says_how_far_any_equally_fair_plan_may_be() -> None:

@@ -17,12 +17,15 @@ from apportion.fairness.answering import Answering
 from apportion.fairness.question import question
 from apportion.gap import meets, relative_gap
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.outcome import Termination
 from apportion.solution import Solution
 
 __all__ = ["Prefer", "Tie", "broken_by_objective", "fair_bound"]
 
 _NEGLIGIBLE = 2e-6
 """Relative gap of which nothing is noted: general solvers say optimal at half of it."""
+_NEAR = 1e-2
+"""Relative gap up to which a search that a limit ended says who rises."""
 _ROUNDING = 1e-12
 """Relative difference that rounding leaves between equal numbers."""
 _REFUTED = "the plan's objective refutes the bound over equally fair sets of"
@@ -50,7 +53,8 @@ class Tie:
 def broken_by_objective(answering: Answering, prefer: Prefer) -> Tie:
     """Choose who rises by the objective, among all that reach the same floors and rungs.
 
-    The choice at hand becomes the best that is found, never a worse one.
+    The choice at hand stays where the search ends far from its own bound: the plans that keep its shares are
+    searched after it, and may then have more.
     """
     model = answering.model
     while answering.choice is not None:
@@ -63,11 +67,17 @@ def broken_by_objective(answering: Answering, prefer: Prefer) -> Tie:
             return tie
         choice = asked.choice(solution.plan.astype(np.int64))
         placed = model.placing.of(choice)
-        if placed == "placed":
+        if placed == "placed" and _is_near(solution):
             answering.choice = choice
         if placed != "cut" or model.placing.late():
             return tie
     return Tie()
+
+
+def _is_near(solution: Solution) -> bool:
+    """Return whether a search ended as asked, or near its bound."""
+    ended = solution.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
+    return ended or (solution.gap is not None and solution.gap <= _NEAR)
 
 
 def _outward(bound: float | None, error: float, sense: str) -> float | None:
