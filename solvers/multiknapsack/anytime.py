@@ -137,7 +137,7 @@ class Search:
         self._solver_agrees = False
         self._proving: Proving | None = None
         if provable(menus):
-            self._proving = Proving(menus, weights, best, clock, options.seed)
+            self._proving = Proving(menus, weights, best, clock, options.seed, threads=options.threads)
 
     @property
     def live(self) -> OptionTable:

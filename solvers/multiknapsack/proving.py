@@ -20,6 +20,8 @@ __all__ = ["Proving", "provable"]
 
 _SLICE = 2_000
 """Nodes between two looks at the clock: some 50 microseconds compiled, some 10 ms uncompiled."""
+_SLICE_OF_THREADS = 20_000
+"""The same for every thread of several: they meet after a slice, which costs some microseconds."""
 _MOST_OPTIONS = 50_000
 """Menus of more options are not searched exactly: starting a tree would take tenths of a second."""
 _EXACT_USES = 2.0**53
@@ -55,6 +57,8 @@ class Proving:
         For the multiplier vectors that are drawn.
     settings
         Which ingredients the search has; all by default.
+    threads
+        Among how many the tree is divided where the search is compiled.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Proving:
         clock: Clock,
         seed: int,
         settings: Settings | None = None,
+        threads: int = 1,
     ) -> None:
         self._menus, self._weights, self._best, self._clock = menus, weights, best, clock
         self._unit: Unit = unit_of(menus.values, menus.num_jobs, best.step)
@@ -75,10 +80,14 @@ class Proving:
             menus.capacities.astype(np.int64),
         )
         self._known = best.value
-        self._price = _SECONDS_PER_NODE[load("search.depth_first_c") is not None]
+        compiled = load("search.depth_first_c") is not None
+        self._price = _SECONDS_PER_NODE[compiled]
+        threads = threads if compiled else 1
+        self._slice = _SLICE if threads == 1 else threads * _SLICE_OF_THREADS
         self.seconds = 0.0
         floor = None if best.point is None else self._floor(best.point)
-        self._search = MenuSearch(whole, weights / float(self._unit.size), floor, self._fit, seed, settings)
+        scaled = weights / float(self._unit.size)
+        self._search = MenuSearch(whole, scaled, floor, self._fit, seed, settings, threads)
 
     @property
     def nodes(self) -> int:
@@ -102,7 +111,9 @@ class Proving:
         try:
             while True:
                 before = search.nodes
-                status = search.run(_SLICE if clock.work_left is None else min(_SLICE, clock.work_left))
+                status = search.run(
+                    self._slice if clock.work_left is None else min(self._slice, clock.work_left)
+                )
                 clock.charge(search.nodes - before, (search.nodes - before) * self._price)
                 if status is Status.EXHAUSTED:
                     return True

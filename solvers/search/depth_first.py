@@ -26,7 +26,7 @@ __all__ = ["LARGEST", "DepthFirst", "Status"]
 LARGEST = 2**30
 """Largest budget of a row. A larger cost is stored as the budget plus one: sums stay within 32 bits."""
 
-_DEPTH, _NODES, _LIMIT, _FLOOR = range(4)
+_DEPTH, _NODES, _LIMIT, _FLOOR, _ROOT = range(5)
 _LANES = 4
 """Rows of zeros are added up to a multiple of this many: the compiled search subtracts so many at once."""
 
@@ -58,7 +58,8 @@ class DepthFirst:
     cursor
         int64 [jobs + 1]: the option to be tried next at each job.
     control
-        int64 [4]: the depth, the nodes so far, the nodes at which to return, and the floor.
+        int64 [5]: the depth, the nodes so far, the nodes at which to return, the floor, and the depth above
+        which everything is decided: 0 but for a part of a tree.
     """
 
     offsets: NDArray[np.int64]
@@ -108,7 +109,7 @@ class DepthFirst:
             left=left,
             earned=np.zeros(jobs + 1, dtype=np.int64),
             cursor=cursor,
-            control=np.array([0, 0, 0, floor], dtype=np.int64),
+            control=np.array([0, 0, 0, floor, 0], dtype=np.int64),
         )
 
     @property
@@ -120,6 +121,36 @@ class DepthFirst:
     def leaf(self) -> NDArray[np.int64]:
         """int64 [jobs]: the option chosen for each job at the leaf just found."""
         return self.cursor[:-1] - 1
+
+    @property
+    def depth(self) -> int:
+        """How many jobs are decided where the search is."""
+        return int(self.control[_DEPTH])
+
+    def decided(self, depth: int) -> NDArray[np.int64]:
+        """Return int64 [depth]: the options chosen for the first jobs where the search is."""
+        return self.cursor[:depth] - 1
+
+    def widest(self) -> int | None:
+        """Return the least depth above the present one at which options are still to be tried, if any."""
+        depths = slice(int(self.control[_ROOT]), self.depth)
+        open_at = np.flatnonzero(self.cursor[depths] < self.offsets[1:][depths])
+        return int(open_at[0]) + depths.start if open_at.size else None
+
+    def divided(self) -> DepthFirst | None:
+        """Give away what is to be tried at the `widest` depth as a search of its own; ``None``: nothing is.
+
+        Nothing is open above that depth, so it becomes the root of the one given away, and the depth
+        below it that of the one that stays.
+        """
+        root = self.widest()
+        if root is None:
+            return None
+        left, earned, cursor = self.left.copy(), self.earned.copy(), self.cursor.copy()
+        control = self.control.copy()
+        control[[_DEPTH, _NODES, _ROOT]] = root, 0, root
+        self.control[_ROOT] = root + 1
+        return DepthFirst(self.offsets, self.costs, self.worth, left, earned, cursor, control)
 
     def raise_floor(self, floor: int, shortened: NDArray[np.int64]) -> None:
         """Demand more of every leaf from now on.
@@ -150,14 +181,14 @@ class DepthFirst:
     def _run_uncompiled(self) -> Status:
         offsets, worth = self.offsets.tolist(), self.worth.tolist()
         left, earned, cursor = self.left.tolist(), self.earned.tolist(), self.cursor.tolist()
-        depth, nodes, limit, floor = self.control.tolist()
+        depth, nodes, limit, floor, root = self.control.tolist()
         costs = self.costs.tolist()
         jobs = len(offsets) - 1
         status = Status.OUT_OF_NODES
         while nodes < limit:
             option = cursor[depth]
             if option >= offsets[depth + 1]:
-                if depth == 0:
+                if depth == root:
                     status = Status.EXHAUSTED
                     break
                 depth -= 1
@@ -181,5 +212,5 @@ class DepthFirst:
         self.left[:] = left
         self.earned[:] = earned
         self.cursor[:] = cursor
-        self.control[:] = depth, nodes, limit, floor
+        self.control[:] = depth, nodes, limit, floor, root
         return status

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum { EXHAUSTED = 0, OUT_OF_NODES = 1, LEAF = 2 };
-enum { DEPTH = 0, NODES = 1, LIMIT = 2, FLOOR = 3, CONTROLS = 4 };
+enum { DEPTH = 0, NODES = 1, LIMIT = 2, FLOOR = 3, ROOT = 4, CONTROLS = 5 };
 
 typedef struct {
     const int64_t *offsets; /* [jobs + 1]: the options of each job, in the order of the search */
@@ -18,19 +18,19 @@ typedef struct {
     int32_t *left;          /* [jobs + 1, rows]: what is left of each row above each job */
     int64_t *earned;        /* [jobs + 1]: the worth of the options chosen above each job */
     int64_t *cursor;        /* [jobs + 1]: the option to try next at each job */
-    int64_t *control;       /* depth, nodes so far, nodes at which to return, worth to beat */
+    int64_t *control;       /* depth, nodes so far, nodes at which to return, worth to beat, depth of the root */
     int64_t jobs, rows;
 } Search;
 
 static int search(const Search *s) {
     const int64_t jobs = s->jobs, rows = s->rows;
     int64_t depth = s->control[DEPTH], nodes = s->control[NODES];
-    const int64_t limit = s->control[LIMIT];
+    const int64_t limit = s->control[LIMIT], root = s->control[ROOT];
     int status = OUT_OF_NODES;
     while (nodes < limit) {
         const int64_t option = s->cursor[depth];
         if (option >= s->offsets[depth + 1]) {
-            if (depth == 0) {
+            if (depth == root) {
                 status = EXHAUSTED;
                 break;
             }
@@ -82,7 +82,8 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
     const int64_t *offset = offsets.buf, *state = control.buf;
     if (jobs < 1 || rows < 1 || !holds(&offsets, jobs + 1, 8) || !holds(&worth, options, 8) ||
         !holds(&costs, options * rows, 4) || !holds(&left, (jobs + 1) * rows, 4) || !holds(&earned, jobs + 1, 8) ||
-        !holds(&cursor, jobs + 1, 8) || !holds(&control, CONTROLS, 8) || state[DEPTH] < 0 || state[DEPTH] >= jobs) {
+        !holds(&cursor, jobs + 1, 8) || !holds(&control, CONTROLS, 8) || state[ROOT] < 0 ||
+        state[DEPTH] < state[ROOT] || state[DEPTH] >= jobs) {
         PyErr_SetString(PyExc_ValueError, "the arrays of the search do not fit together");
         goto done;
     }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .depth_first import DepthFirst, Status
 from .rows import WholeMenus, bounds, power_of, whole_multipliers
+from .side_by_side import SideBySide
 
 __all__ = ["MenuSearch", "Record", "Settings", "Status"]
 
@@ -93,6 +94,8 @@ class MenuSearch:
         Given int64 [decided jobs], the options chosen so far, returns multipliers fitted to what is open.
     seed
         For the vectors that are drawn.
+    threads
+        Among how many a tree is divided; the answer repeats for the same number.
     """
 
     def __init__(
@@ -103,8 +106,10 @@ class MenuSearch:
         fit: Callable[[NDArray[np.int64]], NDArray[np.float64]],
         seed: int = 0,
         settings: Settings | None = None,
+        threads: int = 1,
     ) -> None:
         self._menus = menus
+        self._threads = threads
         self._fit = fit
         self._settings = settings = Settings() if settings is None else settings
         self._power = power_of(menus)
@@ -119,7 +124,7 @@ class MenuSearch:
         if not self._multipliers.size:
             self._multipliers = np.zeros((1, capacities), dtype=np.int64)
         self._order = np.arange(menus.num_jobs)
-        self._tree: DepthFirst | None = None
+        self._tree: DepthFirst | SideBySide | None = None
         self._shifts = np.zeros(0, dtype=np.int64)
         self._earlier = 0
         self._limit = settings.first_limit
@@ -181,12 +186,11 @@ class MenuSearch:
         self._limit = max(self._limit + 1, int(self._limit * growth))
         self.fitted += len(depths)
         first = int(np.argmax(np.diff(tree.offsets) > 1))
-        deepest = int(tree.control[0])
         vectors = []
         for share in depths:
-            depth = first + int((deepest - first) * share)
+            depth = first + int((tree.depth - first) * share)
             if depth > first:
-                vectors.append(self._fit(self._options[tree.cursor[:depth] - 1]))
+                vectors.append(self._fit(self._options[tree.decided(depth)]))
         if not vectors:
             return
         more = whole_multipliers(self._menus, np.array(vectors), self._power)
@@ -213,4 +217,8 @@ class MenuSearch:
             options = options[np.argsort(rank[job[options]], kind="stable")]
         self._options = options
         begun = bound.take(options).begin(menus.take(options, sizes[self._order]), self.floor)
-        self._tree, self._shifts = (None, self._shifts) if begun is None else begun
+        if begun is None:
+            self._tree = None
+            return
+        tree, self._shifts = begun
+        self._tree = tree if self._threads == 1 else SideBySide(tree, self._threads)

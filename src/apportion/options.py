@@ -71,7 +71,8 @@ class SolveOptions:
     gap
         Relative gap at which to stop, ``|bound - objective| / max(|objective|, 1e-9)``; 0 asks for a proof.
     threads
-        Worker threads of a general solver (the exact solvers use one).
+        Worker threads of a general solver, and of the exact search over several capacities where it is
+        compiled; the other exact solvers use one. `deterministic` repeats for the same number.
     seed
         Random seed, at least 0.
     deterministic

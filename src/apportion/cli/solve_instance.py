@@ -57,7 +57,14 @@ class _Limit(click.ParamType[Any]):
 @click.option(
     "--gap", type=float, default=0.0, show_default=True, metavar="G", help="Relative gap to stop at."
 )
-@click.option("--threads", type=int, default=1, show_default=True, metavar="N", help="Of a general solver.")
+@click.option(
+    "--threads",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of a general solver, and of the exact search over several capacities.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed.")
 @click.option("--deterministic", is_flag=True, help="No clock decides anything; bound it with --work-limit.")
 @click.option("--work-limit", type=_Limit(), metavar="W", help="In the solver's own deterministic units.")
