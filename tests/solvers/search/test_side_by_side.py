@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import apportion
 from apportion.solvers.search import side_by_side
 from apportion.solvers.search.depth_first import DepthFirst, Status
 from apportion.solvers.search.side_by_side import SideBySide
@@ -95,3 +96,23 @@ def test_two_threads_share_a_tree_evenly() -> None:
         longest += max(max(spent), divided.nodes - before[0] - sum(spent))
     assert divided.nodes > 3_000_000
     assert longest < 0.6 * divided.nodes
+
+
+def test_a_whole_call_repeats_with_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "_ALONE", 1_000)
+    rng = np.random.default_rng(1)
+    jobs, options = 30, 4
+    uses = rng.integers(1, 1_000, (jobs * options, 5))
+    model = apportion.MultipleChoiceKnapsack.from_arrays(
+        values=uses.sum(axis=1) + rng.integers(0, 1_000, jobs * options),
+        uses=uses,
+        offsets=np.arange(jobs + 1) * options,
+        capacities=uses.sum(axis=0) // (2 * options),
+        required=False,
+    )
+    alone, once, again = (
+        apportion.solve(model, deterministic=True, time_limit=60.0, threads=threads) for threads in (1, 3, 3)
+    )
+    assert alone.solution == once.solution == "optimal"
+    assert once.objective == pytest.approx(alone.objective, abs=0)
+    np.testing.assert_array_equal(once.require(), again.require())
