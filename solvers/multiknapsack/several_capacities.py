@@ -29,6 +29,8 @@ __all__ = ["solve"]
 
 _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
+_GREATEST_HINT = 2.0**900
+"""A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
 
 def solve(
@@ -63,7 +65,8 @@ def solve(
     scale = power_of_two_scale(model.values)
     if scale != 1.0:
         scaled = replace(model, values=model.values * scale)
-        near = None if hint is None else hint * scale
+        with np.errstate(over="ignore"):  # an infinite one is no hint
+            near = None if hint is None else hint * scale
         return _unscaled(_solved(scaled, _telling(options, scale), start, near), scale)
     return _solved(model, options, start, hint)
 
@@ -140,7 +143,7 @@ class _Run:
                 np.asarray(start, dtype=np.int64)
             )
         best.step = grid(model.values)
-        if self._start_used and hint is not None:
+        if self._start_used and hint is not None and float(np.abs(hint).max(initial=0.0)) <= _GREATEST_HINT:
             self._set_bound(hint)
             if (ended := self._ended()) is not None:
                 return ended

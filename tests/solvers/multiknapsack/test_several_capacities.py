@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -177,6 +178,19 @@ def test_an_infeasible_start_is_repaired() -> None:
     assert outcome.start_used is False
     assert_sound(model, outcome)
     assert outcome.point is not None
+
+
+@pytest.mark.parametrize("hint", [(-1e300, 0.0), (1e308, 1e308), (-0.5, 3.0), (0.0, 0.0), (1e200, 5e-324)])
+@pytest.mark.parametrize("unit", [1.0, 1e-300])
+def test_an_odd_hint_changes_no_answer(hint: tuple[float, float], unit: float) -> None:
+    for seed in range(5):
+        model = random_mmkp(5, 3, 2, seed, required=False, tightness=0.2)
+        model = replace(model, values=model.values * unit)
+        start = np.full(5, -1, dtype=np.int64)
+        found = solve(model, SolveOptions(time_limit=None), start, np.array(hint))
+        assert found.termination is Termination.OPTIMAL
+        best = enumerate_knapsack(model)
+        assert best is not None and found.objective == pytest.approx(best[0], rel=1e-12, abs=0.0)
 
 
 def test_deterministic_mode_repeats_itself() -> None:
