@@ -17,7 +17,11 @@ OTHERS = {
     "paper_repro/joint/__main__.py": ["--data", "{missing}", "--quick"],
 }
 """How scripts are told of what is not there; all others by ``--data``."""
-WRITE_ONLY = {"paper_repro/accuracy/__main__.py", "paper_repro/malletrain/live.py"}
+WRITE_ONLY = {
+    "paper_repro/accuracy/__main__.py",
+    "paper_repro/malletrain/live.py",
+    "paper_repro/malletrain/main_queue_delay.py",
+}
 """Their only path is a folder that they make."""
 
 
