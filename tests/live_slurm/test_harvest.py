@@ -23,6 +23,8 @@ from tests.live_slurm.watching import Witness
 
 _COMMAND_S = 0.4
 """Seconds that a command takes on an idle machine."""
+_SRUN_S = 0.1
+"""Seconds that a job of the main queue waits at most on idle nodes of an idle machine (median)."""
 
 
 def assert_trained(job: dict[str, Any]) -> None:
@@ -96,24 +98,25 @@ def test_cancel_frees_the_nodes_and_keeps_the_checkpoint(harvest: Harvest, slurm
     slurm.wait_until_idle()
 
 
-def _added(slurm: OneMachineSlurm, folder: Path, count: int) -> tuple[float, float]:
-    """Return the 95th percentile and the median of the added delay, seconds."""
+def _added(slurm: OneMachineSlurm, folder: Path, count: int) -> tuple[float, float, float]:
+    """Return the 95th percentile and the median of the added delay, seconds, and how slow idle nodes are."""
     (delays,) = measure(slurm, folder, count, 1)
-    added = np.array(delays.harvested) - np.median(delays.without)
-    return float(np.quantile(added, 0.95)), float(np.median(added))
+    idle = float(np.median(delays.without))
+    added = np.array(delays.harvested) - idle
+    return float(np.quantile(added, 0.95)), float(np.median(added)), max(1.0, idle / _SRUN_S)
 
 
 def test_the_main_queue_hardly_waits(harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Path) -> None:
-    _, median = _added(slurm, tmp_path, 8)
-    assert median < 0.5 * slowness(harvest)
+    _, median, slower = _added(slurm, tmp_path, 8)
+    assert median < 0.5 * max(slower, slowness(harvest))
 
 
 @pytest.mark.slow
 def test_the_main_queue_waits_less_than_half_a_second_more_in_95_of_100_cases(
     harvest: Harvest, slurm: OneMachineSlurm, tmp_path: Path
 ) -> None:
-    late, _ = _added(slurm, tmp_path, 100)
-    assert late < 0.5 * slowness(harvest)
+    late, _, slower = _added(slurm, tmp_path, 100)
+    assert late < 0.5 * max(slower, slowness(harvest))
 
 
 @pytest.mark.slow
