@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -203,7 +204,7 @@ class _Cells:
 
     def whole(self, line: int, column: str, text: str) -> int:
         """Return a whole number; noted where it is none."""
-        if text.lstrip("+-").isdecimal() and len(text) <= 20:
+        if re.fullmatch(r"[+-]?\d{1,19}", text):
             return int(text)
         self.problems.append(Problem(f"line {line}, {column}", f"must be a whole number, not {text!r}"))
         return 0

@@ -168,6 +168,8 @@ def test_a_table_of_machines_is_a_matching(tmp_path: Path) -> None:
     [
         (MENUS.replace("3.1", "three"), "line 3, value: must be a number, not 'three'"),
         (MENUS.replace("2,16", "2.5,16"), "line 3, v100: must be a whole number, not '2.5'"),
+        (MENUS.replace("2,16", "--2,16"), "line 3, v100: must be a whole number, not '--2'"),
+        (MENUS.replace("2,16", "+-2,16"), "line 3, v100: must be a whole number, not '+-2'"),
         (MENUS.replace(",,,,,8,64\n", ""), "no line without a job says how much there is"),
         (MENUS.replace("job,", "jbo,"), "a column job is missing"),
         (MENUS + "lm,2xv100\n", "line 6: has 2 cells, the header 7"),

@@ -132,7 +132,7 @@ def address_of(text: str) -> tuple[str, int | None]:
         return text[1:-1], None
     if not colon or (":" in host and not host.startswith("[")):
         return text, None
-    if not port.isdigit() or not 1 <= int(port) <= 65535:
+    if not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise click.UsageError(f"--address takes HOST or HOST:PORT, not {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
