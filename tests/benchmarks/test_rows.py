@@ -143,6 +143,17 @@ def test_a_hang_is_ended_and_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["termination"] == "killed" and "hard limit of 1 s" in row["told"]
 
 
+@pytest.mark.parametrize(("name", "ends"), [("hang", "killed"), ("overrun", "time_limit")])
+def test_a_cell_of_ours_that_is_held_up_is_given_longer_once(
+    monkeypatch: pytest.MonkeyPatch, name: str, ends: str
+) -> None:
+    monkeypatch.setattr(guard, "_GRACE_S", 0.3)
+    monkeypatch.setattr(SolverSpec, "ours", True)
+    row = run_cell(cell(peer(name), limit_s=0.2, repeats=1))
+    assert row["termination"] == ends
+    assert ends != "killed" or "hard limit of 4.2 s" in row["told"]
+
+
 def test_a_death_by_memory_is_a_row() -> None:
     row = run_cell(cell(peer("devour"), memory_mib=4096))
     assert row["termination"] == "memory_limit"
