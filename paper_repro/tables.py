@@ -13,10 +13,9 @@ from typing import Any
 import msgspec
 
 from apportion.files import write_whole
+from paper_repro.sources import REPOSITORY, digest
 
 __all__ = ["Table", "markdown", "write_table"]
-
-_REPOSITORY = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,8 @@ class Table:
     packages
         Whose versions count.
     commit
-        Of the code that ran; ``None``: that of this checkout.
+        Of the code that ran; ``None``: that of this checkout. Rebasing renames it; the digest of the code,
+        which is written beside it, stays.
     """
 
     command: str
@@ -45,10 +45,15 @@ class Table:
 
 
 def write_table(path: Path, table: Table) -> None:
-    """Write a table as JSON with commit, versions, Python and processor, whole or not at all."""
+    """Write a table as JSON with commit, digest of the code, versions, Python and processor.
+
+    It is written whole or not at all. The code is that on disk when the table is written, so nobody changes a
+    checkout whose study still runs.
+    """
     made = {
         "command": table.command,
         "commit": table.commit or _commit(),
+        "code": digest(),
         "seeds": table.seeds,
         "versions": {name: _version(name) for name in table.packages},
         "python": platform.python_version(),
@@ -79,7 +84,7 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    asked = ["git", "-C", str(_REPOSITORY), "describe", "--always", "--dirty", "--abbrev=12"]
+    asked = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--abbrev=12"]
     found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
     return found.stdout.strip() or "unknown"
 
