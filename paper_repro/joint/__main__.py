@@ -22,6 +22,7 @@ from paper_repro.joint.ablation import ABLATION, FULL
 from paper_repro.joint.drawing import dots
 from paper_repro.joint.matching import MATCHING
 from paper_repro.joint.packing import PACKING
+from paper_repro.joint.pairs import pair_rows
 from paper_repro.joint.parts import PARTS, run_one, tasks_of
 from paper_repro.joint.sia_options import SIA
 from paper_repro.joint.tables import COLUMNS, Estimate, Row, estimate, figures, rows, table
@@ -120,6 +121,8 @@ def main() -> None:
         for one in tables(part, own):
             lines += [*table(one), ""]
             estimates += [row.as_row() for row in one]
+        estimates += pair_rows(part, own)
+        estimates.append({"runs": len(own), "processor s": round(sum(one.summary.seconds for one in own))})
         seeds = f"seeds or workloads {', '.join(map(str, sorted({one.task.seed for one in own})))}"
         packages = ("apportion", "numpy", "scipy", "highspy")
         write_table(asked.out / f"{part}.json", Table("paper_repro.joint", estimates, seeds, packages))
