@@ -94,6 +94,8 @@ class MakespanSearch:
     ----------
     choice
         The best choice so far.
+    shown
+        int64 [jobs]: the prices at the root of the last decision that found no plan; ``None`` before one.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class MakespanSearch:
         self._room = np.where(model.limited, model.capacities, 0)
         self._prices = self._first_prices()
         self._rising: Rising | None = None
+        self.shown: NDArray[np.int64] | None = None
 
     def run(self) -> tuple[float, bool]:
         """Search until proven or a limit is reached; return the bound and whether it is closed."""
@@ -189,6 +192,8 @@ class MakespanSearch:
         tree = AssignmentTree(placement, 0, _UNIT, self._prices, nodes, *(() if first else (_AGAIN,)))
         status = self.slices.run(tree, nodes)
         self._prices = tree.prices
+        if status is Status.EXHAUSTED:
+            self.shown = self._prices
         value = None
         if status is Status.FOUND:
             choice = self._rows[tree.found, np.arange(self.model.num_jobs)]

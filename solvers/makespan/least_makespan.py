@@ -121,7 +121,8 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
     call.best.bound, closed = tree.run()
     clock.charge(slices.nodes)
     ended = Termination.INTERRUPTED if slices.interrupted else _limit(options)
-    return _outcome(call, tree.choice, prices, Termination.OPTIMAL if closed else ended, slices.nodes)
+    outcome = _outcome(call, tree.choice, prices, Termination.OPTIMAL if closed else ended, slices.nodes)
+    return outcome if tree.shown is None else replace(outcome, row_multipliers=-tree.shown.astype(np.float64))
 
 
 def bound_of(model: Assignment, prices: NDArray[np.float64]) -> float:

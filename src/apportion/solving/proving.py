@@ -227,7 +227,8 @@ def _relaxed(
 ) -> Proof:
     """Return the draft with a vector of rows, and first the jobs whose second option is nearly too bad."""
     first = () if begin is None else (_whole(begin),)
-    numbers = tuple(round(scaled(number, draft.shift)) for number in multipliers.tolist())
+    shift = draft.shift if menus.worths.any() else 0  # where nothing is worth anything any scale will do
+    numbers = tuple(round(scaled(number, shift)) for number in multipliers.tolist())
     if any(abs(number) >= LARGEST_ROW for number in numbers):
         return _priced(draft, menus, begin, thorough=True)
     root = rooted(menus, first, [numbers])
