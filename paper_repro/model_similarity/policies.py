@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ import apportion
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.interruption import uninterrupted
 from apportion.models.packing import pack
+from apportion.solution import Solution
 
 _GAP = 0.005
 """Relative gap at which a plan is good enough: what times are believed differs by more."""
@@ -22,12 +24,12 @@ Times = NDArray[np.float64]
 Gangs = NDArray[np.int64]
 
 
-def first_come(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+def first_come(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
     """Run jobs in order of arrival on whatever pool can start them first, all architectures alike."""
     return _in_order(np.zeros_like(believed), true, gangs, pools)
 
 
-def greedy(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+def greedy(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
     """Run jobs in order of arrival, each on the free architecture believed to be quickest for it."""
     return _in_order(believed, true, gangs, pools)
 
@@ -49,7 +51,7 @@ def _in_order(preference: Times, true: Times, gangs: Gangs, pools: Gangs) -> flo
     return last
 
 
-def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
     """Send each job in order of arrival, waiting if need be, where it is believed to end first."""
     free = [np.zeros(int(count)) for count in pools]
     on = np.zeros(true.shape[0], dtype=np.int64)
@@ -66,9 +68,12 @@ def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, se
     )
 
 
-def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
-    """Give the believed times to the makespan solver and run its assignment, longest believed first."""
-    solution = uninterrupted(apportion.solve(_instance(believed, gangs, pools), time_limit=seconds, gap=_GAP))
+def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
+    """Give the believed times to the makespan solver and run its assignment, longest believed first.
+
+    Its limit is work, so that no clock decides: a unit is a list schedule that the local search makes.
+    """
+    solution = _solved(_instance(believed, gangs, pools), work, _GAP)
     chosen = solution.require()["assignment"]
     on = np.array([int(chosen[f"j{job}"]) for job in range(true.shape[0])])
     return max(
@@ -96,11 +101,19 @@ def _in_turn(order: Gangs, true: Times, gangs: Gangs, count: int) -> float:
     return last
 
 
-def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, seconds: float) -> float:
+def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
     """Return the makespan of Gavel's linear program: true times, jobs moved between architectures at will."""
-    solution = uninterrupted(apportion.solve(_instance(true, gangs, pools, divisible=True)))
+    solution = _solved(_instance(true, gangs, pools, divisible=True))
     assert solution.objective is not None
     return solution.objective
+
+
+def _solved(
+    instance: MatchingInstance, work: int | None = None, gap: float = 0.0
+) -> Solution[dict[str, Any]]:
+    return uninterrupted(
+        apportion.solve(instance, time_limit=None, work_limit=work, gap=gap, deterministic=True)
+    )
 
 
 def _instance(times: Times, gangs: Gangs, pools: Gangs, divisible: bool = False) -> MatchingInstance:
@@ -119,7 +132,7 @@ def _instance(times: Times, gangs: Gangs, pools: Gangs, divisible: bool = False)
     return MatchingInstance("1", "makespan", machines, jobs, divisible=divisible)
 
 
-POLICIES: tuple[tuple[str, Callable[[Times, Times, Gangs, Gangs, float], float], str], ...] = (
+POLICIES: tuple[tuple[str, Callable[[Times, Times, Gangs, Gangs, int], float], str], ...] = (
     ("first come, first served", first_come, "none"),
     ("architecture-agnostic plan", planned, "agnostic"),
     ("greedy by predicted speed", greedy, "profiled"),

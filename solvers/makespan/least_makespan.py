@@ -189,6 +189,8 @@ def _aggregated(
     best = _rearranged(call, best, _FEW if by_cp_sat else 1.0)
     if call.closes(model.objective(best)):
         return _outcome(call, best, prices, Termination.OPTIMAL)
+    if clock.work_left == 0:
+        return _outcome(call, best, prices, Termination.NODE_LIMIT)
     if by_cp_sat:
         outcome = _by_cp_sat(call, best, prices)
     elif model.num_options > _BRANCHED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter, thread_time
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,7 +11,14 @@ import pytest
 from paper_repro.model_similarity.__main__ import run, table
 from paper_repro.model_similarity.chart import Result, chart, interval
 from paper_repro.model_similarity.measured import benchmark, gavel, timm
-from paper_repro.model_similarity.policies import POLICIES, earliest_finish, first_come, greedy
+from paper_repro.model_similarity.policies import (
+    POLICIES,
+    earliest_finish,
+    first_come,
+    greedy,
+    makespan_lp,
+    planned,
+)
 from paper_repro.model_similarity.scenarios import beliefs, draw, scenarios
 
 ONE = np.ones(3, dtype=np.int64)
@@ -20,19 +28,36 @@ POOLS = np.array([1, 1], dtype=np.int64)
 
 def test_policies_by_hand() -> None:
     # 0 on the first pool to 8, 1 on the second to 3, then 2 on the second to 7
-    assert first_come(TRUE, TRUE, ONE, POOLS, 0.1) == 8.0
+    assert first_come(TRUE, TRUE, ONE, POOLS, 1) == 8.0
     # 0 on the second to 2, 1 on the first at once to 8, 2 on the second to 6
-    assert greedy(TRUE, TRUE, ONE, POOLS, 0.1) == 8.0
+    assert greedy(TRUE, TRUE, ONE, POOLS, 1) == 8.0
     # 0 on the second to 2, 1 waits for it to 5, 2 on the first to 6
-    assert earliest_finish(TRUE, TRUE, ONE, POOLS, 0.1) == 6.0
+    assert earliest_finish(TRUE, TRUE, ONE, POOLS, 1) == 6.0
 
 
 def test_gangs_wait_for_all_their_gpus() -> None:
     gangs = np.array([2, 1, 2], dtype=np.int64)
     pools = np.array([2, 1], dtype=np.int64)
     times = np.array([[2.0, np.inf], [3.0, 9.0], [4.0, np.inf]])
-    assert first_come(times, times, gangs, pools, 0.1) == 9.0
-    assert earliest_finish(times, times, gangs, pools, 0.1) == 9.0
+    assert first_come(times, times, gangs, pools, 1) == 9.0
+    assert earliest_finish(times, times, gangs, pools, 1) == 9.0
+
+
+def test_no_clock_decides_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    times, gangs = rng.uniform(10.0, 300.0, (30, 3)), rng.choice([1, 2, 4], 30).astype(np.int64)
+    pools = np.array([8, 8, 8], dtype=np.int64)
+
+    def ends() -> list[float]:
+        plans = [planned(times, times, gangs, pools, work) for work in (5, 200)]
+        return [*plans, makespan_lp(times, times, gangs, pools, 1)]
+
+    alone = ends()
+    # a solve that asks the clock finds its time gone after a few milliseconds
+    monkeypatch.setattr("apportion.solvers.clock.perf_counter", lambda: 1e6 * perf_counter())
+    monkeypatch.setattr("apportion.solvers.clock.thread_time", lambda: 1e6 * thread_time())
+    assert ends() == alone
+    assert alone[2] < alone[1] <= alone[0]
 
 
 def test_the_drawing_has_every_policy_and_scenario() -> None:
@@ -61,7 +86,7 @@ def test_one_seed_of_every_source(source: object, data: Path) -> None:
     times, gangs = draw(scenario, measured, believed, 0)
     assert times["true"].shape == (24, len(measured.architectures))
     assert gangs.max() == 1
-    result = run(scenario, measured, believed, seeds=1, seconds=0.1)
+    result = run(scenario, measured, believed, seeds=1, work=100)
     by_name = dict(zip([name for name, _, _ in POLICIES], result.relative[0].tolist(), strict=True))
     assert by_name["Gavel's makespan program"] <= by_name["oracle plan"] * (1 + 1e-6)
     assert len(list(table([result]))) == 3

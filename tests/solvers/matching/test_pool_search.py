@@ -67,3 +67,13 @@ def test_a_work_limit_ends_a_deterministic_search_of_gangs() -> None:
     assert more.objective <= few.objective
     assert again.require() == more.require()
     assert few.termination.value == more.termination.value == "node_limit"
+
+
+def test_a_search_whose_work_is_over_asks_no_general_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        raise AssertionError("CP-SAT has work of its own, which the limit does not count")
+
+    monkeypatch.setattr("apportion.solvers.makespan.gangs.solve", asked)
+    solution = apportion.solve(_gangs(20, 1), deterministic=True, time_limit=None, work_limit=50)
+    assert solution.termination.value == "node_limit"
+    assert solution.require()
