@@ -1,6 +1,6 @@
 """Reproduce the claim of the model-similarity policy on measured throughputs.
 
-``python -m paper_repro.model_similarity --data FOLDER [--out FOLDER] [--seeds 30] [--work 2000]``
+``python -m paper_repro.model_similarity --data FOLDER [--out FOLDER] [--seeds 30]``
 
 The paper (Thanapol et al., ACIIDS 2023) says that matching models to GPU architectures reduces the makespan
 of distributed training with a large batch. Its text and tables are not public. Inferred here: its similarity
@@ -22,12 +22,12 @@ import numpy as np
 from apportion.cli.running import in_one_line
 from paper_repro.model_similarity.chart import Result, chart, interval
 from paper_repro.model_similarity.measured import Measured, benchmark, gavel, timm
-from paper_repro.model_similarity.policies import POLICIES
+from paper_repro.model_similarity.policies import POLICIES, Work
 from paper_repro.model_similarity.scenarios import PER_TYPE, Beliefs, Scenario, beliefs, draw, scenarios
 from paper_repro.tables import Table, write_table
 
 
-def run(scenario: Scenario, measured: Measured, believed: Beliefs, seeds: int, work: int) -> Result:
+def run(scenario: Scenario, measured: Measured, believed: Beliefs, seeds: int, work: Work) -> Result:
     """Return the makespans of every policy on jobs drawn with every seed."""
     ends = np.zeros((seeds, len(POLICIES)))
     pools = np.full(len(measured.architectures), PER_TYPE, dtype=np.int64)
@@ -90,8 +90,10 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("model_similarity_results"))
     parser.add_argument("--seeds", type=int, default=30)
-    parser.add_argument("--work", type=int, default=2000, help="schedules that the search of a plan may make")
+    parser.add_argument("--nodes", type=int, default=Work().nodes, help="limit of a plan of one-GPU jobs")
+    parser.add_argument("--schedules", type=int, default=Work().schedules, help="limit of a plan with gangs")
     asked = parser.parse_args()
+    work = Work(asked.nodes, asked.schedules)
     asked.out.mkdir(parents=True, exist_ok=True)
     began = time.process_time()
     results, error_lines, figures = [], [], []
@@ -110,7 +112,7 @@ def main() -> None:
         error_lines.append(f"- {in_words(measured, profiled, unknown)}")
         print(error_lines[-1], flush=True)
         for scenario in scenarios(measured):
-            results.append(run(scenario, measured, believed, asked.seeds, asked.work))
+            results.append(run(scenario, measured, believed, asked.seeds, work))
             figures += rows(results[-1])
             print(*list(table(results[-1:]))[2:], flush=True)
     import highspy
@@ -123,14 +125,12 @@ def main() -> None:
         f"scipy {scipy.__version__}, highspy {highspy.Highs().version()}"
     )
     took = time.process_time() - began
-    head = (
-        f"Seeds 0 to {asked.seeds - 1}, at most {asked.work} schedules a plan, {PER_TYPE} GPUs of each "
-        f"architecture; {versions}; {took:.0f} s of processor time."
-    )
+    limits = f"a plan takes at most {work.nodes} nodes, with gangs {work.schedules} schedules"
+    told = f"0 to {asked.seeds - 1}; {limits}"
+    head = f"Seeds {told}, {PER_TYPE} GPUs of each architecture; {versions}; {took:.0f} s of processor time."
     lines = [head, "", *error_lines, "", *table(results), ""]
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
     drawing = chart(results, [name for name, _, _ in POLICIES])
-    told = f"0 to {asked.seeds - 1}; at most {asked.work} schedules a plan"
     packages = ("apportion", "numpy", "scipy", "highspy")
     write_table(asked.out / "makespan.json", Table("paper_repro.model_similarity", figures, told, packages))
     (asked.out / "makespan.svg").write_text(drawing, encoding="utf-8")

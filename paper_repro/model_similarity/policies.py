@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,34 @@ from apportion.solution import Solution
 _GAP = 0.005
 """Relative gap at which a plan is good enough: what times are believed differs by more."""
 
-__all__ = ["POLICIES", "earliest_finish", "first_come", "greedy", "makespan_lp", "planned"]
+__all__ = ["POLICIES", "Work", "earliest_finish", "first_come", "greedy", "makespan_lp", "planned"]
 
 Times = NDArray[np.float64]
 Gangs = NDArray[np.int64]
 
 
-def first_come(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Limits of a plan in what its search does, so that no clock decides.
+
+    Attributes
+    ----------
+    nodes
+        Of the tree over single machines, where every job takes one GPU: a node prices all open jobs.
+    schedules
+        Of the local search over pools, where some job takes several: a schedule packs two pools.
+    """
+
+    nodes: int = 10
+    schedules: int = 500
+
+
+def first_come(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
     """Run jobs in order of arrival on whatever pool can start them first, all architectures alike."""
     return _in_order(np.zeros_like(believed), true, gangs, pools)
 
 
-def greedy(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
+def greedy(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
     """Run jobs in order of arrival, each on the free architecture believed to be quickest for it."""
     return _in_order(believed, true, gangs, pools)
 
@@ -51,7 +68,7 @@ def _in_order(preference: Times, true: Times, gangs: Gangs, pools: Gangs) -> flo
     return last
 
 
-def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
+def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
     """Send each job in order of arrival, waiting if need be, where it is believed to end first."""
     free = [np.zeros(int(count)) for count in pools]
     on = np.zeros(true.shape[0], dtype=np.int64)
@@ -68,12 +85,10 @@ def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, wo
     )
 
 
-def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
-    """Give the believed times to the makespan solver and run its assignment, longest believed first.
-
-    Its limit is work, so that no clock decides: a unit is a list schedule that the local search makes.
-    """
-    solution = _solved(_instance(believed, gangs, pools), work, _GAP)
+def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
+    """Give the believed times to the makespan solver and run its assignment, longest believed first."""
+    units = work.schedules if (gangs > 1).any() else work.nodes
+    solution = _solved(_instance(believed, gangs, pools), units, _GAP)
     chosen = solution.require()["assignment"]
     on = np.array([int(chosen[f"j{job}"]) for job in range(true.shape[0])])
     return max(
@@ -101,7 +116,7 @@ def _in_turn(order: Gangs, true: Times, gangs: Gangs, count: int) -> float:
     return last
 
 
-def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: int) -> float:
+def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
     """Return the makespan of Gavel's linear program: true times, jobs moved between architectures at will."""
     solution = _solved(_instance(true, gangs, pools, divisible=True))
     assert solution.objective is not None
@@ -109,10 +124,10 @@ def makespan_lp(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: 
 
 
 def _solved(
-    instance: MatchingInstance, work: int | None = None, gap: float = 0.0
+    instance: MatchingInstance, units: int | None = None, gap: float = 0.0
 ) -> Solution[dict[str, Any]]:
     return uninterrupted(
-        apportion.solve(instance, time_limit=None, work_limit=work, gap=gap, deterministic=True)
+        apportion.solve(instance, time_limit=None, work_limit=units, gap=gap, deterministic=True)
     )
 
 
@@ -132,7 +147,7 @@ def _instance(times: Times, gangs: Gangs, pools: Gangs, divisible: bool = False)
     return MatchingInstance("1", "makespan", machines, jobs, divisible=divisible)
 
 
-POLICIES: tuple[tuple[str, Callable[[Times, Times, Gangs, Gangs, int], float], str], ...] = (
+POLICIES: tuple[tuple[str, Callable[[Times, Times, Gangs, Gangs, Work], float], str], ...] = (
     ("first come, first served", first_come, "none"),
     ("architecture-agnostic plan", planned, "agnostic"),
     ("greedy by predicted speed", greedy, "profiled"),

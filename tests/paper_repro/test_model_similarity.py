@@ -13,6 +13,7 @@ from paper_repro.model_similarity.chart import Result, chart, interval
 from paper_repro.model_similarity.measured import benchmark, gavel, timm
 from paper_repro.model_similarity.policies import (
     POLICIES,
+    Work,
     earliest_finish,
     first_come,
     greedy,
@@ -28,29 +29,36 @@ POOLS = np.array([1, 1], dtype=np.int64)
 
 def test_policies_by_hand() -> None:
     # 0 on the first pool to 8, 1 on the second to 3, then 2 on the second to 7
-    assert first_come(TRUE, TRUE, ONE, POOLS, 1) == 8.0
+    assert first_come(TRUE, TRUE, ONE, POOLS, Work()) == 8.0
     # 0 on the second to 2, 1 on the first at once to 8, 2 on the second to 6
-    assert greedy(TRUE, TRUE, ONE, POOLS, 1) == 8.0
+    assert greedy(TRUE, TRUE, ONE, POOLS, Work()) == 8.0
     # 0 on the second to 2, 1 waits for it to 5, 2 on the first to 6
-    assert earliest_finish(TRUE, TRUE, ONE, POOLS, 1) == 6.0
+    assert earliest_finish(TRUE, TRUE, ONE, POOLS, Work()) == 6.0
 
 
 def test_gangs_wait_for_all_their_gpus() -> None:
     gangs = np.array([2, 1, 2], dtype=np.int64)
     pools = np.array([2, 1], dtype=np.int64)
     times = np.array([[2.0, np.inf], [3.0, 9.0], [4.0, np.inf]])
-    assert first_come(times, times, gangs, pools, 1) == 9.0
-    assert earliest_finish(times, times, gangs, pools, 1) == 9.0
+    assert first_come(times, times, gangs, pools, Work()) == 9.0
+    assert earliest_finish(times, times, gangs, pools, Work()) == 9.0
 
 
 def test_no_clock_decides_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
-    times, gangs = rng.uniform(10.0, 300.0, (30, 3)), rng.choice([1, 2, 4], 30).astype(np.int64)
+    times, single = rng.uniform(10.0, 300.0, (30, 3)), np.ones(30, dtype=np.int64)
+    gangs = rng.choice([1, 2, 4], 30).astype(np.int64)
     pools = np.array([8, 8, 8], dtype=np.int64)
 
     def ends() -> list[float]:
-        plans = [planned(times, times, gangs, pools, work) for work in (5, 200)]
-        return [*plans, makespan_lp(times, times, gangs, pools, 1)]
+        little, more = Work(nodes=1, schedules=5), Work(nodes=5, schedules=200)
+        return [
+            planned(times, times, gangs, pools, little),
+            planned(times, times, gangs, pools, more),
+            makespan_lp(times, times, gangs, pools, more),
+            planned(times, times, single, pools, little),
+            planned(times, times, single, pools, more),
+        ]
 
     alone = ends()
     # a solve that asks the clock finds its time gone after a few milliseconds
@@ -86,7 +94,7 @@ def test_one_seed_of_every_source(source: object, data: Path) -> None:
     times, gangs = draw(scenario, measured, believed, 0)
     assert times["true"].shape == (24, len(measured.architectures))
     assert gangs.max() == 1
-    result = run(scenario, measured, believed, seeds=1, work=100)
+    result = run(scenario, measured, believed, seeds=1, work=Work(nodes=1, schedules=50))
     by_name = dict(zip([name for name, _, _ in POLICIES], result.relative[0].tolist(), strict=True))
     assert by_name["Gavel's makespan program"] <= by_name["oracle plan"] * (1 + 1e-6)
     assert len(list(table([result]))) == 3
