@@ -42,7 +42,7 @@ def solve(
         return outcome
     from apportion.solvers.multiknapsack import several_capacities
 
-    outcome = several_capacities.solve(model, options, point, start.hint)
+    outcome = several_capacities.solve(model, options, point, start.hint, start.bound)
     if preferred is None or outcome.point is None:
         return outcome
     from apportion.solvers.multiknapsack.least_change import least_change

@@ -4,7 +4,8 @@ The exact search has the first turn and then a share of the time. In between, be
 alternate with passes over a random part of them, the rest staying as in the incumbent. Widths grow while
 nothing improves. Every improvement lets reduced costs fix more options. A beam merges what leaves the same
 capacities, so one pass proves rounds of few GPUs; HiGHS's cuts prove cores whose capacities no sum of uses
-meets. Neither is seen by the prices that the exact search prunes with.
+meets. Neither is seen by the prices that the exact search prunes with. Tables have one turn, as soon as the
+search has taken a quarter of the time that they will.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR
 from .beam import search
 from .core_mip import solve_core
 from .incumbent import BestChoice
+from .nested_tables import NestedTables, nested_tables
 from .option_table import OptionTable
 from .proving import Proving, provable
 from .reduction import within_reach
@@ -58,6 +60,10 @@ _HOPEFUL_OPTIONS = 250
 """if it closed a third of the gap or the core has no more options; else hardly ever."""
 _SECONDS_PER_STATE, _SECONDS_PER_LAYER, _SECONDS_PER_MIP_NODE = 2.5e-7, 1.5e-4, 1e-2
 """What deterministic mode charges for the states and layers of a beam, and for a node of HiGHS."""
+_TABLES_AFTER = 0.05
+"""Seconds after which it is looked at whether tables decide the menus,"""
+_TABLES_SHARE = 0.25
+"""and the share of their seconds after which they do."""
 _OVERRUN = 0.25
 """Seconds by which HiGHS may be late on a core."""
 _LARGEST_LAYER = 4_000_000
@@ -135,6 +141,8 @@ class Search:
         self._began = self._last_gain
         self._next_mip = self._began + _MIP_AFTER
         self._solver_agrees = False
+        self._tables: NestedTables | None = None
+        self._tables_are_open = True
         self._proving: Proving | None = None
         if provable(menus):
             self._proving = Proving(menus, weights, best, clock, options.seed, threads=options.threads)
@@ -162,7 +170,9 @@ class Search:
             if self._exhausted():
                 return Ending("exhausted", by_solver=self._solver_agrees)
             self._refresh()
-            if self._mip_is_due():
+            if self._tables_are_due():
+                ending = self._tabled()
+            elif self._mip_is_due():
                 ending = self._mip()
             elif self._proof_is_due():
                 ending = self._prove()
@@ -184,6 +194,37 @@ class Search:
             self._live_floor = floor
             self._counters["live_options"] = float(self._live.num_options)
             self._tilt = None
+
+    def _tables_are_due(self) -> bool:
+        elapsed = self._clock.elapsed - self._began
+        if not self._tables_are_open or elapsed < _TABLES_AFTER:
+            return False
+        if self._tables is None:
+            self._tables = nested_tables(self._live)
+            self._tables_are_open = self._tables is not None
+        if self._tables is None or elapsed < _TABLES_SHARE * self._tables.seconds:
+            return False
+        left, work = self._clock.remaining, self._clock.work_left
+        timely = left is None or self._tables.seconds < left
+        self._tables_are_open = timely and (work is None or self._tables.entries <= work)
+        return self._tables_are_open
+
+    def _tabled(self) -> Ending | None:
+        """Find the optimum of what was live when tables were first looked at."""
+        tables, best = self._tables, self._best
+        assert tables is not None
+        self._tables_are_open, self._tables = False, None
+        filled, choice = tables.best(self._clock.late)
+        self._clock.charge(tables.entries, tables.seconds)
+        self._counters["states"] += tables.entries
+        if not filled:
+            return None
+        if choice is not None:
+            rows = tables.menus.rows[choice]
+            best.take(rows)
+            if not best.fits(rows):  # a capacity whose row was rounded
+                return None
+        return Ending("proven", infeasible=best.point is None)
 
     def _beam(self) -> Ending | None:
         live, best = self._live, self._best

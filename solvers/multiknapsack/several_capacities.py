@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions
+from apportion.options import Incumbent, KnownBound, SolveOptions
 from apportion.outcome import Outcome, SearchTree, Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
@@ -38,6 +38,7 @@ def solve(
     options: SolveOptions,
     start: NDArray[np.int64] | None = None,
     hint: NDArray[np.float64] | None = None,
+    known: KnownBound | None = None,
 ) -> Outcome:
     """Solve a multiple-choice knapsack with several capacities.
 
@@ -54,6 +55,8 @@ def solve(
     hint
         float64 [capacities]: multipliers of a similar model. Where they show that a feasible start is within
         the gap, nothing is searched.
+    known
+        A bound that holds. Where a feasible start is within the gap of it, nothing is searched.
 
     Returns
     -------
@@ -67,8 +70,9 @@ def solve(
         scaled = replace(model, values=model.values * scale)
         with np.errstate(over="ignore"):  # an infinite one is no hint
             near = None if hint is None else hint * scale
-        return _unscaled(_solved(scaled, _telling(options, scale), start, near), scale)
-    return _solved(model, options, start, hint)
+        near_bound = None if known is None else known._replace(value=known.value * scale)
+        return _unscaled(_solved(scaled, _telling(options, scale), start, near, near_bound), scale)
+    return _solved(model, options, start, hint, known)
 
 
 def _telling(options: SolveOptions, scale: float) -> SolveOptions:
@@ -100,9 +104,10 @@ def _solved(
     options: SolveOptions,
     start: NDArray[np.int64] | None,
     hint: NDArray[np.float64] | None,
+    known: KnownBound | None,
 ) -> Outcome:
     clock = Clock(options)
-    run = _Run(model, options, clock)
+    run = _Run(model, options, clock, known)
     try:
         ending = run.search(start, hint)
     except KeyboardInterrupt:
@@ -122,8 +127,11 @@ def _solved(
 class _Run:
     """The state of one call, so that an interruption finds the incumbent wherever it strikes."""
 
-    def __init__(self, model: MultipleChoiceKnapsack, options: SolveOptions, clock: Clock) -> None:
+    def __init__(
+        self, model: MultipleChoiceKnapsack, options: SolveOptions, clock: Clock, known: KnownBound | None
+    ) -> None:
         self._model = model
+        self._known = known
         self._options = options
         self._clock = clock
         self._best = BestChoice(model, options, clock)
@@ -143,6 +151,10 @@ class _Run:
                 np.asarray(start, dtype=np.int64)
             )
         best.step = grid(model.values)
+        if self._start_used and self._known is not None:
+            best.bound, self._source = self._known
+            if best.proven or best.close:
+                return Ending("proven" if best.proven else "gap")
         if self._start_used and hint is not None and float(np.abs(hint).max(initial=0.0)) <= _GREATEST_HINT:
             self._set_bound(hint)
             if (ended := self._ended()) is not None:
@@ -308,8 +320,13 @@ class _Run:
 
     def _set_bound(self, multipliers: NDArray[np.float64]) -> None:
         bound = model_bound(self._model, multipliers)
-        if bound is not None:
-            self._multipliers, self._best.bound = multipliers, bound
+        if bound is None:
+            return
+        self._multipliers = multipliers
+        if self._known is None or self._best.sign * (bound - self._known.value) < 0:
+            self._best.bound, self._source = bound, "multipliers"
+        else:
+            self._best.bound, self._source = self._known
 
     def _mark(self, phase: str) -> None:
         self._seconds[phase] = self._clock.seconds - sum(self._seconds.values())

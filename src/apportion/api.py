@@ -14,7 +14,7 @@ from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.interruption import held, released
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import Incumbent, Point, SolveOptions
+from apportion.options import Incumbent, KnownBound, Point, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.report import Report
 from apportion.solution import Planned, PlanT, Solution
@@ -176,7 +176,8 @@ def _shared_out(
 ) -> Solution:
     """Find fair shares first, in two thirds of the time, then the best plan that keeps them.
 
-    Who rises where several could is decided in half of what is left; its prices begin the last search.
+    Who rises where several could is decided in a third of what is left. What that shows is known to the last
+    search: where its plan meets its bound, nothing is left to be searched.
     """
     from apportion.fairness.apart import joined, parts_of
     from apportion.fairness.sharing import shared_out
@@ -202,7 +203,7 @@ def _shared_out(
 
     def preferred(model: MultipleChoiceKnapsack, point: Point) -> Solution:
         rest = call.remaining().time_limit
-        limited = replace(options, time_limit=None if rest is None else rest / 2, on_incumbent=None)
+        limited = replace(options, time_limit=None if rest is None else rest / 3, on_incumbent=None)
         return _solved(model, structured, limited, backend, point, None)
 
     sums = call.kind.offering is not None and call.kind.offering.sums(ordered)
@@ -219,7 +220,12 @@ def _shared_out(
             return compiler(subject, entry)
         return structure_of(sharing.menus.under(under), entry)
 
-    solution = _solved(under, compiled_before, call.remaining(), backend, known, formulation, proof=proof)
+    # less than all of the levels may have more; and a proof is written from a search
+    whole = sharing.tie is not None and under.fairness.keep == 1.0 and not proof
+    bounded = sharing.tie.known if sharing.tie is not None and whole else None
+    solution = _solved(
+        under, compiled_before, call.remaining(), backend, known, formulation, bounded, proof=proof
+    )
     started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)
     bound, told = fair_bound(sharing.tie, solution, maximizes=call.maximizes)
     if under.fairness.keep < 1.0:
@@ -260,10 +266,11 @@ def _solved(
     backend: str | registry.Backend,
     warm_start: Any,
     formulation: str | None,
+    bounded: KnownBound | None = None,
     *,
     proof: bool = False,
 ) -> Solution:
-    """Solve an instance whose floors, if it has any, are known."""
+    """Solve an instance whose floors, if it has any, are known, and maybe a bound."""
     call = Call(instance, kind_of_any(instance), options)
     entry = entry_of(instance, formulation)
     chosen, reason = _choose(backend, entry)
@@ -275,7 +282,7 @@ def _solved(
     call.log.lap("compile")
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with held() as hold:  # what was found is kept, whenever Ctrl-C comes
-        known = carried_over(structure, warm_start, call.log)
+        known = replace(carried_over(structure, warm_start, call.log), bound=bounded)
         call.log.lap("start")
         with engines_noted() as engines:
             try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.errors import InvalidOption
 
-__all__ = ["Choice", "Incumbent", "Multipliers", "Point", "SolveOptions", "Start"]
+__all__ = ["Choice", "Incumbent", "KnownBound", "Multipliers", "Point", "SolveOptions", "Start"]
 
 Choice = NDArray[np.int64]
 """int64 [jobs]: the chosen row of every job, -1 for none."""
@@ -40,6 +41,21 @@ class Incumbent:
     seconds: float
 
 
+class KnownBound(NamedTuple):
+    """A bound on the objective of a model that an earlier search has shown.
+
+    Attributes
+    ----------
+    value
+        The bound, in the model's own sense.
+    source
+        Where it comes from; see `Outcome.bound_source`.
+    """
+
+    value: float
+    source: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
     """What is known of a model before it is solved; every part may be absent.
@@ -53,11 +69,14 @@ class Start:
         of them is preferred.
     hint
         float64 [capacities]: multipliers of a similar model, where the search for this one's begins.
+    bound
+        What nothing is better than. A point that meets it needs no search.
     """
 
     point: Point | None = None
     preferred: Choice | None = None
     hint: Multipliers | None = None
+    bound: KnownBound | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

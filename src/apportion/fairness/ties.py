@@ -17,6 +17,7 @@ from apportion.fairness.answering import Answering
 from apportion.fairness.question import question
 from apportion.gap import meets, relative_gap
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import KnownBound
 from apportion.outcome import Termination
 from apportion.solution import Solution
 
@@ -44,10 +45,20 @@ class Tie:
         A bound on it; ``None`` where none was found.
     prices
         What shows the bound, as far as multipliers do, by the names of a certificate.
+    source
+        Where the bound comes from, as certificates say it.
     """
 
     bound: float | None = None
     prices: Mapping[str, float] | None = None
+    source: str | None = None
+
+    @property
+    def known(self) -> KnownBound | None:
+        """What needs no search any more: a bound that holds of every set; prices are taken as they are."""
+        if self.bound is None or self.source in (None, "multipliers"):
+            return None
+        return KnownBound(self.bound, str(self.source))
 
 
 def broken_by_objective(answering: Answering, prefer: Prefer) -> Tie:
@@ -62,7 +73,8 @@ def broken_by_objective(answering: Answering, prefer: Prefer) -> Tie:
         solution = prefer(asked.menus, asked.point(model, answering.choice))
         shown = solution.certificate.multipliers
         prices = None if shown is None else asked.prices(model, list(shown.values()))
-        tie = Tie(_outward(solution.bound, model.placing.menus.value_error, asked.menus.sense), prices)
+        bound = _outward(solution.bound, model.placing.menus.value_error, asked.menus.sense)
+        tie = Tie(bound, prices, solution.certificate.source)
         if not isinstance(solution.plan, np.ndarray):
             return tie
         choice = asked.choice(solution.plan.astype(np.int64))
