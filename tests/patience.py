@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -20,9 +21,14 @@ def slowdown() -> float:
     return max(1.0, (time.perf_counter() - began) / _SPIN_S)
 
 
+def _crowded() -> float:
+    """Return how many processes there are for every core: those we wait for may have less of it than we."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
 def patience(seconds: float) -> float:
     """Return `seconds` on a quiet machine, and on a busy one twice as many times longer as it is slower."""
-    slower = slowdown()
+    slower = max(slowdown(), _crowded())
     return seconds if slower <= _QUIET else 2.0 * slower * seconds
 
 

@@ -34,8 +34,12 @@ _UNIT = 2**16
 """The mean price to begin with."""
 _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
-_WIDE, _SMALL = 2, 64
-"""Machines beside the busiest one that are searched together, and nodes of their tree."""
+_OTHERS, _MOST_OTHERS, _SMALL = 2, 4, 64
+"""Machines searched together beside the busiest one, at first and at most, and nodes of their tree."""
+_IN_VAIN = 20
+"""Trees of some machines in vain, after which one more is taken with them."""
+_BEFORE = 300_000_000
+"""Work of the decisions before the schedule is improved beside them: a tenth of a second."""
 _CLOSE = Fraction(1, 4 * 10**9)
 """Times on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
 
@@ -89,6 +93,8 @@ class MakespanSearch:
         Called with every better choice and the bound.
     gap
         Relative gap at which to stop.
+    seed
+        Random seed of the machines that are searched together.
 
     Attributes
     ----------
@@ -107,6 +113,7 @@ class MakespanSearch:
         slices: Slices,
         report: Callable[[NDArray[np.int64], float], None],
         gap: float = 0.0,
+        seed: int = 0,
     ) -> None:
         lattice = _lattice(model)
         assert lattice is not None
@@ -124,42 +131,42 @@ class MakespanSearch:
         self._prices = self._first_prices()
         self._rising: Rising | None = None
         self.shown: NDArray[np.int64] | None = None
+        self._rng, self._others, self._moved = np.random.default_rng(seed), _OTHERS, 0
 
     def run(self) -> tuple[float, bool]:
         """Search until proven or a limit is reached; return the bound and whether it is closed."""
         # a billionth lower: the bound is a float, and roots are quick
         low = int(Fraction(self.least) / self._lattice.unit * (1 - Fraction(1, 10**9)))
         high = self._length(self.choice)
-        rising = Rising(self._decide, max(low, 0), high, 1, self._slack(high), self.slices.over)
+        rising = Rising(
+            self._decide, max(low, 0), high, 1, self._slack(high), self.slices.over, self._improve
+        )
         self._rising = rising
         rising.run()
         return self._bound(), rising.closed
 
-    def rebalance(self, tries: int, seed: int, over: Callable[[], bool]) -> None:
+    def rebalance(self, over: Callable[[], bool]) -> None:
         """Let the busiest machine and a few others end earlier, each time by a small tree of its own.
+
+        It ends where two others did not help, and begins with one more when it is called again.
 
         Parameters
         ----------
-        tries
-            Trees in vain after which it ends.
-        seed
-            Random seed of the others.
         over
             Whether to stop.
         """
-        rng = np.random.default_rng(seed)
         machines = self.model.num_machines
         if machines < 2 or self.model.limited.any():
             return
         placed = self.model.machine[self.choice]
         jobs = np.arange(placed.size)
         failed = 0
-        while failed < tries and not over() and not self.slices.over():
+        while failed < _IN_VAIN and not over() and not self.slices.over():
             ends = np.bincount(placed, weights=self._time[placed, jobs], minlength=machines)
             top = int(ends.max())
             room = top - ends
             share = (room + 1) / (room + 1).sum()
-            others = rng.choice(machines, size=min(machines, _WIDE), replace=False, p=share)
+            others = self._rng.choice(machines, size=min(machines, self._others), replace=False, p=share)
             chosen = np.unique(np.append(others, int(np.argmax(ends))))
             own = np.flatnonzero(np.isin(placed, chosen))
             found = self._small(np.ix_(chosen, own), top - 1)
@@ -168,6 +175,18 @@ class MakespanSearch:
                 continue
             failed, placed[own] = 0, chosen[found]
             self._take(self._rows[placed, jobs])
+        if failed >= _IN_VAIN:
+            self._others = min(self._others + 1, _MOST_OTHERS)
+
+    def _improve(self) -> None:
+        """Search some machines at a time for at most as much work as the decisions have taken."""
+        assert self._rising is not None
+        before, decided = self.slices.work, self.slices.work - self._moved
+        if decided < _BEFORE:
+            return
+        self.rebalance(lambda: self.slices.work - before >= decided - self._moved)
+        self._moved += self.slices.work - before
+        self._rising.high = min(self._rising.high, self._length(self.choice))
 
     def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> NDArray[np.int32] | None:
         """Return the place of every job of a part among its machines, all within the target."""

@@ -34,8 +34,8 @@ from apportion.solvers.search.slices import Slices
 
 __all__ = ["solve"]
 
-_WIDE, _TRIES = 2_500, 20
-"""Entries from which a few machines at a time are searched first, and in vain how often until that ends."""
+_WIDE = 2_500
+"""Entries from which a few machines at a time are searched before the first decision."""
 _REARRANGED, _FEW = 3.0, 0.15
 """Most seconds of local search over pools; its share of the time where CP-SAT comes after it."""
 _LOADED = 1.0
@@ -61,11 +61,8 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
                 raw_status="prices show that the capacities cannot hold the jobs",
                 bound_source="multipliers",
             )
-    weights = (
-        np.full(model.num_machines, 1.0 / model.num_machines)
-        if solved is None
-        else machine_weights(model, lowered, solved)
-    )
+    even = np.full(model.num_machines, 1.0 / model.num_machines)
+    weights = even if solved is None else machine_weights(model, lowered, solved)
     prices = pooled(model, weights)
     call.best.bound = bound_of(model, prices)
     found = first_schedules(model, lowered, solved)
@@ -113,11 +110,13 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
     call.offer(best)
     if call.closes(model.objective(best)):
         return _outcome(call, best, prices, Termination.OPTIMAL)
-    tree = MakespanSearch(model, best, call.best.bound or 0.0, weights, slices, take, options.gap)
+    tree = MakespanSearch(
+        model, best, call.best.bound or 0.0, weights, slices, take, options.gap, options.seed
+    )
     if model.num_options > _WIDE:
         turn = _share(clock, 0.4)
         until = math.inf if turn is None else clock.seconds + turn
-        tree.rebalance(_TRIES, options.seed, lambda: clock.seconds >= until)
+        tree.rebalance(lambda: clock.seconds >= until)
     call.best.bound, closed = tree.run()
     clock.charge(slices.nodes)
     ended = Termination.INTERRUPTED if slices.interrupted else _limit(options)
@@ -271,8 +270,8 @@ def _branched(
         ended = Termination.NUMERICAL_ERROR if known else _limit(options)
         return Outcome(termination=ended, raw_status=branched.raw, bound=call.best.bound)
     closed = call.closes(model.objective(best))
-    limits = (Termination.TIME_LIMIT, Termination.NODE_LIMIT)
-    ended = branched.termination if branched.termination in limits else _ended(clock)
+    limited = branched.termination in (Termination.TIME_LIMIT, Termination.NODE_LIMIT)
+    ended = branched.termination if limited else _ended(clock)
     return _outcome(call, best, prices, Termination.OPTIMAL if closed else ended, own=own)
 
 

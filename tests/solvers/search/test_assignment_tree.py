@@ -209,10 +209,36 @@ def test_a_few_machines_at_a_time_only_improve_a_schedule() -> None:
         Slices(lambda: False, None),
         lambda choice, bound: ends.append(model.objective(choice)),
     )
-    search.rebalance(3, 0, lambda: False)
+    search.rebalance(lambda: False)
     assert ends == sorted(ends, reverse=True)
     assert model.check(search.choice).feasible
     assert ends[-1] == model.objective(search.choice) < model.objective(worst)
     bound, closed = search.run()
     assert closed
     assert bound == model.objective(search.choice)
+
+
+class WithoutRebalancing(scheduled.MakespanSearch):
+    """Decisions alone."""
+
+    def _improve(self) -> None:
+        return
+
+
+def test_hard_makespans_are_improved_beside_the_decisions() -> None:
+    """Times that hardly differ: a few machines at a time come to better schedules than decisions alone."""
+    if load("search.assignment_tree_c") is None:
+        pytest.skip("the compiled tree is not built or is switched off")
+    times = np.random.default_rng(7).integers(500, 551, (80, 8)).astype(float)
+    model = Assignment.from_matrix("makespan", times)
+    least = float(times.min(axis=1).sum() // 8)
+    ends = []
+    for kind in (scheduled.MakespanSearch, WithoutRebalancing):
+        slices = Slices(lambda: False, 200)
+        start = model.offsets[:-1] + np.arange(80) % 8
+        search = kind(model, start, least, np.full(8, 1 / 8), slices, lambda choice, bound: None)
+        bound, _ = search.run()
+        assert model.check(search.choice).feasible
+        assert 0 < bound <= model.objective(search.choice)
+        ends.append(model.objective(search.choice))
+    assert ends[0] < ends[1]
