@@ -145,3 +145,10 @@ def test_the_page_on_the_command_line_is_what_the_commands_say(root: Path) -> No
 def test_a_mistyped_name_of_the_instance_is_recognised(root: Path, words: list[str], meant: str) -> None:
     refused = call(main, *(word.format(root=root) for word in words))
     assert refused.code == 3 and f"did you mean {meant!r}?" in refused.err
+
+
+def test_an_amount_of_thousands_of_digits_is_refused(root: Path) -> None:
+    """Python's limit on the digits of a whole number ended it in a traceback."""
+    example, amount = root / "examples/matching_gangs.json", "9" * 5_000
+    refused = call(main, "what-if", example, "--capacity", f"v100=+{amount}")
+    assert refused.code == 2 and "--capacity takes POOL=+N" in refused.err

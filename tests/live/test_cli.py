@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from apportion.cli.harvest import address_of
 from apportion.cli.main import main
 from apportion.live.controller.harvest import Settings, harvest, rehearse
 from apportion.live.controller.terminal_view import in_words
@@ -132,6 +134,8 @@ def test_without_slurm_there_is_one_clear_error(folder: Path, monkeypatch: pytes
         (),
         ("--partition", "a,b"),
         ("--partition", "p", "--address", "h:99999"),
+        ("--partition", "p", "--address", "h:\u00b2"),
+        ("--partition", "p", "--address", "h:" + "8" * 5_000),
         ("--partition", "p", "--address", "0.0.0.0"),
         ("--partition", "p", "--trainers", 0),
         ("--partition", "p", "--interval", "-1"),
@@ -144,6 +148,27 @@ def test_wrong_options_of_harvest(folder: Path, words: tuple[object, ...]) -> No
     assert called.code in (2, 7), called.err
     assert "Traceback" not in called.err
     assert "internal error" not in called.err
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("h", ("h", None)),
+        ("h:80", ("h", 80)),
+        ("[::1]", ("::1", None)),
+        ("[::1]:80", ("::1", 80)),
+        ("::1", ("::1", None)),
+    ],
+)
+def test_an_address_has_a_host_and_perhaps_a_port(text: str, address: tuple[str, int | None]) -> None:
+    assert address_of(text) == address
+
+
+@pytest.mark.parametrize("port", ["\u00b2", "8\u00b2", "8" * 5_000, "0", "65536", "-1", " 80", ""])
+def test_a_port_is_a_number_from_1_to_65535(port: str) -> None:
+    """A superscript two is a digit that is no number: it ended in a traceback."""
+    with pytest.raises(click.UsageError, match="--address takes HOST or HOST:PORT"):
+        address_of(f"h:{port}")
 
 
 def test_two_controllers_by_mistake(folder: Path) -> None:

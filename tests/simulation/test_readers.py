@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from apportion.errors import InvalidInstance, InvalidOption
+from apportion.estimation.training.step_times import StepTimes
 from apportion.simulation.cluster.durations import read_durations
 from apportion.simulation.generated import generated_jobs, generated_trace
 from apportion.simulation.idle_trace import IdleTrace
@@ -293,6 +294,24 @@ def test_generated_jobs_are_the_published_mix() -> None:
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInstance, match="no such file"):
         read_trace(tmp_path / "nothing.npz")
+
+
+@pytest.mark.parametrize("digits", ["\u00b2", "1\u00b2", "0", "-4", "4.0", ""])
+def test_a_placement_is_one_digit_a_node(tmp_path: Path, digits: str) -> None:
+    """A superscript two is a digit that is no number: it ended in a traceback."""
+    table = tmp_path / "placements.csv"
+    table.write_text("placement,local_bsz,step_time,sync_time\n4,1,0.1,0.2\n44,1,0.2,0.3\n")
+    assert StepTimes.read(table, None).seconds((4, 4), 1) == (0.2, 0.3)
+    table.write_text(f"placement,local_bsz,step_time,sync_time\n4,1,0.1,0.2\n{digits},1,0.2,0.3\n")
+    with pytest.raises(InvalidInstance, match=r"line 3.*one digit a node"):
+        StepTimes.read(table, None)
+
+
+def test_a_placement_of_thousands_of_nodes_is_read(tmp_path: Path) -> None:
+    """Python's limit on the digits of a whole number ended it in a traceback."""
+    table = tmp_path / "placements.csv"
+    table.write_text(f"placement,local_bsz,step_time,sync_time\n{'4' * 5_000},1,0.1,0.2\n")
+    assert StepTimes.read(table, None).seconds((4,) * 5_000, 1) == (0.1, 0.2)
 
 
 def test_rows_that_are_skipped_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,7 +133,7 @@ def address_of(text: str) -> tuple[str, int | None]:
         return text[1:-1], None
     if not colon or (":" in host and not host.startswith("[")):
         return text, None
-    if not port.isdecimal() or not 1 <= int(port) <= 65535:
+    if not re.fullmatch(r"\d{1,5}", port) or not 1 <= int(port) <= 65535:
         raise click.UsageError(f"--address takes HOST or HOST:PORT, not {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

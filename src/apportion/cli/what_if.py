@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -203,7 +204,7 @@ def _pins(texts: Iterable[str], ids: Collection[str]) -> dict[str, str]:
 
 def _change(text: str) -> tuple[str, int]:
     pool, equals, amount = text.rpartition("=")
-    if not equals or not pool or amount[:1] not in ("+", "-") or not amount[1:].isdecimal():
+    if not equals or not pool or not re.fullmatch(r"[+-]\d{1,19}", amount):
         raise click.UsageError(f"--capacity takes POOL=+N or POOL=-N, not {text!r}")
     return pool, int(amount)
 

@@ -158,7 +158,7 @@ class StepTimes:
         digits = text_columns(placements, ("placement",))
         rows: dict[tuple[int, ...], list[NDArray[np.float64]]] = {}
         for (line, (text,)), row in zip(digits, times, strict=True):
-            if not text.isdecimal() or not int(text):
+            if not text.isdecimal() or not any(map(int, text)):
                 message = f"placement must be one digit a node, is {text!r}"
                 raise InvalidInstance(Problem(f"{placements}, line {line}", message))
             rows.setdefault(smallest_rotation([int(digit) for digit in text]), []).append(row)

@@ -69,7 +69,7 @@ def _priority(found: dict[str, dict[str, str]], partition: str) -> Finding:
 
 def _tier(fields: dict[str, str]) -> int:
     value = fields.get("PriorityTier", "1")
-    return int(value) if value.isdigit() else 1
+    return int(value) if value.isdecimal() else 1
 
 
 def _nodes(fields: dict[str, str]) -> set[str]:

@@ -112,7 +112,7 @@ def read_journal(folder: Path, since_s: float = 0.0) -> Iterator[dict[str, Any]]
 def _numbers(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
-    return sorted(int(path.stem) for path in folder.glob("*.jsonl") if path.stem.isdigit())
+    return sorted(int(path.stem) for path in folder.glob("*.jsonl") if path.stem.isdecimal())
 
 
 def _path(folder: Path, number: int) -> Path:

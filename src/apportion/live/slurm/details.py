@@ -76,7 +76,7 @@ def sizes_of_text(text: str, types: Collection[str] = ()) -> dict[str, Offer]:
     found = {}
     for line in filter(str.strip, text.splitlines()):
         columns = [column.strip().rstrip("+") for column in line.split("|")]
-        if len(columns) != 4 or not (columns[1].isdigit() and columns[2].isdigit()):
+        if len(columns) != 4 or not (columns[1].isdecimal() and columns[2].isdecimal()):
             raise NotUnderstood("sinfo printed lines that are not NODE|CPUS|MIB|FEATURES")
         node, cpus, memory, features = columns
         found[node] = Offer(Size(int(cpus), int(memory), _named(features, types)))
@@ -109,7 +109,7 @@ def _detail(fields: Mapping[str, str], gres: str, types: Collection[str]) -> Det
 
 def _number(fields: Mapping[str, str], key: str) -> int:
     value = fields.get(key, "")
-    if not value.isdigit():
+    if not value.isdecimal():
         raise NotUnderstood(f"scontrol show node prints no {key}")
     return int(value)
 
@@ -125,7 +125,7 @@ def _items(told: str, gres: str) -> list[tuple[list[str], int]]:
     found = []
     for item in _PARENTHESES.sub("", told).split(","):
         name, *more = item.split(":")
-        count = int(more.pop()) if more and more[-1].isdigit() else 1
+        count = int(more.pop()) if more and more[-1].isdecimal() else 1
         if name == wanted_name and (not wanted_type or more == [wanted_type]):
             found.append((more, count))
     return found

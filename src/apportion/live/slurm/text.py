@@ -224,7 +224,7 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         sorted(
             set(names),
-            key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)],
+            key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)],
         )
     )
 
