@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, permutations, product
 
 from tests.hunt import truth_tenants
@@ -18,31 +19,24 @@ def check(canonical: bytes, proof_bytes: bytes) -> str:
     """Return ``proved``, ``refused`` or ``incomplete`` for canonical JSON and the bytes of a proof."""
     try:
         proof, instance = json.loads(gzip.decompress(proof_bytes)), json.loads(canonical)
-        demand(proof["format"] == "apportion-proof" and proof["version"] == 1 + ("rows" in proof))
-        demand(proof["instance"] == hashlib.sha256(canonical).hexdigest())
+        assert proof["format"] == "apportion-proof" and proof["version"] == 1 + ("rows" in proof)
+        assert proof["instance"] == hashlib.sha256(canonical).hexdigest()
         return (shares if instance.get("divisible") else choices)(instance, proof)
     except (AssertionError, ValueError, KeyError, TypeError, EOFError, OSError):
         return "refused"
 
 
-def demand(holds):
-    assert holds
-
-
 def choices(instance, proof):
     claim, unit = proof["claim"], Fraction(2) ** -proof["shift"]
     infeasible = claim == {"kind": "infeasible", "bound": None}
-    demand(infeasible or (claim["kind"] == "no_better_plan" and math.isfinite(claim["bound"])))
+    assert infeasible or (claim["kind"] == "no_better_plan" and math.isfinite(claim["bound"]))
     bound = None if infeasible else Fraction(claim["bound"])
-    demand(not proof["cuts"] or instance["kind"] in ("freezing", "matching"))
-    demand(not proof["apart"] or instance["kind"] == "matching")
+    assert not proof["cuts"] or instance["kind"] in ("freezing", "matching")
+    assert not proof["apart"] or instance["kind"] == "matching"
     kind, tenanted = TENANTED[instance["kind"]], "tenants" in instance or "fairness" in instance
-    offered = truth_tenants.offers if tenanted else kind.offers
-    offers = [offered(instance, job) for job in instance["jobs"]]
-    if instance["kind"] == "matching":
-        menus, capacities = on_machines(instance, offers, proof, bound, unit)
-    else:
-        menus, capacities = on_capacities(instance, offers, proof, kind.capacities(instance))
+    offers = [(truth_tenants if tenanted else kind).offers(instance, job) for job in instance["jobs"]]
+    stated = on_machines if instance["kind"] == "matching" else on_capacities
+    menus, capacities = stated(instance, offers, proof, bound, unit)
     keeps = (lambda choice: truth_tenants.keeps(instance, choice)) if tenanted else None
     if infeasible or instance.get("objective") == "makespan":
         return walk([[(0, *rest) for _, *rest in menu] for menu in menus], capacities, -1, proof, keeps)
@@ -52,34 +46,29 @@ def choices(instance, proof):
 
 
 def walk(menus, capacities, threshold, proof, keeps):
-    """Try choices of (worth, uses, offer); limits of tenants are looked at where all jobs are decided.
-
-    Rows only cut what prices leave: here every choice is tried that prices leave, and rows are passed over.
-    """
+    """Try choices of (worth, uses, offer); limits of tenants are looked at where all jobs are decided."""
     width, named = len(capacities), proof["order"]
-    demand(all(len(v) == width or (keeps and len(v) > width) for v in proof["prices"]))
-    demand(all(type(price) is int and price >= 0 for v in proof["prices"] for price in v))
-    demand(len(set(named)) == len(named) and all(type(j) is int and 0 <= j < len(menus) for j in named))
+    assert all(len(v) == width or (keeps and len(v) > width) for v in proof["prices"])
+    assert all(type(price) is int and price >= 0 for v in proof["prices"] for price in v)
+    assert len(set(named)) == len(named) and all(type(j) is int and 0 <= j < len(menus) for j in named)
+    rows = proof.get("rows", [])
+    assert all(len(row) == len(menus) and all(type(number) is int for number in row) for row in rows)
     if not all(menus) or min(capacities, default=0) < 0:
         return "proved"
-    vectors = [[0] * width, *(v[:width] for v in proof["prices"])]  # those of limits count as 0
     order = named + [job for job in range(len(menus)) if job not in set(named)]
-    at_most = [priced(menus, order, v) for v in vectors]
-    demand(all(type(number) is int for row in proof.get("rows", []) for number in row))
-    demand(all(len(row) == len(menus) for row in proof.get("rows", [])))
-    stack, nodes = [((), 0, capacities)], 0
+    vectors = [[0] * width, *(v[:width] for v in proof["prices"])]  # those of limits count as 0
+    at_most = [*(priced(menus, order, v) for v in vectors), *(relaxed(menus, order, row) for row in rows)]
+    stack, nodes = [(0, (), 0, capacities)], 0
     while stack and nodes < 300_000:
-        (chosen, worth, left), nodes = stack.pop(), nodes + 1
-        if worth + min(most(len(chosen), left) for most in at_most) <= threshold:
+        (turn, chosen, worth, left), nodes = stack.pop(), nodes + 1
+        if worth + min(most(turn, left) for most in at_most) <= threshold:
             continue
-        if len(chosen) == len(order):
-            if keeps is None or keeps([chosen[order.index(job)] for job in range(len(order))]):
-                return "refused"
-            continue
-        for more, uses, offer in menus[order[len(chosen)]]:
+        if turn == len(order) and (not keeps or keeps([chosen[order.index(j)] for j in sorted(order)])):
+            return "refused"
+        for more, uses, offer in menus[order[turn]] if turn < len(order) else ():
             after = [have - use for have, use in zip(left, uses, strict=True)]
             if min(after, default=0) >= 0:
-                stack.append(((*chosen, offer), worth + more, after))
+                stack.append((turn + 1, (*chosen, offer), worth + more, after))
     return "incomplete" if stack else "proved"
 
 
@@ -90,22 +79,35 @@ def priced(menus, order, vector):
     return lambda depth, left: dot(vector, left) + rest[len(order) - depth]
 
 
+def relaxed(menus, order, row):
+    @cache
+    def most(k, turn, room):  # of options that use k first (the last: none), one a job, beyond its number
+        if turn == len(order):
+            return 0
+        own = [(worth - row[order[turn]], [*uses, 1]) for worth, uses, _ in menus[order[turn]]]
+        fits = [w + most(k, turn + 1, room - u[k]) for w, u in own if 0 < u[k] <= room and not any(u[:k])]
+        return max([most(k, turn + 1, room), *fits])
+
+    numbers = [sum(row[job] for job in order[turn:]) for turn in range(len(order) + 1)]
+    return lambda turn, left: numbers[turn] + sum(most(k, turn, c) for k, c in enumerate([*left, len(order)]))
+
+
 def dot(vector, numbers):
     return sum(price * number for price, number in zip(vector, numbers, strict=True))
 
 
-def on_capacities(instance, offers, proof, rooms):
-    cuts, menus = [node_cut(instance, cut) for cut in proof["cuts"]], []
+def on_capacities(instance, offers, proof, bound, unit):
+    rooms, menus = TENANTED[instance["kind"]].capacities(instance), []
+    cuts = [node_cut(instance, cut) for cut in proof["cuts"]]
     for at, menu in enumerate(offers):
-        further = [[use(at, o) for use, _ in cuts] for o in menu]
-        uses = [[o.uses.get(name, 0) for name in rooms] for o in menu]
-        menus.append([(o.value, own + more, o) for o, own, more in zip(menu, uses, further, strict=True)])
+        uses = [[*(o.uses.get(k, 0) for k in rooms), *(use(at, o) for use, _ in cuts)] for o in menu]
+        menus.append([(o.value, own, o) for o, own in zip(menu, uses, strict=True)])
     return menus, [*rooms.values(), *(room for _, room in cuts)]
 
 
 def on_machines(instance, offers, proof, bound, unit):
     pools, timed = instance["machines"], instance["objective"] == "makespan" and bound is not None
-    demand(all(type(number) is int and 0 <= number < len(pools) for number in proof["apart"]))
+    assert all(type(number) is int and 0 <= number < len(pools) for number in proof["apart"])
     apart, last = {pools[number]["id"] for number in proof["apart"]}, timed and math.ceil(bound / unit) - 1
     capacities, columns = [], {}  # by pool, of every machine the columns of use and of time
     for pool in pools:
@@ -117,7 +119,7 @@ def on_machines(instance, offers, proof, bound, unit):
             capacities += [] if room is None else [together * (pool["capacity"] // step * step)]
             columns[pool["id"]].append((room, len(capacities) if timed else None))
             capacities += [math.ceil(together * bound / unit) - 1] if timed else []
-    demand(timed or not proof["cuts"])
+    assert timed or not proof["cuts"]
     cuts = [pool_cut(instance, cut, bound, unit, last) for cut in proof["cuts"]]
     first, menus = len(capacities), []
     for at, (job, menu) in enumerate(zip(instance["jobs"], offers, strict=True)):
@@ -138,7 +140,7 @@ def on_machines(instance, offers, proof, bound, unit):
 
 def fullest(weights, size):
     """Return the most weight of gangs that hold up to so many machines or GPUs together, by how many."""
-    demand(len(weights) == size + 1 and all(type(w) is int and 0 <= w <= 10**9 for w in weights))
+    assert len(weights) == size + 1 and all(type(w) is int and 0 <= w <= 10**9 for w in weights)
     most = [0]
     for room in range(1, size + 1):
         most.append(max(most[-1], *(weights[gang] + most[room - gang] for gang in range(1, room + 1))))
@@ -147,21 +149,21 @@ def fullest(weights, size):
 
 def pool_cut(instance, cut, bound, unit, last):
     pool, jobs = instance["machines"][cut["pool"]], instance["jobs"]
-    demand(type(cut["pool"]) is int and cut["pool"] >= 0 and len(cut) == 2)
+    assert type(cut["pool"]) is int and cut["pool"] >= 0 and len(cut) == 2
     if "weights" in cut:
         weights = [0, *cut["weights"]]
         most = fullest(weights, pool["count"])[-1]
         room = math.ceil(most * bound / unit) - 1 if most else 0
         return lambda job, name, gang, time: time * weights[gang] if name == pool["id"] else 0, room
     excluded = cut["excluded"]
-    demand(excluded and all(type(job) is int and 0 <= job < len(jobs) for job in excluded))
+    assert excluded and all(type(job) is int and 0 <= job < len(jobs) for job in excluded)
     for order in permutations(excluded):
         free, start = [0] * pool["count"], 0
         for entry in (jobs[job]["on"][pool["id"]] for job in order):
             start = max(start, free[entry["gpus"] - 1])
             end = start + math.floor(Fraction(entry["time_s"]) / unit)
             free = sorted(free[entry["gpus"] :] + [end] * entry["gpus"])
-        demand(free[-1] > last)
+        assert free[-1] > last
     return lambda job, name, gang, time: int(name == pool["id"] and job in excluded), len(excluded) - 1
 
 
@@ -172,29 +174,27 @@ def node_cut(instance, cut):
         weights = [0, *cut["node_weights"]]
         most = fullest(weights, size)
         weigh = {g: weights[g] if g < size else g // size * most[size] for g in range(1, 10**4)}
-        room = sum(most[one] for one in rooms)
-        return lambda job, o: weigh[o.uses[kind]] if o.uses.get(kind) else 0, room
+        return lambda job, o: weigh.get(o.uses.get(kind), 0), sum(most[one] for one in rooms)
     least = {int(job): gpus for job, gpus in cut["excluded"].items()}
-    demand(least and all(g > 0 and (g <= size or g % size == 0) for g in least.values()))
+    assert least and all(g > 0 and (g <= size or g % size == 0) for g in least.values())
     pieces = [min(gpus, size) for gpus in least.values() for _ in range(max(1, gpus // size))]
-    demand(len(rooms) ** len(pieces) < 10**6)
-    for places in product(range(len(rooms)), repeat=len(pieces)):
-        on = [sum(p for p, at in zip(pieces, places, strict=True) if at == k) for k in range(len(rooms))]
-        demand(any(have > room for have, room in zip(on, rooms, strict=True)))
+    assert len(rooms) ** len(pieces) < 10**6
+    for held in product(*([(at, piece) for at in range(len(rooms))] for piece in pieces)):
+        assert any(sum(p for at, p in held if at == k) > room for k, room in enumerate(rooms))
     return lambda job, o: int(job in least and o.uses.get(kind, 0) >= least[job]), len(least) - 1
 
 
 def shares(instance, proof):
     claimed, counts = proof["claim"]["bound"], {pool["id"]: pool["count"] for pool in instance["machines"]}
-    demand(not (proof["order"] or proof["apart"] or proof["cuts"] or proof["shift"] or "rows" in proof))
+    assert not (proof["order"] or proof["apart"] or proof["cuts"] or proof["shift"] or "rows" in proof)
     rows = [[(i, Fraction(e["time_s"]), e["gpus"]) for i, e in job["on"].items()] for job in instance["jobs"]]
     if claimed is None or not all(rows):
         return "refused" if all(rows) else "proved"
     shown = Fraction(claimed) <= max((min(time for _, time, _ in row) for row in rows), default=0)
     for vector in proof["prices"]:
-        demand(len(vector) == len(counts) + len(rows) and all(type(p) is int and p >= 0 for p in vector))
-        price, own, work = dict(zip(counts, vector, strict=False)), vector[len(counts) :], 0
-        for a, row in zip(own, rows, strict=True):
-            work += min(t * (a + price[i] * Fraction(g, counts[i])) for i, t, g in row)
+        assert len(vector) == len(counts) + len(rows) and all(type(p) is int and p >= 0 for p in vector)
+        price = dict(zip(counts, vector, strict=False))
+        own = zip(vector[len(counts) :], rows, strict=True)
+        work = sum(min(t * (a + price[i] * Fraction(g, counts[i])) for i, t, g in row) for a, row in own)
         shown |= sum(vector) > 0 and work >= Fraction(claimed) * sum(vector)
     return "proved" if shown else "refused"

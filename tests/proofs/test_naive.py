@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from benchmarks.suite.making import make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,8 +22,10 @@ import apportion
 from apportion.instances.tenants.ledger import under_floors
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import Claim, Proof, verify
-from apportion.proofs.certificate import encode
-from apportion.solving.proving import proof_of
+from apportion.proofs.certificate import LARGEST_ROW, MalformedProof, encode, named
+from apportion.proofs.relaxed_rows import cells
+from apportion.proofs.stating import stated
+from apportion.solving.proving import draft_of
 from apportion.solving.subject import kind_of_any
 from tests import strategies
 from tests.hunt.case import INSTANCE
@@ -49,18 +52,41 @@ def agree(instance: Any) -> int:
     instance = under_floors(instance, solution.floors)
     objective = exact_objective(instance, solution.plan)
     up = kind_of_any(instance).maximizes(instance)
-    proof = proof_of(instance, objective, maximizes=up, multipliers=solution.certificate.multipliers)
+    draft = draft_of(instance, objective, maximizes=up, multipliers=solution.certificate.multipliers)
+    proof = named(instance, draft)
     compared = 0
     canonical = msgspec.json.encode(instance, order="deterministic")
     near = 0.0 if objective is None else float(objective)
     claims = [Claim("no_better_plan", near + step * max(abs(near), 0.01)) for step in STEPS]
-    for claim in (proof.claim, Claim("infeasible"), *claims):
-        other = replace(proof, claim=claim)
+    others = [replace(proof, claim=claim) for claim in (proof.claim, Claim("infeasible"), *claims)]
+    if not getattr(instance, "divisible", False):
+        others += [rows for other in (others[0], *others[2:5]) for rows in by_rows(instance, other)]
+    for other in others:
         said = naive.check(canonical, encode(other))
         if said != "incomplete":
             verdict, compared = verify(instance, other), compared + 1
             assert verdict.status == said, verdict
     return compared
+
+
+def by_rows(instance: Any, proof: Proof) -> list[Proof]:
+    """Return the proof with numbers of jobs, drawn near what their options are worth, in place of prices.
+
+    None where its cuts do not hold under its claim, and of capacities too large for the checker's tables.
+    """
+    try:
+        menus = stated(instance, proof)
+    except MalformedProof:
+        return []
+    if cells(menus) > 10_000:
+        return []
+    rng, drawn = Random(str(proof)), []
+    for first, last in pairwise(menus.offsets.tolist()):
+        at = rng.randrange(first, last) if first < last else 0
+        paid = [0, *map(int, menus.uses[at])] if first < last else [0]
+        drawn.append((int(menus.worths[at]) if first < last else 0) - rng.choice(paid))
+    row = tuple(max(1 - LARGEST_ROW, min(number, LARGEST_ROW - 1)) for number in drawn)
+    return [replace(proof, prices=(), order=(), rows=(row,))]
 
 
 def holds(instance: Any) -> None:
@@ -83,6 +109,20 @@ def test_both_checkers_agree_on_hostile_instances(kind: str) -> None:
     """Gangs with their orders, pools apart, shares and tenants among them, numbers of all magnitudes."""
     cases = (DRAWN[kind].case(Random(f"naive {kind} {number}")) for number in range(25))
     assert sum(map(agree, cases)) > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_naive_checker_goes_by_rows_where_choices_are_too_many(seed: int) -> None:
+    """24 jobs on 4 machines without a price: 300,000 choices of 4**24 are tried, so rows must close them."""
+    instance = make("generalised_assignment", {"jobs": 24, "machines": 4, "seed": seed}, None)
+    solution = apportion.solve(instance, time_limit=60.0)
+    objective, outcome = exact_objective(instance, solution.plan), solution.outcome
+    assert outcome is not None and outcome.row_multipliers is not None
+    rows = outcome.row_multipliers
+    proof = named(instance, draft_of(instance, objective, maximizes=False, row_multipliers=rows))
+    assert proof.rows and not proof.prices
+    canonical = msgspec.json.encode(instance, order="deterministic")
+    assert verify(instance, proof).status == naive.check(canonical, encode(proof)) == "proved"
 
 
 def test_the_naive_checker_is_short_and_shares_nothing() -> None:
@@ -123,7 +163,7 @@ def test_only_what_enumeration_finds_is_proved(
     model = replace(model, values=np.ldexp(model.values, exponent))
     best = best_of(model)
     up = model.sense == "maximize"
-    written = proof_of(model, best, maximizes=up)
+    written = named(model, draft_of(model, best, maximizes=up))
     assert verify(model, written).status == "proved"
     odd: Proof = replace(written, prices=(tuple(prices[: model.num_capacities]),))
     assert verify(model, odd).status == "proved"  # any prices >= 0 are valid: the walk then does the work

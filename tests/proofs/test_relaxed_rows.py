@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from apportion.proofs.relaxed_rows import row_bounds, slacks_of_options
 from apportion.proofs.verifying import Limits
 from apportion.proofs.walking import walk
 from apportion.proofs.whole_menus import WholeMenus, whole_menus
+from tests.proofs import naive
 
 
 @st.composite
@@ -60,17 +61,23 @@ def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
     slack = int(best.sum()) - given.threshold - 1
     order = np.array(sorted(range(given.num_jobs), key=lambda job: (own[job], job)))
     bounds = row_bounds(given, own, best, order)
+    whole = zip(given.worths.tolist(), given.uses.tolist(), strict=True)
+    options = [(worth, uses, None) for worth, uses in whole]
+    by_job = [options[first:last] for first, last in pairwise(given.offsets.tolist())]
+    naively = naive.relaxed(by_job, order.tolist(), own)
     of_options = slacks_of_options(given, own, losses, slack)
     for rows, worth, _ in choices(given):
         beyond = worth - given.threshold - 1
         assert all(of_options[row] >= beyond for row in rows)
-        left, rest = given.capacities.copy(), slack
+        left, rest, taken = given.capacities.copy(), slack, 0
         for decided in range(given.num_jobs + 1):
             states = bounds.slack(decided, left.reshape(-1, 1), np.array([rest]))
             assert int(states[0]) >= beyond
+            assert int(states[0]) == taken + naively(decided, left.tolist()) - given.threshold - 1
             if decided < given.num_jobs:
                 row = rows[int(order[decided])]
                 left, rest = left - given.uses[row], rest - int(losses[row])
+                taken += int(given.worths[row])
         assert int(states[0]) == beyond
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -29,6 +29,7 @@ __all__ = [
     "decode",
     "encode",
     "instance_digest",
+    "named",
 ]
 
 Cut = dict[str, Any]
@@ -82,7 +83,7 @@ class Proof:
     Attributes
     ----------
     instance
-        SHA-256 of the canonical instance, as hex.
+        SHA-256 of the canonical instance, as hex; empty in a draft that nobody has accepted yet.
     claim
         What is proved.
     shift
@@ -134,6 +135,11 @@ def instance_digest(instance: Any) -> str:
     for name in arrays:
         found.update(np.ascontiguousarray(getattr(instance, name)).tobytes())
     return found.hexdigest()
+
+
+def named(instance: Any, draft: Proof) -> Proof:
+    """Return the proof that a draft becomes once it names the instance that it was written about."""
+    return replace(draft, instance=instance_digest(instance))
 
 
 def encode(proof: Proof) -> bytes:

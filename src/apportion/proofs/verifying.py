@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.proofs.certificate import Claim, MalformedProof, Proof, decode, instance_digest
+from apportion.proofs.certificate import Claim, MalformedProof, Proof, decode, instance_digest, named
 from apportion.proofs.reducing import rooted
 from apportion.proofs.shares import open_share, shared
 from apportion.proofs.stating import stated
 from apportion.proofs.walking import Limits, walk
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["Verdict", "accepted", "verify"]
 
 _LARGEST_LOSSES = 200_000_000
 """Options times price vectors at most."""
@@ -72,12 +72,25 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
     >>> apportion.verify(model, solution.proof).status
     'proved'
     """
-    claim = None
     try:
         read = decode(proof) if isinstance(proof, bytes) else proof
-        claim = read.claim
-        if read.instance != instance_digest(instance):
-            return Verdict("refused", "the proof is about another instance: the digests differ", claim)
+    except MalformedProof as error:
+        return Verdict("refused", str(error), None)
+    if read.instance != instance_digest(instance):
+        return Verdict("refused", "the proof is about another instance: the digests differ", read.claim)
+    return _walked(instance, read, limits or Limits())
+
+
+def accepted(instance: Any, draft: Proof, limits: Limits) -> tuple[Proof, Verdict]:
+    """Walk a draft against the instance that it was written about; a proved one names that instance."""
+    verdict = _walked(instance, draft, limits)
+    return named(instance, draft) if verdict.proved else draft, verdict
+
+
+def _walked(instance: Any, read: Proof, limits: Limits) -> Verdict:
+    """Return what becomes of a proof, whatever instance it names."""
+    claim = read.claim
+    try:
         if (given := shared(instance)) is not None:
             left = open_share(given, read)
             return Verdict("refused" if left else "proved", left or "the prices show it", claim)
@@ -96,7 +109,7 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
             return Verdict("incomplete", f"more than {_LARGEST_LONG} losses beyond 64 bits", claim)
     except MalformedProof as error:
         return Verdict("refused", str(error), claim)
-    walked = walk(root, _order(root.jobs, read.order), limits or Limits())
+    walked = walk(root, _order(root.jobs, read.order), limits)
     return Verdict(walked.status, walked.why, claim, walked.states)  # type: ignore[arg-type]
 
 

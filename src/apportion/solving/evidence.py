@@ -6,21 +6,23 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypeGuard, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.outcome import Termination
-from apportion.proofs import Proof, Verdict, verify
+from apportion.outcome import SearchTree, Termination
+from apportion.proofs import Proof, Verdict
 from apportion.proofs.certificate import MalformedProof
+from apportion.proofs.verifying import accepted
 from apportion.proofs.walking import Limits
 from apportion.solution import Solution
 from apportion.solving.certify import usable
+from apportion.solving.makespan_in_brief import makespan_in_brief
 from apportion.solving.proof_in_brief import proof_in_brief
-from apportion.solving.proving import proof_of
+from apportion.solving.proving import draft_of
 from apportion.solving.subject import Subject, kind_of_any
 
 __all__ = ["with_proof"]
@@ -51,10 +53,9 @@ def with_proof(solution: Solution, seconds: float | None, model: object = None) 
     spent = time.perf_counter() - began
     times = {**solution.times, "proof": spent - verified, "verify": verified}
     times["total"] = times.get("total", 0.0) + spent
-    solution = replace(solution, times=times)
     if isinstance(found, Proof):
-        return replace(solution, proof=found)
-    return _noted(solution, f"no proof was found: {found}")
+        return replace(solution, times=times, proof=found)
+    return _noted(replace(solution, times=times), f"no proof was found: {found}")
 
 
 def _target(solution: Solution) -> Fraction | None:
@@ -79,13 +80,12 @@ def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | s
     quick = replace(limits, states=min(limits.states, _QUICK_STATES))
     checking = 0.0
     near = solution.bound if solution.termination is Termination.GAP_REACHED else solution.objective
-    at_hand = model if isinstance(model, MultipleChoiceKnapsack) or _is_sum(model) else None
     brief: Proof | None = None
-    if near is not None and at_hand is not None:
-        brief = proof_in_brief(instance, at_hand, Fraction(near), _multipliers(solution), tree)
+    if near is not None and isinstance(model, MultipleChoiceKnapsack | Assignment):
+        brief = _in_brief(solution, model, Fraction(near), tree)
         if brief is not None:
             began = time.perf_counter()
-            verdict = verify(instance, brief, quick if tree is None else limits)
+            brief, verdict = accepted(instance, brief, quick if tree is None else limits)
             checking += time.perf_counter() - began
             if verdict.proved:
                 return brief, checking
@@ -94,7 +94,7 @@ def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | s
         tree is not None or brief is not None :
     ]:
         try:
-            proof = proof_of(
+            proof = draft_of(
                 instance,
                 target,
                 maximizes=kind_of_any(instance).maximizes(instance),
@@ -107,7 +107,7 @@ def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | s
         except MalformedProof as error:
             return str(error), checking
         began = time.perf_counter()
-        verdict = verify(instance, proof, limits if thorough else quick)
+        proof, verdict = accepted(instance, proof, limits if thorough else quick)
         checking += time.perf_counter() - began
         if verdict.proved:
             return proof, checking
@@ -117,9 +117,18 @@ def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | s
     return f"{verdict.status}, {verdict.why}", checking
 
 
-def _is_sum(model: object) -> TypeGuard[Assignment]:
-    """Return whether a model is an assignment whose values are added up."""
-    return isinstance(model, Assignment) and model.goal != "makespan"
+def _in_brief(
+    solution: Solution,
+    model: MultipleChoiceKnapsack | Assignment,
+    near: Fraction,
+    tree: SearchTree | None,
+) -> Proof | None:
+    """Return a proof of what is at hand, if that is enough for one."""
+    multipliers = _multipliers(solution)
+    if isinstance(model, Assignment) and model.goal == "makespan":
+        named = multipliers if isinstance(multipliers, Mapping) else {}
+        return makespan_in_brief(solution.instance, model, near, named)
+    return proof_in_brief(solution.instance, model, near, multipliers, tree)
 
 
 def _multipliers(solution: Solution) -> Mapping[str, float] | NDArray[np.float64] | None:

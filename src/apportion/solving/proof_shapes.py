@@ -19,7 +19,7 @@ from apportion.proofs.freezing import exceed_nodes
 from apportion.proofs.schedules import too_long, units
 from apportion.proofs.times import last_before
 
-__all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "shape_of"]
+__all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "shape_of", "unit_of_times"]
 
 LARGEST_SHIFT = 1100
 """The finest unit of a proof is two to the power of minus this."""
@@ -162,14 +162,14 @@ def _holds(least: Mapping[int, int], chosen: Mapping[int, int]) -> bool:
 def _unit_of_time(instance: MatchingInstance) -> UnitOfTime | None:
     if instance.objective != "makespan":
         return None
-    return _unit_of([entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()])
+    return unit_of_times([entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()])
 
 
 def _unit_of_model(model: Assignment) -> UnitOfTime | None:
-    return _unit_of(model.values.tolist()) if model.goal == "makespan" else None
+    return unit_of_times(model.values.tolist()) if model.goal == "makespan" else None
 
 
-def _unit_of(times: Sequence[float]) -> UnitOfTime:
+def unit_of_times(times: Sequence[float]) -> UnitOfTime:
     """Return a shift for times that makes them whole, if together they take at most 44 bits then."""
     total = math.fsum(times)
     if total == 0:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from apportion.gap import meets
 from apportion.outcome import SearchTree
-from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof, instance_digest
+from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.relaxed_rows import slacks_of_options
 from apportion.proofs.shares import Shared, open_share, price_names, shared, shown_by
@@ -26,7 +26,7 @@ from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
 from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
 from apportion.solving.subject import Subject
 
-__all__ = ["proof_of"]
+__all__ = ["draft_of"]
 
 _BITS = 54
 """Bits of all worths together: with what prices pay they stay below the 60 of 64-bit walks."""
@@ -38,7 +38,7 @@ _DOUBLE_BITS, _LARGEST_BITS = 53, 1000
 _DEPTHS = (0.6, 0.3, 0.15)
 
 
-def proof_of(
+def draft_of(
     instance: Subject,
     objective: Fraction | None,
     *,
@@ -49,7 +49,7 @@ def proof_of(
     tree: SearchTree | None = None,
     row_multipliers: NDArray[np.float64] | None = None,
 ) -> Proof:
-    """Return a proof that no plan is better than an objective, or that there is no plan.
+    """Return a proof that no plan is better than an objective, or that there is none, yet without a digest.
 
     Parameters
     ----------
@@ -74,10 +74,11 @@ def proof_of(
     claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
     shape = shape_of(instance)
     named = {} if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
+    empty = Proof("", claim, 0, ())
     if (given := shared(instance)) is not None:
-        return _of_shares(instance, given, claim, objective, named)
+        return _of_shares(instance, given, empty, objective, named)
     apart, cuts = shape.apart(instance), shape.cuts(instance, named, thorough)
-    draft = Proof(instance_digest(instance), claim, 0, (), (), apart, cuts)
+    draft = replace(empty, apart=apart, cuts=cuts)
     unit = None if objective is None else shape.unit_of_time(instance)
     if unit is not None:
         draft, menus, exact = replace(draft, shift=unit.shift), None, unit.exact
@@ -103,10 +104,9 @@ def proof_of(
 
 
 def _of_shares(
-    instance: Subject, given: Shared, claim: Claim, objective: Fraction | None, named: Mapping[str, float]
+    instance: Subject, given: Shared, draft: Proof, objective: Fraction | None, named: Mapping[str, float]
 ) -> Proof:
     """Return a proof of prices alone: of the objective, or of what they show where that meets it."""
-    draft = Proof(instance_digest(instance), claim, 0, ())
     if objective is None:
         return draft
     known = [named.get(name, 0.0) for name in price_names(instance)]
