@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -35,9 +37,11 @@ class MenuFormulation:
         int64 [jobs]: where the job's current option stands in its menu, -1 where it has none there.
     value_error
         0: values are taken as they are.
+    starts
+        Where every job's menu begins, and where the last ends.
     """
 
-    __slots__ = ("current", "instance", "menus", "model", "value_error")
+    __slots__ = ("current", "instance", "menus", "model", "starts", "value_error")
 
     def __init__(self, instance: MultipleChoiceKnapsackInstance) -> None:
         self.instance = instance
@@ -54,6 +58,7 @@ class MenuFormulation:
             [_position(menu, job.current) for job, menu in zip(instance.jobs, self.menus, strict=True)],
             dtype=np.int64,
         )
+        self.starts = [0, *accumulate(map(len, self.menus))]
         flat = [option for menu in self.menus for option in menu]
         column = {name: k for k, name in enumerate(instance.capacities)}
         uses = np.zeros((len(flat), len(column)), dtype=np.int64)
@@ -63,7 +68,7 @@ class MenuFormulation:
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,
-            np.concatenate(([0], np.cumsum([len(menu) for menu in self.menus]))).astype(np.int64),
+            np.array(self.starts, dtype=np.int64),
             _amounts(instance),
             required=np.array(
                 [job.required or job.pinned is not None for job in instance.jobs], dtype=np.bool_
@@ -88,6 +93,7 @@ class MenuFormulation:
         other.model = self.model.spliced(splice, fresh.model, _amounts(instance))
         other.current = splice.jobs(self.current, fresh.current)
         other.menus = splice.listed(self.menus, fresh.menus)
+        other.starts = other.model.offsets.tolist()
         return other
 
     def exact_values(self) -> list[Fraction]:
@@ -126,8 +132,8 @@ class MenuFormulation:
 
     def option_name(self, row: int) -> str:
         """Return the option's id."""
-        job = int(self.model.offsets.searchsorted(row, side="right")) - 1
-        return self.menus[job][row - int(self.model.offsets[job])].id
+        job = bisect_right(self.starts, row) - 1
+        return self.menus[job][row - self.starts[job]].id
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""

@@ -182,20 +182,16 @@ class TenantedMenus:
         offsets, name_of = inner.model.offsets.tolist(), inner.option_name
         rows, offers, sizes, stops = list[int](), list[int](), list[int](), list[float]()
         for index, job_id in enumerate(self._jobs):
-            places = {offer.name: place for place, offer in enumerate(ledger.offers[job_id])}
-            costs = ledger.stop_costs[job_id]
-            before = len(rows)
-            for row in range(offsets[index], offsets[index + 1]):
-                place = places.get(name_of(row))
-                if place is not None:
-                    rows.append(row)
-                    offers.append(place)
-                    stops.append(costs if ledger.offers[job_id][place].nothing else 0.0)
+            own, costs = ledger.offers[job_id], ledger.stop_costs[job_id]
+            places = {offer.name: place for place, offer in enumerate(own)}
+            menu = [(row, places.get(name_of(row))) for row in range(offsets[index], offsets[index + 1])]
+            kept = [(row, place) for row, place in menu if place is not None]
             if None in places:
-                rows.append(-1)
-                offers.append(places[None])
-                stops.append(costs)
-            sizes.append(len(rows) - before)
+                kept.append((-1, places[None]))
+            rows += [row for row, _ in kept]
+            offers += [place for _, place in kept]
+            stops += [costs if costs and own[place].nothing else 0.0 for _, place in kept]
+            sizes.append(len(kept))
         return rows, offers, sizes, stops
 
     def _limits(

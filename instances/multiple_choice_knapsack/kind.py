@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import force_setattr
@@ -28,7 +29,7 @@ def _in_id_order(instance: MultipleChoiceKnapsackInstance) -> MultipleChoiceKnap
 
 def _options_in_order(job: KnapsackJob) -> KnapsackJob:
     found = copy(job)
-    force_setattr(found, "options", tuple(sorted(job.options, key=lambda option: option.id)))
+    force_setattr(found, "options", tuple(sorted(job.options, key=attrgetter("id"))))
     return found
 
 

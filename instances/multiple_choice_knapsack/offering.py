@@ -14,10 +14,12 @@ __all__ = ["OFFERING"]
 def _offers(instance: MultipleChoiceKnapsackInstance, job: KnapsackJob) -> Iterator[Offer]:
     """Yield a job's options; where values are maximised, they are rates."""
     maximizes = instance.sense == "maximize"
+    forbidden, pinned, current = job.forbidden, job.pinned, job.current
     for option in job.options:
-        if option.id not in job.forbidden and job.pinned in (None, option.id):
-            rate = max(0.0, option.value) if maximizes else 0.0
-            yield Offer(option.id, option.uses, option.value, rate, option.id == job.current)
+        name, value = option.id, option.value
+        if name not in forbidden and (pinned is None or pinned == name):
+            rate = value if maximizes and value > 0.0 else 0.0
+            yield Offer(name, option.uses, value, rate, name == current)
     if not job.required and job.pinned is None:
         yield Offer(None, {}, 0.0, 0.0, nothing=True)
 

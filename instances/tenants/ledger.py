@@ -64,7 +64,7 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
 
 def _stop_cost(job: Any, offers: list[Offer]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
-    if job.stop_cost is UNSET:
+    if job.stop_cost is UNSET or not job.stop_cost:
         return 0.0
     return job.stop_cost if any(offer.holds and not offer.nothing for offer in offers) else 0.0
 
@@ -102,7 +102,8 @@ class Ledger:
         self._capacities = dict(capacities)
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
-        told = {job.id: list(offering.offers(instance, job)) for job in instance.jobs}
+        offers_of = offering.offers
+        told = {job.id: list(offers_of(instance, job)) for job in instance.jobs}
         self.stop_costs = {name: _stop_cost(self.jobs[name], offers) for name, offers in told.items()}
         self.offers = {
             name: _admissible(self.jobs[name], offers, sign * self.stop_costs[name])

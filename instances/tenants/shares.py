@@ -44,10 +44,10 @@ def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
 
         def dominant(_: Any, offers: Sequence[Offer]) -> list[int]:
             found = []
-            for offer in offers:
+            for _, uses, *_ in offers:
                 largest = 0
-                for name, use in offer.uses.items():
-                    if (part := unit * use // there[name]) > largest:
+                for name in uses:
+                    if (part := unit * uses[name] // there[name]) > largest:
                         largest = part
                 found.append(largest if largest < MOST_SHARE else MOST_SHARE)
             return found

@@ -176,7 +176,7 @@ def _shared_out(
 ) -> Solution:
     """Find fair shares first, in two thirds of the time, then the best plan that keeps them.
 
-    Who rises where several could is decided in a third of what is left. What that shows is known to the last
+    Who rises where several could is decided in half of what is left. What that shows is known to the last
     search: where its plan meets its bound, nothing is left to be searched.
     """
     from apportion.fairness.apart import joined, parts_of
@@ -203,7 +203,7 @@ def _shared_out(
 
     def preferred(model: MultipleChoiceKnapsack, point: Point) -> Solution:
         rest = call.remaining().time_limit
-        limited = replace(options, time_limit=None if rest is None else rest / 3, on_incumbent=None)
+        limited = replace(options, time_limit=None if rest is None else rest / 2, on_incumbent=None)
         return _solved(model, structured, limited, backend, point, None)
 
     sums = call.kind.offering is not None and call.kind.offering.sums(ordered)

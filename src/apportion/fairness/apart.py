@@ -41,8 +41,8 @@ def parts_of(instance: Any) -> tuple[Any, ...]:
         top = root[str(job.tenant)]
         jobs.setdefault(top, []).append(job)
         used = uses.setdefault(top, set())
-        for option in job.options:
-            used.update(option.uses)
+        if len(used) < len(instance.capacities):
+            used.update(*(option.uses for option in job.options))
     if len(jobs) < 2 or not all(
         _fit(tree, name, amount, uses) for name, amount in instance.capacities.items()
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -29,8 +29,12 @@ class Claimant:
     """
 
     name: str
-    jobs: tuple[str, ...] = field(hash=False)
-    weight: Fraction = field(hash=False)
+    jobs: tuple[str, ...]
+    weight: Fraction
+
+    def __hash__(self) -> int:
+        """Return the hash of the name: claimants are looked up by the hundred thousand."""
+        return hash(self.name)
 
 
 class Rung(NamedTuple):

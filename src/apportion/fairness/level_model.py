@@ -154,12 +154,11 @@ class LevelModel:
     def _sums(self, claimant: Claimant) -> _Sums | None:
         """Return the sums of a claimant's shares, ``None`` where there are too many."""
         if claimant not in self._reachable:
-            offsets = self.model.offsets
+            offsets, listed = self._listed
             shares = [
-                np.unique(self.share[offsets[job] : offsets[job + 1]]).tolist()
-                for job in self.jobs(claimant).tolist()
+                sorted(set(listed[offsets[job] : offsets[job + 1]])) for job in self.jobs(claimant).tolist()
             ]
-            grain = math.gcd(*(share for menu in shares for share in menu)) or 1
+            grain = math.gcd(*set().union(*shares)) or 1
             found = None
             if self.most(claimant) // grain <= _MOST_SUMS:
                 menus = [[share // grain for share in menu] for menu in shares]
@@ -169,6 +168,11 @@ class LevelModel:
                 found = _Sums(grain, menus, before[:-1], before[-1])
             self._reachable[claimant] = found
         return self._reachable[claimant]
+
+    @cached_property
+    def _listed(self) -> tuple[list[int], list[int]]:
+        """Where every menu begins, and all shares."""
+        return self.model.offsets.tolist(), self.share.tolist()
 
     def of(self, claimant: Claimant, choice: Integers) -> int:
         """Return a claimant's share under a choice."""

@@ -123,7 +123,8 @@ class Filling:
 
     def _at(self, group: _Group, one: Claimant, level: int) -> int:
         """Return the least share of a claimant that is at a level."""
-        due = max(self.answering.floors.get(one, 0), math.ceil(level * one.weight / group.steps))
+        over, under = one.weight.numerator, one.weight.denominator
+        due = max(self.answering.floors.get(one, 0), -(-level * over // (under * group.steps)))
         return self.answering.model.next_sum(one, due)
 
     def _rung(self, group: _Group, active: list[Claimant], rise: int, level: int) -> Rung:
@@ -154,7 +155,7 @@ class Filling:
         for one in active:
             last = self.answering.model.last_sum(one, self._at(group, one, level))
             if last >= self.answering.floors.get(one, 0):
-                found.append(math.floor(group.steps * last / one.weight))
+                found.append(_level_of(one, last, group))
         return max(found)
 
     def _risen(self, group: _Group, active: list[Claimant], rise: int, level: int) -> Risen:
@@ -174,5 +175,10 @@ class Filling:
 
 def _reached_by(rise: int, group: _Group, shares: Mapping[Claimant, int]) -> int:
     """Return the highest level that so many reach with given shares."""
-    reached = sorted(math.floor(group.steps * share / one.weight) for one, share in shares.items())
+    reached = sorted(_level_of(one, share, group) for one, share in shares.items())
     return reached[-rise]
+
+
+def _level_of(one: Claimant, share: int, group: _Group) -> int:
+    """Return the highest level at which a share is enough."""
+    return group.steps * share * one.weight.denominator // one.weight.numerator

@@ -28,6 +28,8 @@ Integers = NDArray[np.int64]
 _ROUNDS = 60
 _NOTHING = 1e-200
 """What prices of all capacities come to where they mean nothing any more."""
+_HOPEFUL = 1.0 - 1e-5
+"""What a demand costs over what there is, in doubles, below which whole prices do not refute it."""
 _FINE = 1 << 20
 """Whole units of the largest price."""
 _PARTS = 1 << 60
@@ -110,7 +112,7 @@ class SharePrices:
     def refuted(self, floors: Mapping[Claimant, int], rungs: Sequence[Rung] = ()) -> bool:
         """Return whether prices show that the floors and the rungs above them cannot all be reached."""
         demand = self._demand(floors, rungs)
-        for prices in self._climbed(demand):
+        for prices in self._climbed(demand, hopeful=True):
             if self._priced(prices, demand).excess > 0:
                 self._begin = prices
                 return True
@@ -171,8 +173,11 @@ class SharePrices:
         rise = np.array([0, *(max(0, rung.rise) for rung in own)], dtype=np.int64)
         return _Demand(heights, counted, rise)
 
-    def _climbed(self, demand: _Demand) -> list[Floats]:
-        """Return even prices of every scope, and the best of an ascent for what is demanded."""
+    def _climbed(self, demand: _Demand, *, hopeful: bool = False) -> list[Floats]:
+        """Return even prices of every scope, and the best of an ascent for what is demanded.
+
+        `hopeful` leaves out those at which, in doubles, it clearly costs no more than there is.
+        """
         scale = np.maximum(1.0, self._capacities.astype(np.float64))
         prices = 1.0 / scale if self._begin is None else self._begin.copy()
         found: list[tuple[float, Floats]] = []
@@ -203,6 +208,8 @@ class SharePrices:
             prices /= paid
         found.sort(key=lambda one: -one[0])
         self._units[self._some] = np.minimum.reduceat(self._per_share @ found[0][1], self._starts[self._some])
+        if hopeful:
+            return [prices for ratio, prices in found[:2] if ratio > _HOPEFUL]
         return [*self._even, *(prices for _, prices in found[:2])]
 
     def _spread(self, least: Floats) -> Floats:
