@@ -20,6 +20,11 @@ __all__ = ["CoreAnswer", "solve_core"]
 
 _EQUAL = 5e-10
 """Relative difference of objectives that counts as none: half of what the judge lets pass as optimal."""
+_LARGEST = 1e9
+"""Capacities up to which HiGHS is believed: it takes differences below a billionth of a row for rounding.
+
+Of uses near 2e11 that fill a capacity to the unit it cuts off choices that fit, and of uses of 10^12 it has
+called optimal, without presolve, what is not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +38,8 @@ class CoreAnswer:
     bound
         Its dual bound over the core, loosened by HiGHS's tolerance, or ``None``.
     proven
-        Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible.
+        Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible; never where
+        a unit of some use is too small for its tolerances.
     nodes
         Branch-and-bound nodes.
     status
@@ -104,15 +110,16 @@ def solve_core(
         said = call(model, settings, known, listen=None if enough is None else listen)
     except BackendUnavailable as error:
         return CoreAnswer(None, None, False, 0, str(error))
+    believed = bool((np.minimum(menus.capacities, menus.uses.sum(axis=1)) <= _LARGEST).all())
     if said.termination is Termination.INFEASIBLE:
-        return CoreAnswer(None, None, True, said.nodes, said.raw)
+        return CoreAnswer(None, None, believed, said.nodes, said.raw)
     choice = None
     if said.point is not None:
         picked = np.flatnonzero(said.point > 0.5)
         if picked.size == menus.num_jobs and (menus.job[picked] == np.arange(menus.num_jobs)).all():
             choice = picked
     proven = False
-    if choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
+    if believed and choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
         value = float(menus.values[choice].sum())
         proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
     return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw)

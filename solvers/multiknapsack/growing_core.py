@@ -34,9 +34,6 @@ _SHARE = 0.5
 """Share of the time left that one core has."""
 _OVERRUN = 0.05
 """Seconds by which HiGHS may be late."""
-_LARGEST = 1e9
-"""Capacities up to which HiGHS's bound of a core is believed: of uses of 10^12 it has called optimal, without
-presolve, what is not."""
 _DECIDED = 1_000
 """Options up to which a claim of HiGHS is decided in whole numbers afterwards. Of more, where values have no
 common step, it shows no more than its tolerances: an end of the search, and no proof."""
@@ -74,7 +71,6 @@ class GrowingCore:
         self._clock = clock
         self._counters = counters
         self._loss = menus.loss(weights)
-        self._believed = float(menus.capacities.max()) <= _LARGEST
         self._margin = 1e-9 * abs(bound) + noise(menus, weights)
 
     def run(self) -> Ending | None:
@@ -91,8 +87,6 @@ class GrowingCore:
             whole = cut >= reach
             answer = self._solve(self._menus.keep(self._loss <= min(cut, reach)), int(nodes))
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
-                if not self._believed:
-                    return None
                 if self._best.step > 0 or self._menus.num_options <= _DECIDED:
                     return Ending("proven", by_solver=True)
                 return Ending("exhausted", by_solver=True)

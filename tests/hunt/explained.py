@@ -123,7 +123,7 @@ def _cheaper(told: dict[str, Any], way: Relaxation) -> str | None:
     menus = []
     for job in told["jobs"]:
         pinned = job.get("pinned")
-        if pinned is None and not job.get("required"):
+        if pinned is None and not job.get("required", True):
             continue
         options = [o for o in job["options"] if o["id"] not in job.get("forbidden", ())]
         menus.append([o["uses"] for o in options if pinned in (None, o["id"])])

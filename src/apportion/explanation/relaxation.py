@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -157,7 +158,37 @@ def _least_relative(
         start + int(np.argmax(point[start:stop]))
         for start, stop in zip(required.offsets[:-1].tolist(), required.offsets[1:].tolist(), strict=True)
     ]
-    used: NDArray[np.int64] = required.uses[chosen].sum(axis=0)
-    claimed = outcome.termination is Termination.OPTIMAL and outcome.bound is not None
-    cost = float((np.maximum(used - required.capacities, 0) / np.maximum(required.capacities, 1)).sum())
-    return used, claimed and cost <= float(outcome.bound or 0.0) * (1 + 1e-6) + 1e-9
+    least = least_uses(required).sum(axis=0)  # every capacity by itself needs so much, whatever is chosen
+    used = required.uses[_improved(required, np.array(chosen, dtype=np.int64))].sum(axis=0)
+    rooms = np.maximum(required.capacities, 1)
+    extra = np.maximum(used - required.capacities, 0) / rooms
+    if (used - required.capacities <= np.maximum(least - required.capacities, 0)).all():
+        return used, True
+    cost, bound = float(extra.sum()), outcome.bound
+    if outcome.termination is not Termination.OPTIMAL or bound is None:
+        return used, False
+    # the least only where one unit less would be seen: HiGHS's bound is good to a millionth
+    within = bound * 1e-6 + 1e-9
+    return used, cost <= bound + within and bool((1.0 / rooms[extra > 0] > 2 * within).all())
+
+
+def _improved(required: MultipleChoiceKnapsack, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a choice whose additions cost no less by changing one job: in fractions, where HiGHS rounds."""
+    rooms = [max(room, 1) for room in required.capacities.tolist()]
+    used = [int(use) for use in required.uses[chosen].sum(axis=0)]
+
+    def cost(uses: Sequence[int]) -> Fraction:
+        over = zip(uses, required.capacities.tolist(), rooms, strict=True)
+        return sum((Fraction(max(use - most, 0), room) for use, most, room in over), Fraction(0))
+
+    least, improved = cost(used), True
+    while improved:
+        improved = False
+        for job, row in enumerate(chosen.tolist()):
+            for other in range(int(required.offsets[job]), int(required.offsets[job + 1])):
+                change = (required.uses[other] - required.uses[row]).tolist()
+                if (now := cost([use + more for use, more in zip(used, change, strict=True)])) < least:
+                    used = [use + more for use, more in zip(used, change, strict=True)]
+                    least, improved, row = now, True, other
+            chosen[job] = row
+    return chosen
