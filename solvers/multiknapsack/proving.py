@@ -79,6 +79,7 @@ class Proving:
             menus.offsets,
             menus.capacities.astype(np.int64),
         )
+        self._most = whole.largest_worth()
         self._known = best.value
         compiled = load("search.depth_first_c") is not None
         self._price = _SECONDS_PER_NODE[compiled]
@@ -132,7 +133,9 @@ class Proving:
             self._search.raise_floor(self._floor(rows))
 
     def _floor(self, rows: NDArray[np.int64]) -> int:
-        return self._unit.floor(self._best.values_of(rows))
+        """Return what a choice is worth, as far as any choice of these menus is."""
+        worth = self._unit.floor(self._best.values_of(rows))
+        return min(max(worth, -self._most - 1), self._most)
 
     def _fit(self, decided: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return multipliers of the linear relaxation of what is open once some options are chosen."""

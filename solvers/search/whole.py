@@ -42,7 +42,8 @@ class Unit:
 
     def floor(self, values: NDArray[np.float64]) -> int:
         """Return the largest number of units that the sum of some values surely reaches."""
-        if self.exact:
+        # what is worth less than all that is searched may be beyond 64 bits
+        if self.exact and float(np.abs(values).sum()) < LARGEST_WORTH * float(self.size):
             return int(self.worths(values).sum())
         return math.floor(sum(map(Fraction, values.tolist()), Fraction(0)) / self.size)
 
