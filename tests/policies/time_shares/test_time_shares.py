@@ -95,6 +95,15 @@ def test_a_wrong_shape_is_named() -> None:
         SharesProblem(np.full((1, 1), np.nan), np.ones(1), np.ones(1))
 
 
+@pytest.mark.parametrize("spare", [0.0, 1e-10, 1e-9, 1e-8])
+def test_throughputs_that_are_just_reached_are_reached(spare: float) -> None:
+    """After its presolve HiGHS 1.13.1 calls two of these programmes infeasible; half and whole shares do."""
+    problem = problem_of([[1, 2], [2, 3]], [4, 4], [4, 2])
+    least = np.array([0.375 - spare, 15 / 14 - spare]) * problem.equal_share
+    found = programme(problem, rising=problem.equal_share * [1.0, 0.0], least=least)
+    assert found.level == pytest.approx(2.75 * spare, abs=1e-9)
+
+
 @settings(max_examples=25)
 @given(problems())
 def test_no_job_gains_without_one_at_or_below_it_losing(case: tuple[SharesProblem, np.ndarray]) -> None:

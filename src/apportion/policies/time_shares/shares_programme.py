@@ -73,6 +73,9 @@ def programme(
 
     model = _model(problem, rising, least, value)
     answer = call(model, {"threads": 1}, interruptible=True)
+    if answer.termination is Termination.INFEASIBLE:
+        # its presolve takes least throughputs that are just reached for out of reach: asked again without
+        answer = call(model, {"threads": 1, "presolve": "off"}, interruptible=True)
     raise_if_interrupted()
     if answer.termination is Termination.INFEASIBLE:
         raise NoShares("no shares of time give every job the throughput asked for")
