@@ -97,7 +97,7 @@ def test_a_wrong_shape_is_named() -> None:
 
 @pytest.mark.parametrize("spare", [0.0, 1e-10, 1e-9, 1e-8])
 def test_throughputs_that_are_just_reached_are_reached(spare: float) -> None:
-    """After its presolve HiGHS 1.13.1 calls two of these programmes infeasible; half and whole shares do."""
+    """After its presolve HiGHS 1.13.1 calls two of these programmes infeasible, and all have shares."""
     problem = problem_of([[1, 2], [2, 3]], [4, 4], [4, 2])
     least = np.array([0.375 - spare, 15 / 14 - spare]) * problem.equal_share
     found = programme(problem, rising=problem.equal_share * [1.0, 0.0], least=least)
