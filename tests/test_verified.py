@@ -143,6 +143,12 @@ def gap(bound: float) -> float:
         ({"evidence": "by_search"}, []),
         ({"evidence": "by_proof"}, []),
         ({"proof": "a file"}, []),
+        # what no plan that is as fair may exceed
+        ({"fair_bound": None}, []),
+        ({"fair_bound": 5520.0}, []),
+        ({"fair_bound": 5521.0}, []),
+        ({"fair_bound": 5520.0 * (1 - 5e-10)}, []),
+        ({"fair_bound": 5519.9}, ["fair_bound"]),
     ],
     ids=str,
 )
@@ -162,6 +168,8 @@ def test_one_changed_claim_fails_its_own_check(changes: dict[str, Any], expected
         ({"verified_bound": 8.0 + 2e-15}, ["verified_bound", "bound"]),
         ({"verified_bound": 8.0 - 7e-9}, []),
         ({"verified_bound": 8.0 - 9e-9}, ["verified_bound", "evidence"]),
+        ({"fair_bound": 7.9}, []),
+        ({"fair_bound": 8.1}, ["fair_bound"]),
     ],
     ids=str,
 )
@@ -181,6 +189,9 @@ def test_where_the_least_is_asked_for_all_of_it_is_mirrored(
         ({"termination": "time_limit"}, []),
         ({"bound": 1.0, "certificate.source": "solver"}, []),
         ({"evidence": "by_multipliers"}, ["evidence"]),
+        ({"fair_bound": 1.0}, []),
+        ({"certificate.source": "multipliers"}, []),
+        ({"certificate.source": "multipliers", "termination": "time_limit"}, ["bound"]),
     ],
     ids=str,
 )
@@ -209,6 +220,8 @@ def test_a_bound_where_a_job_has_no_option_follows_from_nothing() -> None:
         ({"objective": "1"}, "objective must be"),
         ({"objective": True}, "objective must be"),
         ({"bound": []}, "bound must be"),
+        ({"fair_bound": "1"}, "fair_bound must be"),
+        ({"fair_bound": True}, "fair_bound must be"),
         ({"gap": "0"}, "gap must be"),
         ({"verified_bound": False}, "verified_bound must be"),
         ({"certificate": 1}, "certificate must be"),
@@ -444,3 +457,17 @@ def test_shares_that_are_due_stand_in_the_document_and_are_checked(root: Any) ->
         assert check in failed
     higher = {name: 2 * share for name, share in told["floors"].items()}
     assert not stored.verify(instance, {**told, "floors": higher}).ok
+
+
+def test_a_bound_over_equally_fair_plans_is_checked_where_there_is_one() -> None:
+    instance, text = honest("most")
+    told = json.loads(text)
+    assert "fair_bound" not in [name for name, _, _ in stored.verify(instance, told).checks]
+    told["fair_bound"] = 5521.5
+    told["certificate"]["digest"] = stored.digest(instance, told)
+    last = {name: (passed, message) for name, passed, message in stored.verify(instance, told).checks}
+    assert last["fair_bound"] == (True, "no plan as fair is said to be beyond 5521.5")
+    told["fair_bound"] = 5519.0
+    last = {name: (passed, message) for name, passed, message in stored.verify(instance, told).checks}
+    assert last["fair_bound"] == (False, "the plan, which is as fair, is beyond it")
+    assert last["digest"][0] is False
