@@ -339,7 +339,8 @@ class Search:
             threads=self._options.threads,
             seed=self._options.seed,
         )
-        clock.charge(answer.nodes, answer.nodes * _SECONDS_PER_MIP_NODE)
+        # a call without a node counts as one: else a counted clock would stand still
+        clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_MIP_NODE)
         self._counters["mip_calls"] += 1
         self._counters["mip_nodes"] += answer.nodes
         if answer.choice is not None and best.take(live.rows[answer.choice]):
