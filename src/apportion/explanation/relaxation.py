@@ -173,22 +173,21 @@ def _least_relative(
 
 
 def _improved(required: MultipleChoiceKnapsack, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a choice whose additions cost no less by changing one job: in fractions, where HiGHS rounds."""
-    rooms = [max(room, 1) for room in required.capacities.tolist()]
-    used = [int(use) for use in required.uses[chosen].sum(axis=0)]
+    """Return a choice that no change of one job makes cheaper; fractions confirm what doubles say."""
+    uses, capacities, rooms = required.uses, required.capacities, np.maximum(required.capacities, 1)
+    used = uses[chosen].sum(axis=0)
 
-    def cost(uses: Sequence[int]) -> Fraction:
-        over = zip(uses, required.capacities.tolist(), rooms, strict=True)
-        return sum((Fraction(max(use - most, 0), room) for use, most, room in over), Fraction(0))
+    def cost(some: NDArray[np.int64]) -> Fraction:
+        over = zip(np.maximum(some - capacities, 0).tolist(), rooms.tolist(), strict=True)
+        return sum((Fraction(extra, room) for extra, room in over), Fraction(0))
 
     least, improved = cost(used), True
     while improved:
         improved = False
         for job, row in enumerate(chosen.tolist()):
-            for other in range(int(required.offsets[job]), int(required.offsets[job + 1])):
-                change = (required.uses[other] - required.uses[row]).tolist()
-                if (now := cost([use + more for use, more in zip(used, change, strict=True)])) < least:
-                    used = [use + more for use, more in zip(used, change, strict=True)]
-                    least, improved, row = now, True, other
-            chosen[job] = row
+            start, stop = required.offsets[job : job + 2].tolist()
+            others = used - uses[row] + uses[start:stop]
+            best = int((np.maximum(others - capacities, 0) / rooms).sum(axis=1).argmin())
+            if start + best != row and (now := cost(others[best])) < least:
+                chosen[job], used, least, improved = start + best, others[best], now, True
     return chosen
