@@ -17,10 +17,9 @@ import numpy as np
 from apportion.instances import MatchingInstance
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
-from apportion.proofs.certificate import Claim, Proof
-from apportion.solving.certify import outward
+from apportion.proofs.certificate import Proof
 from apportion.solving.proof_in_brief import surest_first
-from apportion.solving.proof_shapes import NEAR, shape_of, unit_of_times
+from apportion.solving.proof_shapes import claim_at, shape_of, unit_of_times
 from apportion.solving.subject import Subject
 
 __all__ = ["makespan_in_brief"]
@@ -48,8 +47,7 @@ def makespan_in_brief(
     if model.divisible or is_tenanted(instance):
         return None
     unit = unit_of_times(model.values.tolist())
-    bound = objective if unit.exact else objective - Fraction(NEAR) * max(objective, Fraction(1e-9))
-    claim = Claim("no_better_plan", outward(bound, upper=False))
+    claim = claim_at(objective, exactly=unit.exact, maximizes=False)
     draft = Proof("", claim, unit.shift, (), (), shape_of(instance).apart(instance))
     of_pools = np.array([weights.get(name, 0.0) for name in model.pool_names], dtype=np.float64)
     machines = np.bincount(model.pool, weights=model.counts, minlength=of_pools.size)

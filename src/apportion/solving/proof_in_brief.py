@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import SearchTree
-from apportion.proofs.certificate import LARGEST_NUMBER, LARGEST_VECTORS, Claim, Proof
+from apportion.proofs.certificate import LARGEST_NUMBER, LARGEST_VECTORS, Proof
 from apportion.proofs.stating import capacity_names
-from apportion.solving.certify import outward
-from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
+from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, claim_at, shape_of
 from apportion.solving.subject import Subject
 
 __all__ = ["proof_in_brief", "surest_first"]
@@ -60,12 +59,8 @@ def proof_in_brief(
     up = model.sense == "maximize"
     named = multipliers if isinstance(multipliers, Mapping) else {}
     shift, whole = _unit(model.values, total, float(objective))
-    bound = objective
-    if not whole:
-        margin = Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
-        bound = objective + margin if up else objective - margin
     shape = shape_of(instance)
-    claim = Claim("no_better_plan", outward(bound, upper=up))
+    claim = claim_at(objective, exactly=whole, maximizes=up)
     apart, cuts = shape.apart(instance), shape.cuts(instance, named, False)
     draft = Proof("", claim, shift, (), (), apart, cuts)
     if tree is not None:

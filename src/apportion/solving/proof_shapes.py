@@ -14,12 +14,13 @@ from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.freezing.meaning import configurations
 from apportion.instances.freezing.nodes import NodeWeights, nodes_of
 from apportion.models.assignment import Assignment
-from apportion.proofs.certificate import Cut, Proof
+from apportion.proofs.certificate import Claim, Cut, Proof
 from apportion.proofs.freezing import exceed_nodes
 from apportion.proofs.schedules import too_long, units
 from apportion.proofs.times import last_before
+from apportion.solving.certify import outward
 
-__all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "shape_of", "unit_of_times"]
+__all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "claim_at", "shape_of", "unit_of_times"]
 
 LARGEST_SHIFT = 1100
 """The finest unit of a proof is two to the power of minus this."""
@@ -37,6 +38,13 @@ _NODE_JOBS, _MOST_PACKED, _PACKINGS = 6, 40, 300
 _FRACTIONS = 9
 _LARGEST_NODE = 64
 """GPUs of a node up to which node weights are tried that no multiplier names."""
+
+
+def claim_at(objective: Fraction, *, exactly: bool, maximizes: bool) -> Claim:
+    """Return the claim that no plan beats an objective, weaker by `NEAR` of it where not `exactly`."""
+    margin = Fraction(0) if exactly else Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
+    beyond = objective + margin if maximizes else objective - margin
+    return Claim("no_better_plan", outward(beyond, upper=maximizes))
 
 
 class UnitOfTime(NamedTuple):

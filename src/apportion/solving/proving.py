@@ -23,7 +23,7 @@ from apportion.proofs.stating import capacity_names, stated
 from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, threshold
 from apportion.solving.certify import outward
 from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
-from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, shape_of
+from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, claim_at, shape_of
 from apportion.solving.subject import Subject
 
 __all__ = ["draft_of"]
@@ -71,7 +71,9 @@ def draft_of(
     row_multipliers
         float64 [jobs], to be maximised: those of a search that relaxed the rows of jobs.
     """
-    claim = Claim("infeasible") if objective is None else _claim(objective, Fraction(0), maximizes)
+    claim = Claim("infeasible")
+    if objective is not None:
+        claim = claim_at(objective, exactly=True, maximizes=maximizes)
     shape = shape_of(instance)
     named = {} if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
     empty = Proof("", claim, 0, ())
@@ -85,8 +87,7 @@ def draft_of(
     else:
         draft, menus, exact = _in_a_unit(instance, draft, maximizes)
     if objective is not None and not (exact and exactly):
-        margin = Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
-        draft = replace(draft, claim=_claim(objective, margin, maximizes))
+        draft = replace(draft, claim=claim_at(objective, exactly=False, maximizes=maximizes))
         menus = (
             None
             if menus is None
@@ -120,11 +121,6 @@ def _of_shares(
         return exact
     shown = outward(shown_by(given, vectors), upper=False)
     return replace(exact, claim=Claim("no_better_plan", shown)) if meets(float(objective), shown) else exact
-
-
-def _claim(objective: Fraction, margin: Fraction, maximizes: bool) -> Claim:
-    beyond = objective + margin if maximizes else objective - margin
-    return Claim("no_better_plan", outward(beyond, upper=maximizes))
 
 
 def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof, WholeMenus, bool]:
