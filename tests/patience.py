@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-__all__ = ["patience", "slowdown", "wait_until"]
+__all__ = ["patience", "slowdown", "slower", "wait_until"]
 
 _SPIN_S = 0.05
 _QUIET = 1.3
@@ -26,10 +26,19 @@ def _crowded() -> float:
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
+def slower() -> float:
+    """Return how many times longer a wait may take now: 1 on a quiet machine, else twice its slowness.
+
+    Where every session has a share of its own (Linux's autogroups) a spin knows this session's alone, and
+    what is waited for, daemons and ranks in other sessions, may have less: the load counts too.
+    """
+    found = max(slowdown(), _crowded())
+    return 1.0 if found <= _QUIET else 2.0 * found
+
+
 def patience(seconds: float) -> float:
-    """Return `seconds` on a quiet machine, and on a busy one twice as many times longer as it is slower."""
-    slower = max(slowdown(), _crowded())
-    return seconds if slower <= _QUIET else 2.0 * slower * seconds
+    """Return `seconds` on a quiet machine, and longer on a busy one, as `slower` says."""
+    return seconds * slower()
 
 
 def wait_until(holds: Callable[[], object], seconds: float = 10.0, every_s: float = 0.05) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from paper_repro.malletrain.harvesting import Harvest
 from paper_repro.malletrain.one_machine import OneMachineSlurm, missing_programs
 
-from tests.patience import slowdown
+from tests.patience import slower
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def cluster() -> Iterator[OneMachineSlurm]:
         pytest.skip(f"no Slurm on this machine ({', '.join(missing)} missing): bash .ci/slurm installs it")
     with (
         tempfile.TemporaryDirectory(prefix="slurm-") as folder,
-        OneMachineSlurm(Path(folder) / "c", slowness=slowdown) as started,
+        OneMachineSlurm(Path(folder) / "c", slowness=slower) as started,
     ):
         yield started
 

@@ -20,7 +20,7 @@ from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
 from tests.live_slurm.faults import FAULTS, Site
 from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained
-from tests.patience import slowdown
+from tests.patience import slower
 
 __all__ = ["Played", "drawn", "play", "play_all"]
 
@@ -107,7 +107,7 @@ def play_all(
 def _cluster(nodes: int, base: Path) -> Iterator[OneMachineSlurm]:
     """Start a cluster, again where another one beside it took its ports first."""
     for start in range(_STARTS):
-        slurm = OneMachineSlurm(Path(tempfile.mkdtemp(prefix="c", dir=base)), nodes, slowness=slowdown)
+        slurm = OneMachineSlurm(Path(tempfile.mkdtemp(prefix="c", dir=base)), nodes, slowness=slower)
         try:
             slurm.start()
             break

@@ -14,7 +14,7 @@ from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import Hardware, OneMachineSlurm, SlurmFailed, missing_programs
 
 from apportion.live.slurm.cluster import SlurmCluster
-from tests.patience import slowdown
+from tests.patience import slower
 
 NODES = (
     Hardware(cpus=8, memory_mib=4000, gpus=4, features=("fast",)),
@@ -42,7 +42,7 @@ def gpus() -> Iterator[OneMachineSlurm]:
         pytest.skip("only root can make the devices that stand for GPUs")
     with (
         tempfile.TemporaryDirectory(prefix="slurm-") as folder,
-        OneMachineSlurm(Path(folder) / "c", hardware=NODES, slowness=slowdown) as started,
+        OneMachineSlurm(Path(folder) / "c", hardware=NODES, slowness=slower) as started,
     ):
         yield started
 
