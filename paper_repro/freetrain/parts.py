@@ -2,33 +2,27 @@
 
 FreeTrain with several fixed horizons, with and without being woken at completions, beside `adaptive` with
 its parts switched off, on blocks of 1,024 nodes of the authors' trace (the first was looked at while the
-policy was put together, the others were not) or on generated machines by seed. Writes ``parts.json``.
+policy was put together, the others were not), on a job log, or on generated machines by seed. Writes
+``parts.json``.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
 from apportion.policies import FreeTrain, Policy
 from apportion.policies.adaptive import Adaptive
 from apportion.simulation.bound import makespan_bound
-from apportion.simulation.generated import generated_jobs, generated_trace
-from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
-from apportion.simulation.job_table import read_job_table
-from apportion.simulation.node_changes import NodeChanges, node_changes
 from apportion.simulation.replay import Replay
 from apportion.simulation.run_record import record_of
-from apportion.simulation.workload import Workload, workload
+from paper_repro.freetrain.places import Place, blocks, generated, windows
 from paper_repro.tables import Table, markdown, write_table
 
-_BLOCK = 1024
 RULES: Mapping[str, Callable[[], Policy]] = {
     "freetrain, 120 s": lambda: FreeTrain(120.0),
     "freetrain, 60 s": lambda: FreeTrain(60.0),
@@ -50,13 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder of the authors' trace; generated data without it")
     parser.add_argument("--out", type=Path, default=Path("freetrain-out"))
     parser.add_argument("--blocks", type=int, nargs="+", default=[0, 1, 2, 3], help="of 1,024 nodes")
+    parser.add_argument("--log", type=Path, help="a job log (.swf, .swf.gz) in place of the authors' trace")
+    parser.add_argument("--windows", type=int, default=6, help="replays begun at equal distances over a log")
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12], help="of generated machines")
     parser.add_argument("--trainers", type=int, nargs="+", default=[10])
     parser.add_argument("--rules", nargs="+", default=list(RULES), choices=list(RULES))
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    for place, changes, jobs in _places(given):
+    places, seeds = _places(given)
+    for place, changes, jobs in places:
         for trainers in given.trainers:
             bound = makespan_bound(changes, jobs, trainers)
             for name in given.rules:
@@ -73,37 +70,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     | {"lost past the end, %": 100 * summary.lost_excess, "CPU seconds": cpu_s}
                 )
                 print(list(markdown(rows))[-1], flush=True)
-                seeds = f"blocks {given.blocks} of the trace" if given.data else f"seeds {given.seeds}"
                 write_table(given.out / "parts.json", Table("paper_repro.freetrain.parts", rows, seeds))
     print("\n".join(markdown(rows)))
 
 
-def _places(given: argparse.Namespace) -> Any:
-    """Yield a name, the idle nodes and the jobs of every place."""
+def _places(given: argparse.Namespace) -> tuple[Iterator[Place], str]:
+    """Return the places asked for, and what they are in words."""
     if given.data is None:
-        for seed in given.seeds:
-            trace = generated_trace(seed, _BLOCK, 14.0)
-            jobs = workload(generated_jobs(seed, 1001), PUBLISHED_CURVES)
-            yield f"generated, seed {seed}", node_changes(trace), jobs
-        return
-    trace = read_idle_trace(given.data / "summit_idle_intervals.npz")
-    jobs = workload(read_job_table(given.data / "ImageNet-imgps-jobs.csv"), PUBLISHED_CURVES)
-    for block in given.blocks:
-        yield f"block {block}", _block(trace, block, jobs), jobs
-
-
-def _block(trace: IdleTrace, block: int, jobs: Workload) -> NodeChanges:
-    """Return the changes of the nodes of one block."""
-    first = block * _BLOCK
-    own = (trace.node >= first) & (trace.node < first + _BLOCK)
-    moved = replace(
-        trace,
-        node=trace.node[own] - first,
-        start_s=trace.start_s[own],
-        end_s=trace.end_s[own],
-        names=trace.names[first : first + _BLOCK],
-    )
-    return node_changes(moved, _BLOCK, float(jobs.submitted_s[0]))
+        return generated(given.seeds), f"seeds {given.seeds}"
+    if given.log is not None:
+        return windows(given.data, given.log, given.windows), f"{given.windows} windows of {given.log.name}"
+    return blocks(given.data, given.blocks), f"blocks {given.blocks} of the trace"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from apportion.cli.running import in_one_line
 from apportion.executors import in_order, open_executor
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
-from paper_repro.intervals import Mean
+from paper_repro.malletrain.gains import gains
 from paper_repro.malletrain.sweep import compared
 from paper_repro.tables import Table, markdown, write_table
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print("\n".join(list(markdown(rows))[-1:]), flush=True)
             # what is done so far, whole, should the rest be stopped
             write_table(given.out / "shares.json", Table("paper_repro.malletrain", rows, seeds))
-    compared_to = _gains(rows, given.noise)
+    compared_to = list(gains(rows, given.noise))
     text = [f"# MalleTrain: unknown scaling, {given.nodes} nodes of {where}, {given.days:g} days", ""]
     text += ["Output as a share of the oracle's.", "", *markdown(rows), "", *markdown(compared_to)]
     print("\n" + "\n".join(text))
@@ -71,30 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_table(given.out / "gains.json", Table("paper_repro.malletrain", compared_to, seeds))
     (given.out / "results.html").write_text(_page(rows))
     print(f"\nwritten: {given.out}/results.md, shares.json, gains.json, results.html")
-
-
-def _gains(rows: list[dict[str, Any]], noise: float) -> list[dict[str, Any]]:
-    """Return by how many per cent one way to know curves beats another, paired cell by cell."""
-    suffix = f", noise {noise:g}"
-    pairs = [
-        (f"MalleTrain{suffix}", "guess: linear"),
-        (f"MalleTrain{suffix}", "guess: average"),
-        (f"MalleTrain{suffix}", f"ordinary running{suffix}"),
-        ("MalleTrain", "guess: average"),
-        ("MalleTrain", "ordinary running"),
-        ("MalleTrain", "MalleTrain, told the costs"),
-    ]
-    found = []
-    for workload in dict.fromkeys(row["workload"] for row in rows):
-        own = [row for row in rows if row["workload"] == workload]
-        for ours, theirs in pairs:
-            more = [100 * (row[ours] / row[theirs] - 1) for row in own]
-            mean = Mean.of(more)
-            found.append(
-                {"workload": workload, "output of": ours, "over": theirs, "more, %": mean.value}
-                | {"half-width": mean.half, "least": min(more), "most": max(more), "cells": mean.count}
-            )
-    return found
 
 
 def _page(rows: list[dict[str, Any]]) -> str:

@@ -21,10 +21,13 @@ import numpy as np
 
 from apportion.cli.running import in_one_line
 from paper_repro.model_similarity.chart import Result, chart, interval
+from paper_repro.model_similarity.figures import pair_rows, rows
 from paper_repro.model_similarity.measured import Measured, benchmark, gavel, timm
 from paper_repro.model_similarity.policies import POLICIES, Work
 from paper_repro.model_similarity.scenarios import PER_TYPE, Beliefs, Scenario, beliefs, draw, scenarios
 from paper_repro.tables import Table, write_table
+
+_PACKAGES = ("apportion", "numpy", "scipy", "highspy")
 
 
 def run(scenario: Scenario, measured: Measured, believed: Beliefs, seeds: int, work: Work) -> Result:
@@ -67,21 +70,6 @@ def in_words(measured: Measured, profiled: float, unknown: float) -> str:
     )
 
 
-def rows(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table of results for every policy."""
-    mean, half = interval(result)
-    for (name, _, _), ratio, spread in zip(POLICIES, mean.tolist(), half.tolist(), strict=True):
-        yield {
-            "jobs": f"{result.source}: {result.name}",
-            "load": result.jobs,
-            "policy": name,
-            "first_come_h": float(result.hours[0]),
-            "ratio": ratio,
-            "half": spread,
-            "less": 1.0 - ratio,
-        }
-
-
 def main() -> None:
     """Run every scenario and write the table and the drawing."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.model_similarity")
@@ -94,9 +82,12 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=Work().schedules, help="limit of a plan with gangs")
     asked = parser.parse_args()
     work = Work(asked.nodes, asked.schedules)
+    limits = f"a plan takes at most {work.nodes} nodes, with gangs {work.schedules} schedules"
+    told = f"0 to {asked.seeds - 1}; {limits}"
     asked.out.mkdir(parents=True, exist_ok=True)
     began = time.process_time()
-    results, error_lines, figures = [], [], []
+    results, error_lines = [], []
+    figures: list[dict[str, Any]] = []
     for source in (gavel, benchmark, timm):
         measured = source(asked.data)
         believed = beliefs(measured)
@@ -113,8 +104,12 @@ def main() -> None:
         print(error_lines[-1], flush=True)
         for scenario in scenarios(measured):
             results.append(run(scenario, measured, believed, asked.seeds, work))
-            figures += rows(results[-1])
+            figures += [*rows(results[-1]), *pair_rows(results[-1])]
             print(*list(table(results[-1:]))[2:], flush=True)
+            # what is done so far, whole, should the rest be stopped
+            spent = {"scenarios": len(results), "processor s": round(time.process_time() - began)}
+            made = Table("paper_repro.model_similarity", [*figures, spent], told, _PACKAGES)
+            write_table(asked.out / "makespan.json", made)
     import highspy
     import scipy
 
@@ -125,14 +120,10 @@ def main() -> None:
         f"scipy {scipy.__version__}, highspy {highspy.Highs().version()}"
     )
     took = time.process_time() - began
-    limits = f"a plan takes at most {work.nodes} nodes, with gangs {work.schedules} schedules"
-    told = f"0 to {asked.seeds - 1}; {limits}"
     head = f"Seeds {told}, {PER_TYPE} GPUs of each architecture; {versions}; {took:.0f} s of processor time."
     lines = [head, "", *error_lines, "", *table(results), ""]
     (asked.out / "results.md").write_text("\n".join(lines), encoding="utf-8")
     drawing = chart(results, [name for name, _, _ in POLICIES])
-    packages = ("apportion", "numpy", "scipy", "highspy")
-    write_table(asked.out / "makespan.json", Table("paper_repro.model_similarity", figures, told, packages))
     (asked.out / "makespan.svg").write_text(drawing, encoding="utf-8")
     print(f"{head}\nwritten: {asked.out / 'results.md'}, {asked.out / 'makespan.svg'}")
 

@@ -1,0 +1,68 @@
+"""Where rules are replayed: blocks of the authors' trace, windows of a job log, generated machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
+from apportion.simulation.generated import generated_jobs, generated_trace
+from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
+from apportion.simulation.inputs import read_trace
+from apportion.simulation.job_table import read_job_table
+from apportion.simulation.node_changes import NodeChanges, node_changes
+from apportion.simulation.workload import Workload, workload
+
+__all__ = ["Place", "blocks", "generated", "windows"]
+
+_BLOCK = 1024
+Place = tuple[str, NodeChanges, Workload]
+"""What it is called, its idle nodes, and the jobs."""
+
+
+def generated(seeds: Sequence[int]) -> Iterator[Place]:
+    """Yield machines of 1,024 nodes over 14 days by seed."""
+    for seed in seeds:
+        trace = generated_trace(seed, _BLOCK, 14.0)
+        jobs = workload(generated_jobs(seed, 1001), PUBLISHED_CURVES)
+        yield f"generated, seed {seed}", node_changes(trace), jobs
+
+
+def blocks(data: Path, numbers: Sequence[int]) -> Iterator[Place]:
+    """Yield blocks of 1,024 nodes of the authors' trace."""
+    trace, jobs = read_idle_trace(data / "summit_idle_intervals.npz"), _jobs(data)
+    for block in numbers:
+        yield f"block {block}", _block(trace, block, jobs), jobs
+
+
+def windows(data: Path, log: Path, count: int) -> Iterator[Place]:
+    """Yield the whole machine of a job log with the authors' jobs, begun at equal distances over the record.
+
+    Every replay goes on until its jobs are done or the record ends; windows after which less of it is left
+    than the distance between them do not occur.
+    """
+    trace, jobs = read_trace(log), _jobs(data)
+    step_s = (trace.last_s - trace.first_s) / count
+    for number in range(count):
+        start_s = trace.first_s + number * step_s
+        moved = replace(jobs, submitted_s=jobs.submitted_s - float(jobs.submitted_s[0]) + start_s)
+        yield f"{trace.name}, window {number + 1} of {count}", node_changes(trace, None, start_s), moved
+
+
+def _jobs(data: Path) -> Workload:
+    return workload(read_job_table(data / "ImageNet-imgps-jobs.csv"), PUBLISHED_CURVES)
+
+
+def _block(trace: IdleTrace, block: int, jobs: Workload) -> NodeChanges:
+    """Return the changes of the nodes of one block."""
+    first = block * _BLOCK
+    own = (trace.node >= first) & (trace.node < first + _BLOCK)
+    moved = replace(
+        trace,
+        node=trace.node[own] - first,
+        start_s=trace.start_s[own],
+        end_s=trace.end_s[own],
+        names=trace.names[first : first + _BLOCK],
+    )
+    return node_changes(moved, _BLOCK, float(jobs.submitted_s[0]))
