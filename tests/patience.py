@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-__all__ = ["patience", "slowdown", "slower", "wait_until"]
+__all__ = ["patience", "slowdown", "slowdown_apart", "slower", "wait_until"]
 
 _SPIN_S = 0.05
 _QUIET = 1.3
@@ -19,6 +22,17 @@ def slowdown() -> float:
     while time.thread_time() < until:
         pass
     return max(1.0, (time.perf_counter() - began) / _SPIN_S)
+
+
+def slowdown_apart() -> float:
+    """Return the same of a process in a session of its own, as daemons, agents and ranks are."""
+    spin = f"from {__name__} import slowdown; print(slowdown())"
+    root = Path(__file__).resolve().parents[1]
+    command = [sys.executable, "-c", spin]
+    done = subprocess.run(
+        command, cwd=root, start_new_session=True, capture_output=True, text=True, check=True, timeout=120
+    )
+    return float(done.stdout)
 
 
 def _crowded() -> float:
