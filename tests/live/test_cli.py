@@ -106,6 +106,20 @@ def test_a_wrong_job_is_one_clear_error(
     assert not folder.exists() or waiting(folder) == ([], [])
 
 
+def test_requests_are_taken_up_in_order_also_where_the_clock_was_set_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour = 3_600 * 10**9
+    for jump in (0, -hour, hour):
+        now = time.time_ns() + jump
+        monkeypatch.setattr("time.time_ns", lambda now=now: now)
+        assert apportion("cancel", "--state", folder, submitted(folder)).code == 0
+        monkeypatch.undo()
+    assert [job["cancelling"] for job in listed(folder)["jobs"]] == [True] * 3
+    kinds = [type(waits.request) for waits in waiting(folder)[0]]
+    assert kinds == [Submit, Cancel] * 3
+
+
 def test_unknown_jobs_cannot_be_cancelled(folder: Path) -> None:
     called = apportion("cancel", "--state", folder, "nobody")
     assert called.code == 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ __all__ = ["Cancel", "Drain", "Request", "Submit", "apply", "leave", "new_id", "
 
 _LIMIT = 2**20
 _FOLDER, _REJECTED = "requests", "rejected"
+_DIGITS = 20
+_NAME = re.compile(rf"[0-9]{{{_DIGITS}}}-.*\.json\Z")
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -74,6 +77,8 @@ def new_id() -> str:
 def leave(folder: Path, request: Request) -> Path:
     """Leave a request for the controller of a state folder.
 
+    It comes after all that wait, also where the wall's clock was set back since they were left.
+
     Raises
     ------
     OSError
@@ -81,7 +86,11 @@ def leave(folder: Path, request: Request) -> Path:
     """
     spool = folder / _FOLDER
     spool.mkdir(mode=0o700, exist_ok=True)
-    path = spool / f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
+    newest = max(
+        (int(other.name[:_DIGITS]) for other in spool.iterdir() if _NAME.match(other.name)), default=0
+    )
+    number = max(time.time_ns(), newest + 1)
+    path = spool / f"{number:0{_DIGITS}d}-{secrets.token_hex(4)}.json"
     write_whole(path, msgspec.json.encode(request))
     path.chmod(0o600)
     return path
