@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from apportion.live.record.listing import listing, state_as_asked
@@ -43,10 +44,18 @@ class Harvest:
         For state, checkpoints and the journal.
     options
         Further options of ``apportion harvest``.
+    variables
+        Further environment variables of the controller's process.
     """
 
-    def __init__(self, slurm: OneMachineSlurm, folder: Path, *options: str) -> None:
-        self.slurm, self.folder, self.options = slurm, folder, options
+    def __init__(
+        self,
+        slurm: OneMachineSlurm,
+        folder: Path,
+        *options: str,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.slurm, self.folder, self.options, self.variables = slurm, folder, options, variables
         self.state = folder / "state"
         self.process: subprocess.Popen[bytes] | None = None
         self._begun_before = 0
@@ -69,7 +78,7 @@ class Harvest:
         with (self.folder / "journal.jsonl").open("ab") as journal:
             self.process = subprocess.Popen(
                 list(program) if program is not None else command,
-                env=self.environment(),
+                env={**self.environment(), **self.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=journal,
                 stderr=journal,

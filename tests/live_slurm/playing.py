@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -18,7 +18,8 @@ from pathlib import Path
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
-from tests.live_slurm.faults import FAULTS, Site
+from tests.live_slurm.faults import CLOCKS, FAULTS, Site
+from tests.live_slurm.machines import Machines
 from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained
 from tests.patience import slower
 
@@ -41,26 +42,52 @@ class Played:
     broken: str | None = None
 
 
-def drawn(chance: random.Random) -> list[str]:
+def drawn(chance: random.Random, clocks: bool = True) -> list[str]:
     """Return the faults of a sequence: a few of any kind, and a death of the controller."""
-    faults = [*chance.choices(sorted(FAULTS), k=chance.randint(2, 5)), "kill_controller"]
+    kinds = sorted(FAULTS if clocks else FAULTS.keys() - CLOCKS)
+    faults = [*chance.choices(kinds, k=chance.randint(2, 6)), "kill_controller"]
     chance.shuffle(faults)
     return faults
 
 
-def play(slurm: OneMachineSlurm, folder: Path, faults: Sequence[str], chance: random.Random) -> None:
+def play(
+    slurm: OneMachineSlurm,
+    folder: Path,
+    faults: Sequence[str],
+    chance: random.Random,
+    library: Path | None = None,
+) -> None:
     """Play a sequence to its end.
+
+    Parameters
+    ----------
+    slurm
+        The cluster, every node idle.
+    folder
+        An empty one.
+    faults
+        Names of `FAULTS`.
+    chance
+        Draws moments and places.
+    library
+        As of `tests.live_slurm.machines.wall_clock`, for faults of `CLOCKS`.
 
     Raises
     ------
     AssertionError, SlurmFailed
         If something happened that must never happen, or jobs do not end.
     """
-    with Harvest(slurm, folder, *_LEASE) as harvest:
+    with ExitStack() as stack:
+        machines = Machines(folder / "machines", slurm.names, library)
+        stack.callback(machines.close)
+        variables = {} if machines.controller is None else machines.controller.environment()
+        options = (*_LEASE, "--python", str(machines.python))
+        harvest = stack.enter_context(Harvest(slurm, folder, *options, variables=variables))
         harvest.start()
         jobs = [harvest.submit(6_000, numpy_trainer()), harvest.submit(5_000, numpy_trainer("1:300,4:700"))]
         harvest.until(lambda held: any(held[job]["samples"] for job in jobs), "they train")
-        site = Site(slurm, harvest, chance)
+        site = Site(slurm, harvest, machines, chance)
+        stack.callback(site.heal)
         for fault in faults:
             FAULTS[fault](site)
             time.sleep(chance.uniform(0.0, 2.0))
@@ -77,6 +104,7 @@ def play_all(
     nodes: int,
     base: Path,
     keep: Path,
+    library: Path | None,
     numbers: SimpleQueue[int | None],
     told: SimpleQueue[Played | None],
 ) -> None:
@@ -96,7 +124,7 @@ def play_all(
                     if (number := numbers.get()) is None:
                         over = True
                         break
-                    told.put(played := _played(slurm, base, seed, number, keep))
+                    told.put(played := _played(slurm, base, seed, number, keep, library))
                     if played.broken is not None:
                         break
     finally:
@@ -121,12 +149,14 @@ def _cluster(nodes: int, base: Path) -> Iterator[OneMachineSlurm]:
         slurm.stop()
 
 
-def _played(slurm: OneMachineSlurm, base: Path, seed: int, number: int, keep: Path) -> Played:
+def _played(
+    slurm: OneMachineSlurm, base: Path, seed: int, number: int, keep: Path, library: Path | None
+) -> Played:
     chance = random.Random(f"{seed} {number}")
-    faults, began, broken = drawn(chance), time.monotonic(), None
+    faults, began, broken = drawn(chance, library is not None), time.monotonic(), None
     (folder := base / f"s{number}").mkdir()
     try:
-        play(slurm, folder, faults, chance)
+        play(slurm, folder, faults, chance, library)
         slurm.reset()
     except Exception as error:
         broken = "".join(traceback.format_exception(error, limit=-3))

@@ -4,8 +4,11 @@ Every sequence starts a controller and two jobs on a cluster, lets a few faults 
 of them always a death of the controller, mends everything, and waits for the end: both jobs must be done with
 exactly their samples, nothing may be left behind, and a witness that looks again and again must never have
 seen two ranks on a node or two generations of a job. Most of a sequence is waiting: ``--side-by-side`` plays
-many at once, each process with a cluster of its own. Clocks cannot be set for a part of a machine, and no
-node is cut off from its network here; `tests.live.sequences` plays that on the model.
+many at once, each process with a cluster of its own.
+
+Processes die or freeze, nodes are cut off from the controller, in one direction or both, or from Slurm as
+well, messages are late, connections break, and wall clocks jump by an hour, the controller's or the nodes'
+(`tests.live_slurm.machines`; that needs a C compiler, and where there is none it is said and left out).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from pathlib import Path
 
 from paper_repro.malletrain.one_machine import missing_programs
 
+from tests.live_slurm.machines import wall_clock
 from tests.live_slurm.playing import Played, play_all
 from tests.live_slurm.watching import Witness
 
@@ -69,12 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _play(given: argparse.Namespace, base: Path, witness: Witness, played: list[Played]) -> None:
     """Hand out numbers to processes until all are played, or time or patience is over."""
+    if (library := wall_clock(base)) is None:
+        print("no cc that compiles: no clock jumps here; bash .ci/slurm installs it", file=sys.stderr)
     context = multiprocessing.get_context("spawn")
     numbers, told = context.SimpleQueue(), context.SimpleQueue()
     workers = []
     for at in range(given.side_by_side):
         (own := base / f"w{at}").mkdir()
-        arguments = given.seed, given.nodes, own, given.keep, numbers, told
+        arguments = given.seed, given.nodes, own, given.keep, library, numbers, told
         workers.append(context.Process(target=play_all, args=arguments))
         workers[-1].start()
         numbers.put(at if at < given.count else None)
