@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.queues import SimpleQueue
@@ -29,16 +30,27 @@ _OVER_S = 300.0
 _LEASE = ("--lease", "10")
 """What waits for a lease here waits seconds; the order of lease, grace and margin is as ever."""
 _STARTS = 5
+_MET = ("node_lost", "node_leaves", "failure", "trouble", "orphan", "refused")
+_UNHEARD = "its agent is not heard of"
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A sequence that was played; `broken` says what broke, ``None`` if nothing did."""
+    """A sequence that was played.
+
+    Attributes
+    ----------
+    met
+        How often the controller met what faults are to bring about, by the journal's word for it.
+    broken
+        What broke, ``None`` if nothing did.
+    """
 
     number: int
     site: str
     faults: tuple[str, ...]
     seconds: float
+    met: Mapping[str, int]
     broken: str | None = None
 
 
@@ -56,8 +68,8 @@ def play(
     faults: Sequence[str],
     chance: random.Random,
     library: Path | None = None,
-) -> None:
-    """Play a sequence to its end.
+) -> Counter[str]:
+    """Play a sequence to its end; return how often the controller met what.
 
     Parameters
     ----------
@@ -97,6 +109,13 @@ def play(
             assert_trained(ended[job])
         harvest.drain()
         assert_nothing_is_left(harvest)
+        return _met(harvest)
+
+
+def _met(harvest: Harvest) -> Counter[str]:
+    told = [str(event.get("event")) for event in harvest.journal()]
+    unheard = [event for event in harvest.events("release") if event.get("why") == _UNHEARD]
+    return Counter({**{name: told.count(name) for name in _MET}, _UNHEARD: len(unheard)})
 
 
 def play_all(
@@ -154,9 +173,10 @@ def _played(
 ) -> Played:
     chance = random.Random(f"{seed} {number}")
     faults, began, broken = drawn(chance, library is not None), time.monotonic(), None
+    met = Counter[str]()
     (folder := base / f"s{number}").mkdir()
     try:
-        play(slurm, folder, faults, chance, library)
+        met = play(slurm, folder, faults, chance, library)
         slurm.reset()
     except Exception as error:
         broken = "".join(traceback.format_exception(error, limit=-3))
@@ -168,4 +188,4 @@ def _played(
     else:
         shutil.rmtree(folder, ignore_errors=True)
     site = f"{base.name}/{folder.name}"
-    return Played(number, site, tuple(faults), time.monotonic() - began, broken)
+    return Played(number, site, tuple(faults), time.monotonic() - began, met, broken)

@@ -68,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = f"{counts.total()} faults, {broken} broken, {witness.looks} looks, {seconds}"
     print(f"{len(played)} sequences from seed {given.seed}, {told}")
     print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    met = sum((Counter(one.met) for one in played), Counter[str]())
+    print(f"met: {', '.join(f'{name} {count}' for name, count in sorted(met.items()))}")
     return 1 if broken else 0
 
 
