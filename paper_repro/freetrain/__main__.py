@@ -183,14 +183,14 @@ def _charts(title: str, grid: dict[tuple[str, int], RunRecord], sweep: dict[floa
             f"<h1>FreeTrain: {escape(title)}</h1>",
             lines(
                 [curve(n, lambda r: r.summary.to_dedicated, COLOURS[k]) for k, n in enumerate(POLICIES)],
-                "Efficiency against parallel trainers",
-                "against a dedicated pool",
+                "Makespan on a dedicated pool over the replay's, against parallel trainers",
+                "to dedicated",
                 axis="parallel trainers",
             ),
             lines(
                 [Line("freetrain, 10 trainers", horizons, ratios, COLOURS[0])],
-                "Efficiency against the forward-looking time",
-                "against a dedicated pool",
+                "The same against the forward-looking time",
+                "to dedicated",
                 axis="T_fwd, seconds",
             ),
             lines(losses, "Where the loss goes", "% of the output", axis="T_fwd, seconds"),

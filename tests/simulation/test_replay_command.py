@@ -73,6 +73,8 @@ def test_the_log_ends_with_the_record_the_report_is_made_of(tmp_path: Path) -> N
     text = page.read_text()
     assert "equal-share" in text and "<svg" in text and "<script" not in text
     assert not re.search(r"(src|href)=|url\(|https?://", text), "the page fetches nothing"
+    assert "to dedicated" in text and "can exceed 1" in text, "the ratio's name, and what it is not"
+    assert "fficiency" not in text
     log.write_text("\n".join(lines[:-1]))
     with pytest.raises(InvalidInstance, match="no record of a run"):
         read_record(log)

@@ -111,9 +111,10 @@ def _table(records: Sequence[RunRecord]) -> str:
         for k, head in enumerate(heads())
     )
     return (
-        f'<div class="scroll"><table>{rows}</table></div><p class="note">Efficiency is the makespan of the '
-        "same jobs on a dedicated pool of the equivalent nodes divided by this makespan. Losses are "
-        "shares of the output.</p>"
+        f'<div class="scroll"><table>{rows}</table></div><p class="note">To dedicated: the makespan of the '
+        "same jobs on a dedicated pool of the equivalent nodes divided by this makespan. That pool is "
+        "as short-sighted as FreeTrain's objective, so the ratio can exceed 1 and is no share of what is "
+        "possible. Losses are shares of the output.</p>"
     )
 
 

@@ -31,8 +31,8 @@ class Titan:
     Attributes
     ----------
     power
-        Not 0; with a negative one the sum is minimised, and nobody waits who could run. Which one the paper's
-        results have is not known.
+        Not 0; with a negative one the sum is minimised, and nobody waits who could run. -1 is that of the
+        published simulator.
     """
 
     power: float = -1.0
