@@ -73,6 +73,10 @@ def _nothing(*_: Any) -> None:
     return None
 
 
+def _not_ended(*_: Any) -> Termination:
+    return Termination.SOLUTION_LIMIT
+
+
 NOTHING = Part("nothing", {})
 
 
@@ -169,8 +173,9 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             Part("local search", {f"{_TIMES}.least_makespan:rearranged": _as_it_is}),
             Part(
                 "the chain of those alone",
-                {f"{_TIMES}.gangs:_alone": lambda gpus, _: np.zeros(gpus.size, dtype=np.bool_)},
+                {f"{_TIMES}.gang_model:alone": lambda gpus, _: np.zeros(gpus.size, dtype=np.bool_)},
             ),
+            Part("pools one by one", {f"{_TIMES}.gangs:_Search._by_sets": _not_ended}),
             Part("the turn without relaxations", {f"{_TIMES}.gangs:_TURNS": ((1.0, True),)}),
             Part("the turn with relaxations", {f"{_TIMES}.gangs:_TURNS": ((1.0, False),)}),
         ),

@@ -1,0 +1,85 @@
+"""Pools looked at one by one: bounds and schedules against enumeration, and 24 gangs proven by them alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from apportion.formulations.matching.by_machine import MatchingByMachine
+from apportion.instances import MatchingInstance
+from apportion.instances.matching.generator import generate_cluster
+from apportion.models.assignment import Assignment, in_turn
+from apportion.outcome import Termination
+from apportion.solvers.assignment.repair import repaired
+from apportion.solvers.makespan import gang_sets
+from apportion.solvers.makespan.gang_sets import SetSearch
+from apportion.solvers.makespan.gangs import small_enough
+from apportion.solvers.search.lattice import on_lattice
+from tests.solving.test_matching import oracle
+from tests.strategies import matchings
+
+TWO, THREE = {"a": 8, "b": 8}, {"k80": 8, "p100": 8, "v100": 4}
+
+
+def _searched(model: Assignment) -> tuple[SetSearch, float, float]:
+    """Return a search that has ended, its bound, and its best makespan."""
+    start = repaired(model, np.full(model.num_jobs, -1, dtype=np.int64))
+    lattice = on_lattice(model.values, 2**40)
+    assert start is not None and lattice is not None
+    whole = Assignment.from_arrays(
+        "makespan",
+        lattice.whole.astype(np.float64),
+        model.machine,
+        model.offsets,
+        model.num_machines,
+        gpus=model.gpus,
+        counts=model.counts,
+    )
+    top = int(whole.objective(start))
+    search = SetSearch(model, lattice.whole, 0, top, in_turn(start)[0], 0, lambda: None)
+    best = model.objective(start)
+    for point in search.schedules():
+        assert model.check(point).feasible
+        assert model.objective(point) < best
+        best = model.objective(point)
+    return search, float(search.low * lattice.unit), best
+
+
+@pytest.mark.parametrize("work", [gang_sets._WORK, 1e-9])
+@given(instance=matchings(objectives=("makespan",)))
+@settings(max_examples=60, deadline=None)
+def test_neither_bound_nor_schedule_passes_the_optimum(work: float, instance: MatchingInstance) -> None:
+    """Without work for a pool nothing but its lists is known, and sets are left out: bounds still hold."""
+    model = MatchingByMachine(instance).model
+    best = oracle(instance)
+    if best is None or not model.num_jobs or not small_enough(model):
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gang_sets, "_WORK", work)
+        search, bound, found = _searched(model)
+    assert bound <= best * (1 + 1e-9)
+    assert found >= best * (1 - 1e-9)
+    if search.ended is Termination.OPTIMAL:
+        assert bound == pytest.approx(best, rel=1e-9) == found
+
+
+@pytest.mark.parametrize(
+    ("pools", "wide", "seed", "makespan"),
+    [
+        (TWO, 0.3, 0, 5158.4),
+        (TWO, 0.3, 1, 4014.2),
+        (TWO, 0.3, 2, 7467.1),
+        (TWO, 0.6, 1, 5661.0),
+        (THREE, 0.3, 0, 4496.8),
+        (THREE, 0.3, 2, 6525.0),
+        (THREE, 0.6, 0, 7733.0),
+        (THREE, 0.6, 2, 5915.6),
+    ],
+)
+def test_twenty_four_gangs_are_proven(pools: dict[str, int], wide: float, seed: int, makespan: float) -> None:
+    """Of twelve drawn ones these took seconds of CP-SAT, or stayed open; no limit but of work is set."""
+    model = MatchingByMachine(generate_cluster(seed, 24, pools, wide=wide)).model
+    search, bound, found = _searched(model)
+    assert search.ended is Termination.OPTIMAL
+    assert found == pytest.approx(makespan, rel=1e-9) == bound
