@@ -14,6 +14,9 @@ OTHERS = {
     "benchmarks/__main__.py": ["report", "{missing}"],
     "benchmarks/cluster_policies.py": ["{missing}"],
     "benchmarks/decomposition_growth.py": ["--out", "{missing}/rows.jsonl"],
+    "paper_repro/freetrain/gains.py": ["{missing}"],
+    "paper_repro/freetrain/idle_logs.py": ["{missing}"],
+    "paper_repro/malletrain/gains.py": ["{missing}"],
     "paper_repro/joint/__main__.py": ["--data", "{missing}", "--quick"],
 }
 """How scripts are told of what is not there; all others by ``--data``."""
