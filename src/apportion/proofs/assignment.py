@@ -75,11 +75,18 @@ def _alike(model: Assignment, limited: object, timed: bool) -> tuple[tuple[int, 
     if (limited is None) == (not timed):
         return ()  # no rows, or two a machine that would have to be exchanged together
     position = np.arange(model.num_machines) if timed else np.cumsum(model.limited) - 1
+    # machines that no job tells apart have the same sum, added up in the same order
+    sums = np.bincount(model.machine, weights=model.values, minlength=model.num_machines)
+    some = np.flatnonzero(np.ones_like(model.limited) if timed else model.limited)
+    _, which, shared = np.unique(sums[some], return_inverse=True, return_counts=True)
+    some = some[shared[which] > 1]
+    if not some.size:
+        return ()
     owner = model.job_of_option()
     order = np.lexsort((model.gpus, model.uses, model.values, owner, model.machine))
     ends = np.searchsorted(model.machine[order], np.arange(model.num_machines + 1)).tolist()
     groups: dict[tuple[object, ...], list[int]] = {}
-    for machine in range(model.num_machines) if timed else np.flatnonzero(model.limited).tolist():
+    for machine in some.tolist():
         rows = order[ends[machine] : ends[machine + 1]]
         entries = tuple(part[rows].tobytes() for part in (owner, model.values, model.uses, model.gpus))
         key = (int(model.counts[machine]), int(model.capacities[machine]), *entries)

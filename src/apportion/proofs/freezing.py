@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.instances import FreezingInstance
-from apportion.instances.freezing.meaning import capacities_of, configurations
+from apportion.instances.freezing.meaning import capacities_of
 from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
 from apportion.proofs.certificate import MalformedProof
+from apportion.proofs.configurations import configurations_of
 
 __all__ = ["Cut", "configured", "cuts_of", "exceed_nodes", "names_of"]
 
@@ -32,32 +33,25 @@ _MOST_CUTS = 10_000
 
 def configured(
     instance: FreezingInstance, cuts: Sequence[dict[str, Any]]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], list[int], list[int]]:
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], list[int]]:
     """Return values (as doubles), uses, menu sizes and capacities, the last option of a job being to wait."""
-    capacities = capacities_of(instance)
-    names = list(capacities)
-    further = cuts_of(instance, cuts)
-    values: list[float] = []
-    rows: list[list[int]] = []
-    sizes = []
-    for position, job in enumerate(instance.jobs):
-        before = len(values)
-        for gpu_type, gpus, value, uses in configurations(instance, job):
-            values.append(value)
-            rows.append(
-                [uses.get(name, 0) for name in names] + [cut.use(position, gpu_type, gpus) for cut in further]
-            )
-        if not job.required:
-            values.append(instance.queue_penalty)
-            rows.append([0] * (len(names) + len(further)))
-        sizes.append(len(values) - before)
-    uses_of = np.array(rows, dtype=np.int64).reshape(len(values), len(names) + len(further))
-    return (
-        np.array(values, dtype=np.float64),
-        uses_of,
-        sizes,
-        [*capacities.values(), *(cut.room for cut in further)],
-    )
+    capacities, further = capacities_of(instance), cuts_of(instance, cuts)
+    found = configurations_of(instance)
+    waits = np.array([not job.required for job in instance.jobs], dtype=np.bool_)
+    sizes = np.bincount(found.job, minlength=waits.size) + waits
+    last = np.cumsum(sizes)[waits] - 1
+    options = np.delete(np.arange(sizes.sum()), last)
+    values = np.full(options.size + last.size, instance.queue_penalty)
+    values[options] = found.value
+    uses = np.zeros((values.size, len(capacities) + len(further)), dtype=np.int64)
+    uses[options, found.gpu_type] = found.gpus
+    if instance.penalty_cap_millionths is not None:
+        uses[options, len(capacities) - 1] = found.penalty
+    types = list(instance.gpus)
+    told = list(zip(found.job.tolist(), found.gpu_type.tolist(), found.gpus.tolist(), strict=True))
+    for k, cut in enumerate(further, len(capacities)):
+        uses[options, k] = [cut.use(job, types[at], gpus) for job, at, gpus in told]
+    return values, uses, sizes, [*capacities.values(), *(cut.room for cut in further)]
 
 
 def cuts_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list[Cut]:

@@ -12,15 +12,18 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from apportion.instances import MatchingEntry, MatchingInstance
+from apportion.instances import MatchingInstance
 from apportion.proofs.certificate import MalformedProof, Proof
+from apportion.proofs.entries import Entries, entries_of
 from apportion.proofs.limits import limits_of
-from apportion.proofs.schedules import read, units
+from apportion.proofs.schedules import read
 from apportion.proofs.times import last_before
-from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, threshold, whole_menus
+from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, threshold, whole_menus
 
 __all__ = ["assigned", "names_of"]
 
@@ -28,6 +31,12 @@ _MOST_SETS = 1_000
 """Sets of machines that a gang may hold, where its pool is taken apart."""
 _LARGEST_TABLE = 20_000_000
 """Options times capacities at most."""
+_Columns = tuple[int | None, int | None]
+"""A machine's, or a pool's, capacities of use and of time, where it has them."""
+_Gang = tuple[NDArray[np.int64], list[tuple[_Columns, ...]]]
+"""Entries that hold as many machines of a pool taken apart, and every set of so many."""
+_Part = tuple[Any, Any, Whole]
+"""Options, capacities, and how much of these those use; the three are broadcast together."""
 
 
 def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
@@ -35,71 +44,86 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     timed = instance.objective == "makespan"
     before = proof.claim.bound if timed else None
     limit = None if before is None else Fraction(before)
-    last = None if limit is None else last_before(limit, proof.shift)
-    columns, capacities, alike = _machines(instance, proof, limit)
     cuts, limits = read(instance, proof, limit), limits_of(instance)
-    first_limit = len(capacities) + len(cuts)
-    numbers = {machine.id: number for number, machine in enumerate(instance.machines)}
+    entries = entries_of(instance, proof.shift, limit, limits)
+    columns, capacities, alike = _machines(instance, proof, limit, entries.steps)
+    gangs = list(_gangs(entries, columns, proof))
+    copies = np.ones(entries.job.size, dtype=np.int64)
+    for of, sets in gangs:
+        copies[of] = len(sets)
+    left_out = [None if job.required else limits.uses(job.id, None) for job in instance.jobs]
+    waits = np.array([taken is not None for taken in left_out], dtype=np.bool_)
+    owner = np.arange(copies.size).repeat(copies)
+    sizes = np.bincount(entries.job[owner], minlength=waits.size) + waits
+    rows, first_limit = int(sizes.sum()), len(capacities) + len(cuts)
+    width = first_limit + len(limits.rooms)
+    if rows * width > _LARGEST_TABLE:
+        raise MalformedProof("the pools taken apart make too large a table")
+    last = np.cumsum(sizes)[waits] - 1  # to be left out is a job's last option
+    options = np.delete(np.arange(rows), last)
+    of_cuts = [[cut.use(*entry) for entry in entries.one_by_one()] for cut in cuts]
+    of_limits = [[taken.get(k, 0) for taken in entries.taken] for k in range(len(limits.rooms))]
+    further = enumerate((*of_cuts, *of_limits), len(capacities))
+    parts: list[_Part] = [(options, k, held(amounts)[owner]) for k, amounts in further]
+    waiting = (taken for taken in left_out if taken is not None)
+    for row, taken in zip(last.tolist(), waiting, strict=True):
+        parts += [([row], first_limit + k, held([use])) for k, use in taken.items()]
+    parts += _on_machines(entries, columns, gangs, options, np.cumsum(copies) - copies)
+    long = any(amounts.dtype == object for *_, amounts in parts)
+    uses: Whole = np.zeros((rows, width), dtype=object if long else np.int64)
+    for some, k, amounts in parts:
+        uses[some, k] = amounts
     free = timed or proof.claim.bound is None
-    worths: list[int] = []
-    rows: list[dict[int, int]] = []
-    sizes = []
-    for at, job in enumerate(instance.jobs):
-        size = len(rows)
-        for name, entry in job.on.items():
-            pool = numbers[name]
-            time = units(entry, proof.shift) if limit is not None else 0
-            if last is not None and time > last:
-                continue
-            room_of_one = instance.machines[pool].capacity
-            taken = limits.uses(job.id, name)
-            if taken is None or (room_of_one is not None and entry.uses > room_of_one):
-                continue
-            further = {len(capacities) + k: cut.use(at, pool, entry, time) for k, cut in enumerate(cuts)}
-            further |= {first_limit + k: use for k, use in taken.items()}
-            for held_on in _holds(columns[pool], entry, apart=pool in proof.apart):
-                own = _uses(held_on, entry, time, 1 if pool in proof.apart else entry.gpus)
-                rows.append({**own, **further})
-                worths.append(0 if free else _worth(instance, entry, proof.shift))
-        if not job.required and (taken := limits.uses(job.id, None)) is not None:
-            rows.append({first_limit + k: use for k, use in taken.items()})
-            worths.append(0)
-        sizes.append(len(rows) - size)
-        if len(rows) * (first_limit + len(limits.rooms)) > _LARGEST_TABLE:
-            raise MalformedProof("the pools taken apart make too large a table")
-    capacities += [cut.room for cut in cuts] + limits.rooms
-    small = all(use < 1 << 62 for row in rows for use in row.values())
-    uses: Whole = np.zeros((len(rows), len(capacities)), dtype=np.int64 if small else object)
-    for at, row in enumerate(rows):
-        for column, use_of in row.items():
-            uses[at, column] = use_of
+    worths: Whole = np.zeros(rows, dtype=np.int64)
+    if not free:
+        own = _worths(instance, entries, proof.shift)
+        worths = worths.astype(own.dtype)
+        worths[options] = own[owner]
     most = -1 if free else threshold(proof.claim, proof.shift, instance.objective == "value")
-    return whole_menus(held(worths), uses, sizes, capacities, most, alike=alike)
+    rooms = [*capacities, *(cut.room for cut in cuts), *limits.rooms]
+    return whole_menus(worths, uses, sizes, rooms, most, alike=alike)
 
 
-_Columns = tuple[int | None, int | None]
-"""A machine's, or a pool's, capacities of use and of time, where it has them."""
+def _gangs(entries: Entries, columns: list[list[_Columns]], proof: Proof) -> Iterator[_Gang]:
+    """Yield the entries of pools taken apart, by pool and machines held."""
+    for pool in proof.apart:
+        on = np.flatnonzero(entries.pool == pool)
+        for gang in np.unique(entries.gpus[on]).tolist():
+            if math.comb(len(columns[pool]), gang) > _MOST_SETS:
+                raise MalformedProof("a pool taken apart offers a gang too many sets of machines")
+            yield on[entries.gpus[on] == gang], list(combinations(columns[pool], gang))
 
 
-def _holds(columns: list[_Columns], entry: MatchingEntry, *, apart: bool) -> Iterator[tuple[_Columns, ...]]:
-    """Yield what an entry may hold: its pool as a whole, or every set of as many machines as it needs."""
-    if apart and math.comb(len(columns), entry.gpus) > _MOST_SETS:
-        raise MalformedProof("a pool taken apart offers a gang too many sets of machines")
-    yield from combinations(columns, entry.gpus) if apart else [tuple(columns)]
+def _on_machines(
+    entries: Entries,
+    columns: list[list[_Columns]],
+    gangs: list[_Gang],
+    options: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+) -> Iterator[_Part]:
+    """Yield what options use of the machines, or pools, that they hold: of their room, and of their time."""
+    for kind, amounts in enumerate((entries.uses, entries.times)):
+        by_pool = [-1 if (k := own[0][kind]) is None else k for own in columns]
+        column = np.array(by_pool, dtype=np.int64)[entries.pool]
+        for of, sets in gangs:
+            held_on = [[machine[kind] for machine in one] for one in sets if one[0][kind] is not None]
+            if held_on:
+                own = options[firsts[of][:, None] + np.arange(len(sets))]
+                yield own[:, :, None], np.array(held_on), amounts[of][:, None, None]
+            column[of] = -1
+        whole = np.flatnonzero(column >= 0)
+        yield options[firsts[whole]], column[whole], entries.by_gang(amounts)[whole]
 
 
-def _uses(held_on: tuple[_Columns, ...], entry: MatchingEntry, time: int, times: int) -> dict[int, int]:
-    found = {}
-    for room, hours in held_on:
-        if room is not None:
-            found[room] = entry.uses * times
-        if hours is not None:
-            found[hours] = time * times
-    return found
+def _worths(instance: MatchingInstance, entries: Entries, shift: int) -> Whole:
+    """Return what entries are worth, rounded up; costs count below 0."""
+    if instance.objective == "value":
+        return rounded_up(np.array([entry.value or 0.0 for entry in entries.told], dtype=np.float64), shift)
+    return rounded_up(-np.array([entry.cost or 0.0 for entry in entries.told], dtype=np.float64), shift)
 
 
 def _machines(
-    instance: MatchingInstance, proof: Proof, limit: Fraction | None
+    instance: MatchingInstance, proof: Proof, limit: Fraction | None, steps: NDArray[np.int64]
 ) -> tuple[list[list[_Columns]], list[int], tuple[tuple[int, ...], ...]]:
     """Return every machine's capacities of use and of time, what all of them hold, and which are alike."""
     if any(not 0 <= pool < len(instance.machines) for pool in proof.apart):
@@ -107,13 +131,11 @@ def _machines(
     columns: list[list[_Columns]] = []
     capacities: list[int] = []
     alike: list[tuple[int, ...]] = []
-    for number, pool in enumerate(instance.machines):
-        entries = [job.on[pool.id] for job in instance.jobs if pool.id in job.on]
+    for number, (pool, step) in enumerate(zip(instance.machines, steps.tolist(), strict=True)):
         apart = number in proof.apart
         if apart and pool.count > 10_000:
             raise MalformedProof(f"pool {pool.id!r} is too large to be taken apart")
         together = 1 if apart else pool.count
-        step = math.gcd(*(entry.uses for entry in entries))
         own: list[_Columns] = []
         for _ in range(pool.count if apart else 1):
             room = hours = None
@@ -141,12 +163,3 @@ def names_of(instance: MatchingInstance, proof: Proof) -> list[str]:
         own = ([pool.id] if pool.capacity is not None else []) + ([""] if timed else [])
         found += own * (pool.count if number in proof.apart else 1)
     return [*found, *[""] * len(proof.cuts), *limits_of(instance).names]
-
-
-def _worth(instance: MatchingInstance, entry: MatchingEntry, shift: int) -> int:
-    exact = (
-        scaled(entry.value or 0.0, shift)
-        if instance.objective == "value"
-        else -scaled(entry.cost or 0.0, shift)
-    )
-    return math.ceil(exact)

@@ -72,9 +72,9 @@ def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]], rows: Sequence[Se
         kind = object
     menus = replace(
         menus,
-        worths=menus.worths.astype(kind),
-        uses=menus.uses.astype(kind),
-        capacities=menus.capacities.astype(kind),
+        worths=menus.worths.astype(kind, copy=False),
+        uses=menus.uses.astype(kind, copy=False),
+        capacities=menus.capacities.astype(kind, copy=False),
     )
     weights: Whole = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
     return reduce(menus, weights, np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs))
@@ -99,7 +99,8 @@ def reduce(menus: WholeMenus, weights: Whole, rows: Whole) -> Root:
         if (slack < 0).any():
             return _closed(menus, jobs, f"the bound of price vector {int(np.argmax(slack < 0))}")
         kept: NDArray[np.bool_] = np.asarray((losses <= slack[:, None]).all(axis=0))
-        kept &= (menus.uses <= menus.capacities).all(axis=1)
+        near = np.flatnonzero(kept)
+        kept[near] = (menus.uses[near] <= menus.capacities).all(axis=1)
         if len(rows) and kept.all() and jobs.size and len(rows) * cells(menus) <= LARGEST_TABLES:
             for numbers in rows[:, jobs].tolist():
                 kept &= slacks_of_options(menus, numbers, losses[0], int(slack[0])) >= 0
@@ -119,7 +120,7 @@ def _largest(menus: WholeMenus, vectors: Sequence[Sequence[int]]) -> float:
 
     sizes = np.diff(menus.offsets)
     worths = _most(np.abs(menus.worths), menus.offsets, sizes)
-    most = [_most(menus.uses[:, k], menus.offsets, sizes) for k in range(len(menus.capacities))]
+    most = _most(menus.uses, menus.offsets, sizes).T
     least = total(worths) + abs(float(min(abs(menus.threshold), 1 << 1000)))
     needs = [total(one) for one in most]
     rooms = [float(min(abs(int(room)), 1 << 1000)) for room in menus.capacities]
@@ -149,7 +150,7 @@ def _largest_of_rows(menus: WholeMenus, rows: Sequence[Sequence[int]]) -> float:
 
 def _most(numbers: Whole, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Whole:
     filled = offsets[:-1][sizes > 0]
-    return np.maximum.reduceat(numbers, filled) if filled.size else numbers[:0]
+    return np.maximum.reduceat(numbers, filled, axis=0) if filled.size else numbers[:0]
 
 
 def _bounds(menus: WholeMenus, weights: Whole) -> tuple[Whole, Whole]:
@@ -157,7 +158,7 @@ def _bounds(menus: WholeMenus, weights: Whole) -> tuple[Whole, Whole]:
     losses = np.empty((weights.shape[0], menus.worths.size), dtype=menus.worths.dtype)
     slack = np.empty(weights.shape[0], dtype=menus.worths.dtype)
     for at, prices in enumerate(weights):
-        term = menus.worths - (menus.uses * prices).sum(axis=1) if prices.size else menus.worths.copy()
+        term = menus.worths - menus.uses @ prices
         best = np.maximum.reduceat(term, menus.offsets[:-1]) if menus.num_jobs else term
         losses[at] = best[owner] - term
         slack[at] = (menus.capacities * prices).sum() + best.sum() - menus.threshold - 1
@@ -169,6 +170,8 @@ def _spared(menus: WholeMenus) -> WholeMenus:
     if not menus.num_jobs or not len(menus.capacities):
         return menus
     least = np.minimum.reduceat(menus.uses, menus.offsets[:-1], axis=0)
+    if not least.any():
+        return menus
     owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
     return replace(menus, uses=menus.uses - least[owner], capacities=menus.capacities - least.sum(axis=0))
 

@@ -1,9 +1,10 @@
 """The walk: job after job, every state that could still lead above the threshold, until none is left.
 
 A *state* stands for all choices of the decided jobs that leave the same of every capacity; of those only the
-most worth is kept. It is cut where it exceeds a capacity or where, for any of the price vectors, its losses
-exceed the slack (see `apportion.proofs.reducing`). A state that decides the last job and is not cut is a
-choice worth more than the threshold: the claim is refused. Levels wider than a chunk are divided and walked
+most worth is kept. It is a column of numbers: what is left of every capacity, then of the slack of every
+price vector (see `apportion.proofs.reducing`). An option takes from each, and a state is cut where any of
+them is below 0. A state that decides the last job and is not cut is a choice worth more than the threshold:
+the claim is refused. Levels wider than a chunk are divided and walked
 depth first, so that memory stays bounded.
 """
 
@@ -23,17 +24,21 @@ from apportion.proofs.whole_menus import Whole
 
 __all__ = ["Limits", "Walked", "walk"]
 
-_CELLS = 1 << 22
-"""States times options that are looked at in one step."""
+_CELLS = 1 << 17
+"""Numbers of states that are made in one step: what a processor's cache holds."""
 _CHUNK = 1 << 20
 """States times options of their next job that go on together: what one step can make is bounded by it."""
+_FEW = 4
+"""Options up to which every state gets every option before any is cut."""
 _DENSE = 3
-"""Price vectors that are compared for all options of all states at once."""
+"""Price vectors that are compared for more options before states are made."""
 _MERGED = 64
 """Fewer states are not merged."""
 _WORTH_MERGING = 0.95
 _PAUSE = 4
 """Levels that pass without merging after one that left more than that share of the states."""
+_SPREAD = 0x9E3779B97F4A7C15
+"""An odd number of 64 bits, whose powers mix what states leave into one number to sort by."""
 
 
 def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
@@ -61,34 +66,33 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
         np.maximum.reduceat(root.menus.worths, root.menus.offsets[:-1]) if order.size else root.menus.worths
     )
     bounds = [row_bounds(root.menus, numbers, best, order) for numbers in root.rows.tolist()]
-    begin = (root.menus.capacities.reshape(-1, 1), root.slack.reshape(-1, 1))
-    stack = [(0, *begin)]
+    rooms = len(root.menus.capacities)
+    stack = [(0, np.concatenate((root.menus.capacities, root.slack)).reshape(-1, 1))]
     merge_from = 0
     states = 0
     while stack:
-        depth, left, slack = stack.pop()
+        depth, at = stack.pop()
         if depth == len(levels):
-            over = int(slack[0].max()) + 1
+            over = int(at[rooms].max()) + 1
             return Walked(
                 "refused", f"a leaf is not closed: a choice exceeds the threshold by {over} units", states
             )
         level = levels[depth]
-        left, slack = _within(*_expanded(left, slack, level), bounds, depth + 1)
-        states += left.shape[1]
-        if not left.shape[1]:
+        at = _within(_expanded(at, level, rooms), bounds, depth + 1, rooms)
+        many = at.shape[1]
+        states += many
+        if not many:
             continue
-        if left.shape[1] >= _MERGED and depth >= merge_from and depth + 1 < len(levels):
-            many = left.shape[1]
-            left, slack = _merged(left, slack, level)
-            merge_from = depth + 1 if left.shape[1] < _WORTH_MERGING * many else depth + _PAUSE
-        options = levels[depth + 1].losses.shape[1] if depth + 1 < len(levels) else 1
+        if many >= _MERGED and depth >= merge_from and depth + 1 < len(levels):
+            at = _merged(at, level)
+            merge_from = depth + 1 if at.shape[1] < _WORTH_MERGING * many else depth + _PAUSE
+        options = levels[depth + 1].takes.shape[1] if depth + 1 < len(levels) else 1
         together = max(1, _CHUNK // options)
-        for first in range(0, left.shape[1], together):
-            part = slice(first, first + together)
-            stack.append((depth + 1, left[:, part], slack[:, part]))
+        for first in range(0, at.shape[1], together):
+            stack.append((depth + 1, at[:, first : first + together]))
         if states > limits.states:
             return Walked("incomplete", f"more than {limits.states} states", states)
-        if sum(one.size + other.size for _, one, other in stack) > limits.kept:
+        if sum(part.size for _, part in stack) > limits.kept:
             return Walked("incomplete", f"more than {limits.kept} numbers kept", states)
         if deadline is not None and time.monotonic() > deadline:
             return Walked("incomplete", f"more than {limits.seconds:g} seconds", states)
@@ -97,10 +101,19 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One job: its options by rising loss of worth, and what all later jobs can use at most."""
+    """One job: what its options take of rooms and slacks, and what all later jobs can use at most.
 
-    uses: Whole
-    losses: Whole
+    Attributes
+    ----------
+    takes
+        whole [capacities + vectors, options].
+    reach
+        whole [capacities].
+    alike
+        Groups of capacities that may be exchanged.
+    """
+
+    takes: Whole
     reach: Whole
     alike: tuple[tuple[int, ...], ...]
 
@@ -115,70 +128,83 @@ def _levels(root: Root, order: NDArray[np.int64]) -> list[_Level]:
     after = np.zeros_like(most)
     if len(order) > 1:
         after[:-1] = np.cumsum(most[:0:-1], axis=0)[::-1]
-    levels = []
-    for at, job in enumerate(order.tolist()):
-        rows = slice(int(menus.offsets[job]), int(menus.offsets[job + 1]))
-        levels.append(_Level(menus.uses[rows].T, root.losses[:, rows], after[at], menus.alike))
-    return levels
+    takes = np.concatenate((menus.uses.T, root.losses))
+    parts = zip(menus.offsets[order].tolist(), menus.offsets[order + 1].tolist(), after, strict=True)
+    return [_Level(takes[:, first:last], reach, menus.alike) for first, last, reach in parts]
 
 
-def _expanded(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:
+def _expanded(at: Whole, level: _Level, rooms: int) -> Whole:
     """Return the states that follow by any option and are not cut."""
-    options = level.losses.shape[1]
-    step = max(1, _CELLS // max(1, options))
-    lefts, slacks = [], []
-    for first in range(0, left.shape[1], step):
-        some, own = left[:, first : first + step], slack[:, first : first + step]
-        alive = np.ones((own.shape[1], options), dtype=np.bool_)
-        for m in range(min(_DENSE, own.shape[0])):
-            alive &= own[m][:, None] >= level.losses[m][None, :]
-        for k in range(some.shape[0]):
-            alive &= some[k][:, None] >= level.uses[k][None, :]
-        state, option = np.nonzero(alive)
-        for m in range(_DENSE, own.shape[0]):  # few are left to look at
-            kept = own[m][state] >= level.losses[m][option]
-            state, option = state[kept], option[kept]
-        lefts.append(some[:, state] - level.uses[:, option])
-        slacks.append(own[:, state] - level.losses[:, option])
-    return np.concatenate(lefts, axis=1), np.concatenate(slacks, axis=1)
+    takes = level.takes
+    step = max(1, _CELLS // takes.size)
+    found = []
+    for first in range(0, at.shape[1], step):
+        some = at[:, first : first + step]
+        if takes.shape[1] <= _FEW:
+            parts = [some - takes[:, i : i + 1] for i in range(takes.shape[1])]
+        else:
+            option, state = np.nonzero(_open(some[: rooms + _DENSE], takes[: rooms + _DENSE]))
+            parts = [some.take(state, axis=1) - takes.take(option, axis=1)]
+        for part in parts:
+            found.append(part.take(np.flatnonzero(part.min(axis=0) >= 0), axis=1))
+    return np.concatenate(found, axis=1)
 
 
-def _within(left: Whole, slack: Whole, bounds: list[RowBounds], decided: int) -> tuple[Whole, Whole]:
+def _open(some: Whole, takes: Whole) -> NDArray[np.bool_]:
+    """Return bool [options, states]: whether some of the numbers allow the option."""
+    alive = np.ones((takes.shape[1], some.shape[1]), dtype=np.bool_)
+    for own, taken in zip(some, takes, strict=True):
+        alive &= own >= taken[:, None]
+    return alive
+
+
+def _within(at: Whole, bounds: list[RowBounds], decided: int, rooms: int) -> Whole:
     """Return the states that no relaxed rows cut."""
     for bound in bounds:
-        kept = np.asarray(bound.slack(decided, left, slack[0]) >= 0, dtype=np.bool_)
-        left, slack = left[:, kept], slack[:, kept]
-    return left, slack
+        at = at[:, np.asarray(bound.slack(decided, at[:rooms], at[rooms]) >= 0, dtype=np.bool_)]
+    return at
 
 
-def _merged(left: Whole, slack: Whole, level: _Level) -> tuple[Whole, Whole]:
+def _merged(at: Whole, level: _Level) -> Whole:
     """Keep, of states that leave open jobs the same room, one of the most worth; see `_keys`."""
-    keys, worth = _keys(left, level), slack[0]
-    if keys.shape[0] == 0:
-        best = int(np.argmax(worth))
-        return left[:, best : best + 1], slack[:, best : best + 1]
-    by_worth = np.argsort(-worth, kind="stable")
-    if keys.shape[0] == 1:
+    keys = _keys(at, level)
+    worth = at[len(keys)]
+    if not len(keys):
+        most = int(np.argmax(worth))
+        return at[:, most : most + 1]
+    if len(keys) == 1:
         # one capacity: a state with no more room and no more worth than another is of no use
-        order = by_worth[np.argsort(-keys[0][by_worth], kind="stable")]
+        order = np.lexsort((-worth, -keys[0]))
         top = np.maximum.accumulate(worth[order])
         kept = np.ones(order.size, dtype=np.bool_)
         kept[1:] = worth[order][1:] > top[:-1]
-    else:
-        order = by_worth[np.lexsort(keys[:, by_worth])]
-        ranked = keys[:, order]
-        kept = np.ones(order.size, dtype=np.bool_)
-        kept[1:] = (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)
-    chosen = order[kept]
-    return left[:, chosen], slack[:, chosen]
+        return at.take(order[kept], axis=1)
+    # equal keys mix to equal numbers; were others to stand among them, fewer states would be merged
+    order = np.argsort(_mixed(keys))
+    ranked, own = keys.take(order, axis=1), worth[order]
+    first = np.ones(order.size, dtype=np.bool_)
+    first[1:] = (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)
+    group = np.cumsum(first) - 1
+    best = np.flatnonzero(own == np.maximum.reduceat(own, np.flatnonzero(first))[group])
+    unlike = np.ones(best.size, dtype=np.bool_)
+    unlike[1:] = group[best][1:] != group[best][:-1]
+    return at.take(order[best[unlike]], axis=1)
 
 
-def _keys(left: Whole, level: _Level) -> NDArray[np.int64]:
+def _keys(at: Whole, level: _Level) -> NDArray[np.int64]:
     """Return the room that can matter: at most what open jobs can use, alike capacities in rising order."""
-    keys = np.minimum(left, level.reach.reshape(-1, 1))
+    keys = np.minimum(at[: level.reach.size], level.reach.reshape(-1, 1))
     for group in level.alike:
         keys[list(group)] = np.sort(keys[list(group)], axis=0)
     if keys.dtype != object:
         return keys
     ranks = [np.unique(row, return_inverse=True)[1] for row in keys]
     return np.array(ranks, dtype=np.int64).reshape(keys.shape)
+
+
+def _mixed(keys: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a number for every column, modulo 2**64."""
+    found = np.zeros(keys.shape[1], dtype=np.uint64)
+    for row in keys.astype(np.uint64):
+        found = (found + row) * np.uint64(_SPREAD)
+    return found
