@@ -77,15 +77,15 @@ def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | s
     instance: Subject = solution.instance
     verdict: Verdict | None = None
     tree = None if solution.outcome is None else solution.outcome.tree
-    quick = replace(limits, states=min(limits.states, _QUICK_STATES))
+    quick = limits if tree is not None else Limits(_QUICK_STATES, limits.kept, limits.seconds)
     checking = 0.0
     near = solution.bound if solution.termination is Termination.GAP_REACHED else solution.objective
     brief: Proof | None = None
     if near is not None and isinstance(model, MultipleChoiceKnapsack | Assignment):
-        brief = _in_brief(solution, model, Fraction(near), tree)
+        brief = _in_brief(solution, model, near, tree)
         if brief is not None:
             began = time.perf_counter()
-            brief, verdict = accepted(instance, brief, quick if tree is None else limits)
+            brief, verdict = accepted(instance, brief, quick)
             checking += time.perf_counter() - began
             if verdict.proved:
                 return brief, checking
@@ -120,7 +120,7 @@ def _shown(solution: Solution, limits: Limits, model: object) -> tuple[Proof | s
 def _in_brief(
     solution: Solution,
     model: MultipleChoiceKnapsack | Assignment,
-    near: Fraction,
+    near: float,
     tree: SearchTree | None,
 ) -> Proof | None:
     """Return a proof of what is at hand, if that is enough for one."""

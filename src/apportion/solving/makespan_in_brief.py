@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
@@ -29,7 +28,7 @@ _BITS = 54
 
 
 def makespan_in_brief(
-    instance: Subject, model: Assignment, objective: Fraction, weights: Mapping[str, float]
+    instance: Subject, model: Assignment, objective: float, weights: Mapping[str, float]
 ) -> Proof | None:
     """Return a proof that no plan ends before a time, ``None`` where more than machines bounds it.
 
@@ -40,7 +39,7 @@ def makespan_in_brief(
     model
         What was searched, job for job.
     objective
-        When the plan ends, exactly.
+        When the plan ends.
     weights
         Prices of the pools.
     """
@@ -53,8 +52,8 @@ def makespan_in_brief(
     machines = np.bincount(model.pool, weights=model.counts, minlength=of_pools.size)
     prices = of_pools / np.maximum(machines, 1.0)
     cost = prices[model.pool[model.machine]] * model.values * model.gpus
-    paid = math.ldexp(float(cost.sum()) + float(objective) * float(prices @ machines), unit.shift)
-    ended = np.where(model.values < float(objective), -cost, -np.inf)
+    paid = math.ldexp(float(cost.sum()) + objective * float(prices @ machines), unit.shift)
+    ended = np.where(model.values < objective, -cost, -np.inf)
     order = surest_first(ended, model)
     if not 0.0 < paid < math.inf:
         return replace(draft, order=order)

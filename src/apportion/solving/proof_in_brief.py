@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +32,7 @@ _SPARE = 8
 def proof_in_brief(
     instance: Subject,
     model: MultipleChoiceKnapsack | Assignment,
-    objective: Fraction,
+    objective: float,
     multipliers: Mapping[str, float] | NDArray[np.float64] | None,
     tree: SearchTree | None,
 ) -> Proof | None:
@@ -47,7 +45,7 @@ def proof_in_brief(
     model
         What was searched, job for job; no makespan.
     objective
-        Of a plan, in doubles: where it is not whole, neither is the unit, and the claim has a margin.
+        Of a plan: where worths are not whole in the unit, the claim has a margin.
     multipliers
         By capacity; of bare menus float64 [capacities].
     tree
@@ -58,11 +56,10 @@ def proof_in_brief(
         return None
     up = model.sense == "maximize"
     named = multipliers if isinstance(multipliers, Mapping) else {}
-    shift, whole = _unit(model.values, total, float(objective))
+    shift, whole = _unit(model.values, total, objective)
     shape = shape_of(instance)
     claim = claim_at(objective, exactly=whole, maximizes=up)
     apart, cuts = shape.apart(instance), shape.cuts(instance, named, False)
-    draft = Proof("", claim, shift, (), (), apart, cuts)
     if tree is not None:
         above, below = tree.unit.as_integer_ratio()
         kept = [
@@ -70,14 +67,14 @@ def proof_in_brief(
             for prices in tree.prices.tolist()
         ]
         unique = tuple(dict.fromkeys(prices for prices in kept if any(prices)))[:LARGEST_VECTORS]
-        return _written(replace(draft, prices=unique, order=tuple(tree.order.tolist())))
-    known = _known(instance, draft, multipliers)
+        return _written(Proof("", claim, shift, unique, tuple(tree.order.tolist()), apart, cuts))
+    known = _known(instance, Proof("", claim, shift, (), (), apart, cuts), multipliers)
     if known is None:
         return None
     paid = _paid(model, known, named)
-    worth = (1.0 if up else -1.0) * model.values - paid
+    worth = model.values - paid if up else -model.values - paid
     prices = tuple(_nearest(*price.as_integer_ratio(), shift) for price in known)
-    return _written(replace(draft, prices=(prices,), order=surest_first(worth, model)))
+    return _written(Proof("", claim, shift, (prices,), surest_first(worth, model), apart, cuts))
 
 
 def _nearest(above: int, below: int, shift: int) -> int:
@@ -121,10 +118,13 @@ def _paid(
 def _unit(values: NDArray[np.float64], total: float, objective: float) -> tuple[int, bool]:
     """Return a shift that gives all worths about 54 bits, and whether they are whole with some to spare."""
     shift = min(_BITS - math.frexp(total)[1], LARGEST_SHIFT)
-    with np.errstate(over="ignore", under="ignore"):
-        coarse = np.ldexp(values, shift - _SPARE)
-    if bool((coarse == np.rint(coarse)).all()) and bool((np.ldexp(coarse, _SPARE - shift) == values).all()):
-        return shift, True
+    if math.ldexp(float(values[-1]), shift - _SPARE).is_integer():  # one that is not whole is enough
+        with np.errstate(over="ignore", under="ignore"):
+            coarse = np.ldexp(values, shift - _SPARE)
+        if bool((coarse == np.rint(coarse)).all()) and bool(
+            (np.ldexp(coarse, _SPARE - shift) == values).all()
+        ):
+            return shift, True
     needed = math.ceil(math.log2(2 * values.size) - math.log2(NEAR * max(abs(objective), 1e-9))) + 2
     return min(max(shift, needed), LARGEST_SHIFT), False
 
@@ -132,17 +132,31 @@ def _unit(values: NDArray[np.float64], total: float, objective: float) -> tuple[
 def surest_first(worth: NDArray[np.float64], model: MultipleChoiceKnapsack | Assignment) -> tuple[int, ...]:
     """Return the jobs, first those whose option of the most worth wins by most: they branch least."""
     first, sizes = model.offsets[:-1], model.offsets[1:] - model.offsets[:-1]
-    some = sizes > 0
-    top = np.maximum.reduceat(worth, first[some]) if worth.size else worth
-    wins = worth == np.repeat(top, sizes[some])
-    best, second = np.where(some, 0.0, -np.inf), np.full(sizes.size, -np.inf)
-    if worth.size:
-        beaten = np.maximum.reduceat(np.where(wins, -np.inf, worth), first[some])
-        best[some] = top
-        second[some] = np.where(np.add.reduceat(wins, first[some], dtype=np.int64) > 1, top, beaten)
-    free = ~model.required
-    second[free] = np.maximum(second[free], np.minimum(best[free], 0.0))
-    best[free] = np.maximum(best[free], 0.0)
+    if sizes.all():
+        best, second = _two_best(worth, first, sizes)
+    else:
+        filled = sizes > 0
+        best, second = np.full((2, sizes.size), -np.inf)
+        best[filled], second[filled] = _two_best(worth, first[filled], sizes[filled])
+    if not model.required.all():
+        without = np.where(model.required, -np.inf, 0.0)
+        second = np.maximum(second, np.minimum(best, without))
+        best = np.maximum(best, without)
     ahead = np.full(sizes.size, np.inf)  # of a job with one option
     np.subtract(best, second, out=ahead, where=second > -np.inf)
     return tuple(np.argsort(-ahead, kind="stable").tolist())
+
+
+def _two_best(
+    worth: NDArray[np.float64], first: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the most worth in every menu, and the next; minus infinity where there is none."""
+    if not first.size:
+        return np.zeros(0), np.zeros(0)
+    best = np.maximum.reduceat(worth, first)
+    wins = worth == best.repeat(sizes)
+    second = np.maximum.reduceat(np.where(wins, -np.inf, worth), first)
+    if np.count_nonzero(wins) > best.size:
+        tied = np.add.reduceat(wins, first, dtype=np.int64) > 1
+        second[tied] = best[tied]
+    return best, second

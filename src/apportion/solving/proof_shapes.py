@@ -40,10 +40,16 @@ _LARGEST_NODE = 64
 """GPUs of a node up to which node weights are tried that no multiplier names."""
 
 
-def claim_at(objective: Fraction, *, exactly: bool, maximizes: bool) -> Claim:
-    """Return the claim that no plan beats an objective, weaker by `NEAR` of it where not `exactly`."""
-    margin = Fraction(0) if exactly else Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
-    beyond = objective + margin if maximizes else objective - margin
+def claim_at(objective: Fraction | float, *, exactly: bool, maximizes: bool) -> Claim:
+    """Return the claim that no plan beats an objective, weaker by `NEAR` of it where not `exactly`.
+
+    Of a double the margin is a double: a hundredth of a billionth of it is of no account.
+    """
+    if isinstance(objective, float):
+        margin = 0.0 if exactly else NEAR * max(abs(objective), 1e-9)
+        return Claim("no_better_plan", objective + margin if maximizes else objective - margin)
+    allowed = Fraction(0) if exactly else Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
+    beyond = objective + allowed if maximizes else objective - allowed
     return Claim("no_better_plan", outward(beyond, upper=maximizes))
 
 
