@@ -19,6 +19,9 @@ from apportion.report import Report, Violation
 
 __all__ = ["claims_of", "ledger_of", "positions", "shared_capacities", "with_tenants"]
 
+_KEPT = 2.0**-10
+"""A sum that keeps less than this part of its terms is formed exactly."""
+
 
 def ledger_of(kind: Kind, instance: Any) -> Ledger:
     """Return the book of limits of an instance with tenants."""
@@ -116,10 +119,26 @@ def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
         share = sum(ledger.shares[job][place] for job in members if (place := places.get(job)) is not None)
         if share < floor:
             violations.append(Violation("floor", name, f"has a share of {share}, at least {floor} is due"))
-    stopped = math.fsum(_stop_costs(places, ledger))
-    sign = 1 if kind.maximizes(instance) else -1
-    objective = None if report.objective is None else report.objective - sign * stopped
-    return Report(objective, tuple(violations))
+    return Report(_less_stops(kind, instance, plan, report.objective, places, ledger), tuple(violations))
+
+
+def _less_stops(
+    kind: Kind,
+    instance: Any,
+    plan: Any,
+    objective: float | None,
+    places: Mapping[str, int | None],
+    ledger: Ledger,
+) -> float | None:
+    """Return the objective with the costs of stopping: exactly, where sums of doubles would cancel."""
+    sign = -1 if kind.maximizes(instance) else 1
+    costs = list(_stop_costs(places, ledger))
+    if objective is None or not any(costs):
+        return objective
+    total = objective + sign * math.fsum(costs)
+    if abs(total) >= _KEPT * (abs(objective) + math.fsum(costs)):
+        return total
+    return float(kind.exact_objective(instance, plan) + sign * sum(map(Fraction, costs)))
 
 
 def _quota_violations(

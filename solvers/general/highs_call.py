@@ -234,6 +234,10 @@ def _run(highs: Any, interruptible: bool) -> Any:
         # another thread count was used in this thread before: the scheduler must be made anew
         highspy.Highs.resetGlobalScheduler(True)
         status = run()
+    if status == highspy.HighsStatus.kError:
+        # presolve of HiGHS 1.13 fails where uses lie 1e11 apart (a case is kept in `tests.hunted`)
+        highs.setOptionValue("presolve", "off")
+        status = run()
     return status
 
 

@@ -17,9 +17,9 @@ from apportion.solvers.knapsack.core_dp import search
 from apportion.solvers.knapsack.dual import solve_dual
 from apportion.solvers.knapsack.granularity import closes, improvement_step
 from apportion.solvers.knapsack.greedy import break_solution, repaired
-from apportion.solvers.knapsack.menu_blocks import Block, Columns, MenuBlocks, build
-from apportion.solvers.knapsack.priced_menus import PricedMenus
-from apportion.solvers.knapsack.reduction import charged, reduce
+from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks, build
+from apportion.solvers.knapsack.priced_menus import PricedMenus, sampled_losses
+from apportion.solvers.knapsack.reduction import Core, charged, reduce
 
 __all__ = ["PhasedSolve"]
 
@@ -30,7 +30,6 @@ _WORTH_A_TRY = 20_000
 _TRIED_OPTIONS = 1 << 17
 _TRIED_CORE = 600.0
 _TRIED_WORK = 1e6
-_SAMPLED = 1 << 13
 _EQUAL = 1e-12
 _MOST_ENTRIES = 2_000_000
 _SECONDS_PER_ENTRY = 2.5e-6
@@ -106,7 +105,7 @@ class PhasedSolve:
         stride = -(-options // _TRIED_OPTIONS)
         few = menus.every(stride, self.base)
         losses = np.concatenate(
-            [_sampled_losses(b, self._multiplier, c) for b, c in zip(few.blocks, few.least, strict=True)]
+            [sampled_losses(b, self._multiplier, c) for b, c in zip(few.blocks, few.least, strict=True)]
         )
         losses = losses[losses > 0.0]
         share = losses.size / max(sum(block.value.size for block in few.blocks), 1)
@@ -134,12 +133,11 @@ class PhasedSolve:
         for cap in _CAPS:
             began = perf_counter()
             most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
-            core = reduce(self._menus, self._multiplier, self.base, self._loss, most=most)
+            core = self._reduced(0.0, True, most)
             if core is None:
                 return self._give_up(
                     Termination.MEMORY_LIMIT if most == _MOST_ENTRIES else Termination.TIME_LIMIT
                 )
-            self.base = core.base
             self._counters.update(core_jobs=core.groups, core_options=core.loss.size)
             self._add("reduce", perf_counter() - began)
             grid = improvement_step(core, self._menus, self.incumbent, self._loss)
@@ -167,6 +165,19 @@ class PhasedSolve:
                 return found.stopped
         return Termination.MEMORY_LIMIT
 
+    def _reduced(self, beyond: float, prune_dominated: bool, most: int) -> Core | None:
+        """Return the core of what loses no more than the incumbent and so much `beyond`, its base exact.
+
+        A base that was best only up to rounding gives way to the true one; losses are then those to that.
+        """
+        while True:
+            limit = self._loss + beyond
+            core = reduce(self._menus, self._multiplier, self.base, limit, prune_dominated, most)
+            if core is None or core.base is self.base:
+                return core
+            self.base = core.base
+            self._loss = self._priced.loss_of(self.incumbent)
+
     def _give_up(self, why: Termination) -> Termination:
         """Return `why` the core is not searched, unless the grid of values alone proves the incumbent."""
         began = perf_counter()
@@ -187,10 +198,8 @@ class PhasedSolve:
         self._proven = self._objective()
         equal = _EQUAL * max(abs(self._proven), 1e-300)
         most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
-        core = reduce(menus, self._multiplier, self.base, self._loss + equal, False, most)
+        core = self._reduced(equal, False, most)
         settled = core is not None
-        if core is not None:
-            self.base = core.base
         if core is not None and core.groups:
             charge = 0.5 * equal / core.groups
             tied = charged(core, menus, menus.columns(preferred), charge)
@@ -282,15 +291,3 @@ class PhasedSolve:
 
     def _add(self, phase: str, seconds: float) -> None:
         self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
-
-
-def _sampled_losses(block: Block, multiplier: float, base: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the losses of a sample of a block's options."""
-    stride = -(-block.value.size // _SAMPLED)
-    columns = base[::stride]
-    part = Block(block.value[::stride], block.use[::stride], None, block.first[::stride], None)
-    score = part.value - multiplier * part.use
-    losses: NDArray[np.float64] = (part.value_at(columns) - multiplier * part.use_at(columns))[
-        :, None
-    ] - score
-    return losses.ravel()

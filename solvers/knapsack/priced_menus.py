@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks
+from apportion.solvers.knapsack.menu_blocks import Block, Columns, MenuBlocks
 
-__all__ = ["PricedMenus"]
+__all__ = ["PricedMenus", "sampled_losses"]
 
+_SAMPLED = 1 << 13
 _UNSEEN = 1e-13
 """Rounding of no more than this part of the objective is stated as it is."""
 
@@ -91,3 +93,15 @@ class PricedMenus:
     def _size(self, columns: Columns) -> float:
         blocks = self.menus.blocks
         return float(sum(np.abs(b.value_at(c)).sum() for b, c in zip(blocks, columns, strict=True)))
+
+
+def sampled_losses(block: Block, multiplier: float, base: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the losses of a sample of a block's options."""
+    stride = -(-block.value.size // _SAMPLED)
+    columns = base[::stride]
+    part = Block(block.value[::stride], block.use[::stride], None, block.first[::stride], None)
+    score = part.value - multiplier * part.use
+    losses: NDArray[np.float64] = (part.value_at(columns) - multiplier * part.use_at(columns))[
+        :, None
+    ] - score
+    return losses.ravel()
