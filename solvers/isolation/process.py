@@ -19,6 +19,9 @@ from apportion.solvers.isolation.child import OUT_OF_MEMORY
 
 __all__ = ["Process", "UnreadableAnswer"]
 
+_DYING = 2.0
+"""Seconds a process whose pipe is closed may take to be gone: it needs the processor once more for that."""
+
 
 class UnreadableAnswer(Exception):
     """What the process sent cannot be unpickled; the message names the error."""
@@ -143,7 +146,7 @@ class Process:
         code = None
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(timeout=0.1)
+                code = self._process.wait(timeout=_DYING)
         self.close()
         limited = f" (its memory is limited to {self._memory_bytes} bytes)" if self._memory_bytes else ""
         if code == OUT_OF_MEMORY:

@@ -36,8 +36,9 @@ def test_two_roads_agree(kind: str, over: str, share: str) -> None:
     )
     capacity, total = ("idle_nodes", 10) if kind == "gap_filling" else ("v100", 8)
     instance = owned(plain, capacity, total, over=over, share=share)
-    ours = apportion.solve(instance, time_limit=30.0)
-    other = apportion.solve(instance, "highs", time_limit=30.0)
+    # no limit: at one a level is what was found by then, and the roads are not as fast as each other
+    ours = apportion.solve(instance, time_limit=None)
+    other = apportion.solve(instance, "highs", time_limit=None)
     assert ours.termination.value == other.termination.value == "optimal"
     assert ours.objective == pytest.approx(other.objective, rel=1e-9)
     assert [level.share for level in ours.levels] == pytest.approx([level.share for level in other.levels])

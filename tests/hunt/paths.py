@@ -83,9 +83,9 @@ PATHS = _table(
             f"{_KNAPSACK}.phases:_WORTH_A_TRY": 0,
             f"{_KNAPSACK}.phases:_TRIED_OPTIONS": 4,
             f"{_KNAPSACK}.phases:_TRIED_CORE": 2.0,
-            f"{_KNAPSACK}.phases:_SAMPLED": 3,
+            f"{_KNAPSACK}.priced_menus:_SAMPLED": 3,
         },
-        witness=f"{_KNAPSACK}.phases:_sampled_losses",
+        witness=f"{_KNAPSACK}.phases:sampled_losses",
         wants="one",
     ),
     Path(

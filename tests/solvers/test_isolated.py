@@ -86,12 +86,12 @@ def test_the_deadline_is_kept_cold_and_warm(backend: Backend, child: Child, hard
 
 def test_a_start_too_short_to_load_the_solver_is_not_wasted(child: Child) -> None:
     """The child goes on importing while calls run out of time, and answers once it is ready."""
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + patience(60.0)
     cp_sat = "apportion.solvers.general.cp_sat:solve"
     outcome = timed(child, cp_sat, small(), 0.05)
     first = child.pid
     while outcome.termination is not Termination.OPTIMAL and time.monotonic() < deadline:
-        outcome = timed(child, cp_sat, small(), 0.1)
+        outcome = timed(child, cp_sat, small(), patience(0.1))
     assert outcome.termination is Termination.OPTIMAL
     assert child.pid == first
 
