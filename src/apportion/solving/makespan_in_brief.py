@@ -25,6 +25,8 @@ __all__ = ["makespan_in_brief"]
 
 _BITS = 54
 """Bits of what the prices take for all times and all capacities together."""
+_TOO_LATE = -1e300
+"""What an option is worth that ends too late, less than any other."""
 
 
 def makespan_in_brief(
@@ -53,7 +55,7 @@ def makespan_in_brief(
     prices = of_pools / np.maximum(machines, 1.0)
     cost = prices[model.pool[model.machine]] * model.values * model.gpus
     paid = math.ldexp(float(cost.sum()) + objective * float(prices @ machines), unit.shift)
-    ended = np.where(model.values < objective, -cost, -np.inf)
+    ended = np.where(model.values < objective, -cost, _TOO_LATE)
     order = surest_first(ended, model)
     if not 0.0 < paid < math.inf:
         return replace(draft, order=order)

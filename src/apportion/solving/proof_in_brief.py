@@ -142,9 +142,8 @@ def surest_first(worth: NDArray[np.float64], model: MultipleChoiceKnapsack | Ass
         without = np.where(model.required, -np.inf, 0.0)
         second = np.maximum(second, np.minimum(best, without))
         best = np.maximum(best, without)
-    ahead = np.full(sizes.size, np.inf)  # of a job with one option
-    np.subtract(best, second, out=ahead, where=second > -np.inf)
-    return tuple(np.argsort(-ahead, kind="stable").tolist())
+    # of a job with one option the second is minus infinity: first of all
+    return tuple(np.argsort(second - best, kind="stable").tolist())
 
 
 def _two_best(
