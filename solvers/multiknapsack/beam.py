@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.products import over_columns, product
+
 from .lookahead import Ahead, lookahead
 from .meet import list_tails, match
 from .option_table import OptionTable
@@ -192,9 +194,11 @@ class _Beam:
     def _cut(self, after: NDArray[np.float64], uses: NDArray[np.float64], layer: int) -> _Pairs:
         """Return the states and options of least estimated loss, as many as the beam is wide."""
         ahead = self.ahead
-        here = (self.residual - ahead.centre[layer]) @ ahead.steer[layer]
-        there = uses @ ahead.steer[layer]
-        score = (here**2).sum(axis=1)[:, None] + (there**2).sum(axis=1)[None, :] - 2.0 * (here @ there.T)
+        here = product(self.residual - ahead.centre[layer], ahead.steer[layer])
+        there = product(uses, ahead.steer[layer])
+        score = (
+            (here**2).sum(axis=1)[:, None] + (there**2).sum(axis=1)[None, :] - 2.0 * product(here, there.T)
+        )
         score += after
         score[after > self.allowed] = np.inf
         if self.order.size - layer < _STRICT_LAYERS:
@@ -210,7 +214,7 @@ class _Beam:
 
     def least_loss(self) -> int:
         """Return the best state once every job is decided."""
-        return int(np.argmin(self.loss + self.residual @ self.tilt.weights))
+        return int(np.argmin(self.loss + over_columns(self.residual, self.tilt.weights)))
 
     def completed(self, head: int, choice: NDArray[np.int64], late: Callable[[], bool]) -> int | None:
         """Match the states with combinations of the last jobs, and return the best state.
@@ -266,7 +270,7 @@ def _first_of_equals(
     residual: NDArray[np.float64], loss: NDArray[np.float64], mixer: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return the states to keep: of those with exactly the same residual, one of least loss."""
-    key = residual @ mixer
+    key = over_columns(residual, mixer)
     order = np.lexsort((loss, key))
     ranked = key[order]
     close = np.flatnonzero(ranked[1:] == ranked[:-1])

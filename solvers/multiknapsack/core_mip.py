@@ -63,7 +63,7 @@ def solve_core(
     threads: int,
     seed: int,
     enough: Callable[[float], bool] | None = None,
-    presolve: bool = True,
+    reduced: bool = False,
 ) -> CoreAnswer:
     """Solve the menus as a mixed-integer program.
 
@@ -81,8 +81,9 @@ def solve_core(
         Given to HiGHS.
     enough
         Whether a point of some value ends the search.
-    presolve
-        Whether HiGHS looks for reductions first.
+    reduced
+        Whether reduced costs have left nothing to reduce: HiGHS then looks for no reductions, for no point
+        before it has solved the relaxation, and shifts the relaxation's point until it is whole.
     """
     model = written(menus)
     settings: dict[str, object] = {
@@ -91,8 +92,12 @@ def solve_core(
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.999 * step,
     }
-    if not presolve:
-        settings["presolve"] = "off"
+    if reduced:
+        settings |= {
+            "presolve": "off",
+            "mip_heuristic_run_feasibility_jump": False,
+            "mip_heuristic_run_shifting": True,
+        }
     if seconds is not None:
         settings["time_limit"] = max(0.0, seconds)
     if nodes is not None:

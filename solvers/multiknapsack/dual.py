@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.products import over_columns, over_rows
 from apportion.solvers.compiled import load
 
 from .linear_dual import has_sparse_rows, relaxed
@@ -64,7 +65,7 @@ def bound_at(menus: OptionTable, weights: NDArray[np.float64]) -> float:
     """Return L(weights) over all the options of the menus."""
     if menus.num_jobs == 0:
         return float(weights @ menus.capacities)
-    scores = menus.values - weights @ menus.uses
+    scores = menus.scores(weights)
     return float(weights @ menus.capacities + menus.largest(scores).sum())
 
 
@@ -75,8 +76,7 @@ def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> 
     if (model.required & (sizes == 0)).any():
         return None
     scores = sign * model.values
-    for k in np.flatnonzero(weights):
-        scores -= weights[k] * model.uses[:, k]
+    scores -= over_columns(model.uses, weights)
     best = np.zeros(model.num_jobs)
     filled = sizes > 0
     if filled.any():
@@ -156,7 +156,7 @@ class _Search:
     def look(self, weights: NDArray[np.float64]) -> float:
         """Evaluate, keep the cut, update the best; return L."""
         menus = self.menus
-        scores = menus.values - weights @ menus.uses
+        scores = menus.scores(weights)
         choice = menus.best_choice(scores)
         bound = float(weights @ menus.capacities + scores[choice].sum())
         used = menus.used(choice)
@@ -217,7 +217,7 @@ class _Search:
 
     def _overdrawn_by_all(self, weights: NDArray[np.float64]) -> bool:
         """Return whether even the smallest uses cost more at these prices than the capacities are worth."""
-        least = self.menus.smallest(weights @ self.menus.uses).sum()
+        least = self.menus.smallest(over_rows(weights, self.menus.uses)).sum()
         return bool(least > weights @ self.menus.capacities * (1 + 1e-9))
 
 
@@ -241,15 +241,17 @@ def solve_large(
     start: NDArray[np.float64] | None = None,
     late: Callable[[], bool] = lambda: False,
     seconds: float | None = None,
+    anchor: NDArray[np.int64] | None = None,
 ) -> tuple[Dual, OptionTable]:
     """Minimise L over many options: on a sample of jobs, then on the options near the top; check over all.
 
-    Many capacities that few jobs touch are priced by their relaxation, within so many seconds.
+    Many capacities that few jobs touch are priced by their relaxation, within so many seconds, from the
+    options of a feasible choice (int64 [jobs]) where one is known.
 
     Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
     is L over the whole menus.
     """
-    if has_sparse_rows(menus) and (found := relaxed(menus, seconds)) is not None:
+    if has_sparse_rows(menus) and (found := relaxed(menus, seconds, anchor)) is not None:
         prices, choice = found
         return Dual(prices, bound_at(menus, prices), 1, (choice,), False), menus
     jobs, options = menus.num_jobs, menus.num_options
@@ -263,7 +265,7 @@ def solve_large(
             menus.part(sample, menus.capacities * share), gap=max(gap, 1e-5), late=late
         ).multipliers
     if late():
-        scores = menus.values - start @ menus.uses
+        scores = menus.scores(start)
         bound = float(start @ menus.capacities + menus.largest(scores).sum())
         return Dual(start, bound, 1, (), False), menus
     loss = menus.loss(start)
@@ -274,13 +276,13 @@ def solve_large(
         top = menus.keep(kept)
         dual = solve_dual(top, gap=gap, start=start, late=late)
         start = dual.multipliers
-        scores = menus.values - start @ menus.uses
+        scores = menus.scores(start)
         best = menus.largest(scores)
         bound = float(start @ menus.capacities + best.sum())
         if bound - dual.bound <= gap * max(1.0, abs(bound)) or late():
             break
         # Some job's best option is not among those kept: take in all that beat the job's best kept one.
-        kept |= scores >= menus.per_option(top.largest(top.values - start @ top.uses))
+        kept |= scores >= menus.per_option(top.largest(top.scores(start)))
     return replace(dual, bound=bound), top
 
 

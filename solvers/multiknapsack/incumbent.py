@@ -68,10 +68,7 @@ class BestChoice(BestFound[NDArray[np.int64]]):
 
     def fits(self, rows: NDArray[np.int64]) -> bool:
         """Return whether a choice of rows serves every required job and keeps every capacity."""
-        model = self._model
-        if (model.required & (rows < 0)).any():
-            return False
-        return bool((model.used(rows) <= model.capacities).all())
+        return self._model.fits(rows)
 
     def values_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values of the rows that are chosen, maximising."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.products import over_rows
+
 __all__ = ["Master"]
 
 _PIVOTS_PER_COLUMN = 60
@@ -75,7 +77,7 @@ class Master:
                 point = np.linalg.solve(matrix, self._right)
             except np.linalg.LinAlgError:
                 break
-            reduced = values - dual @ columns
+            reduced = values - over_rows(dual, columns)
             reduced[self._basis] = 0.0
             # Dantzig's rule; after a while Bland's, which cannot cycle.
             if pivot < 20 * (self._size + 1):

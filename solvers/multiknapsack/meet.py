@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.products import over_columns, product
+
 from .option_table import OptionTable
 from .tilt import Tilt
 
@@ -95,7 +97,7 @@ def list_tails(
         total = uses[parent] + menus.uses[:, choices].T[pick]
         if kept.size > most:
             away = total - centre
-            score = after[kept] + ((away @ metric) * away).sum(axis=1)
+            score = after[kept] + (product(away, metric) * away).sum(axis=1)
             nearest = np.argpartition(score, most)[:most]
             kept, parent, pick, total = kept[nearest], parent[nearest], pick[nearest], total[nearest]
             complete = False
@@ -127,8 +129,8 @@ def match(
     late
         Asked once per block; true ends the comparison with the best pair so far.
     """
-    fronts = loss + residual @ weights
-    backs = tails.loss - tails.uses @ weights
+    fronts = loss + over_columns(residual, weights)
+    backs = tails.loss - over_columns(tails.uses, weights)
     order = np.argsort(backs, kind="stable")
     backs, uses = backs[order], tails.uses[order]
     best: tuple[int, int] | None = None

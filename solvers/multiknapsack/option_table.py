@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.products import over_rows
 from apportion.models.ragged import Ragged
 
 __all__ = ["OptionTable", "build"]
@@ -122,9 +123,13 @@ class OptionTable(Ragged):
             return wide
         return self.first_at(scores == self.largest(scores)[self.job])
 
+    def scores(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [options]: what an option is worth beyond the price of what it uses."""
+        return self.values - over_rows(weights, self.uses)
+
     def loss(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [options] >= 0: how far below its menu's best an option is at these multipliers."""
-        scores = self.values - weights @ self.uses
+        scores = self.scores(weights)
         return self.per_option(self.largest(scores)) - scores
 
     def locate(self, chosen_rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.products import over_rows
+
 from .option_table import OptionTable
 
 __all__ = ["noise", "within_reach", "without_dominated"]
@@ -30,7 +32,7 @@ def noise(menus: OptionTable, weights: NDArray[np.float64]) -> float:
     twice that; over the jobs they add up, and the sum over jobs adds ``log2(n)`` roundings (numpy adds in
     pairs). The magnitudes are those of each menu's largest option.
     """
-    size = np.abs(menus.values) + weights @ menus.uses
+    size = np.abs(menus.values) + over_rows(weights, menus.uses)
     total = float(menus.largest(size).sum()) + float(weights @ menus.capacities)
     roundings = 2.0 * (menus.num_capacities + 2) + float(np.log2(menus.num_jobs + 1)) + 4.0
     return roundings * 2.0**-52 * total

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.products import over_rows
 
 from .option_table import OptionTable, build
 
@@ -48,7 +49,7 @@ def choice(
     if menus.num_jobs == 0:
         return np.zeros(0, np.int64)
     weights = menus.restrict(np.asarray(multipliers, dtype=np.float64))
-    options = menus.best_choice(menus.values - weights @ menus.uses)
+    options = menus.best_choice(menus.scores(weights))
     if start is not None:
         place = menus.locate(start)
         options = np.where(place >= 0, place, options)
@@ -60,7 +61,7 @@ def choice(
 
 def cheapest(menus: OptionTable) -> NDArray[np.int64]:
     """Return the choice of least use, each capacity counted in shares of what is available."""
-    share = (1.0 / np.maximum(menus.capacities, 1.0)) @ menus.uses
+    share = over_rows(1.0 / np.maximum(menus.capacities, 1.0), menus.uses)
     return menus.first_at(share == menus.smallest(share)[menus.job])
 
 
@@ -78,7 +79,7 @@ def repaired(
     chosen = start.copy()
     capacities = menus.capacities
     share = 1.0 / np.maximum(capacities, 1.0)
-    scores = menus.values - weights @ menus.uses
+    scores = menus.scores(weights)
     tiny = 1e-9 * max(1.0, float(np.abs(scores).max(initial=0.0)))
     used = menus.used(chosen)
     for _ in range(_SWEEPS):
@@ -122,7 +123,7 @@ def filled(
 ) -> NDArray[np.int64]:
     """Make every single swap that gains and fits: first those the multipliers favour, then any."""
     chosen = start.copy()
-    scores = menus.values - weights @ menus.uses
+    scores = menus.scores(weights)
     used = menus.used(chosen)
     tiny = 1e-12 * max(1.0, float(np.abs(menus.values).max(initial=0.0)))
     for key in (scores, menus.values):

@@ -187,6 +187,7 @@ class _Run:
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
+            anchor=self._anchor(menus),
         )
         if dual.infeasible:
             return Ending("proven", infeasible=True)
@@ -210,6 +211,13 @@ class _Run:
             ending = search.run()
         self._mark("search")
         return self._concluded(ending, search.live, dual.multipliers)
+
+    def _anchor(self, menus: OptionTable) -> NDArray[np.int64] | None:
+        """Return the options of the incumbent, where all of them are among the menus."""
+        if self._best.point is None:
+            return None
+        place = menus.locate(self._best.point)
+        return place if bool((place >= 0).all()) else None
 
     def _cores(self, menus: OptionTable, dual: Dual) -> Ending | None:
         """Solve growing cores of menus with many capacities that few jobs touch."""
@@ -290,7 +298,7 @@ class _Run:
         if start is None or self._start_used or np.shape(start) != (menus.num_jobs,):
             return
         place = menus.locate(np.asarray(start, dtype=np.int64))
-        place = np.where(place >= 0, place, menus.best_choice(menus.values - weights @ menus.uses))
+        place = np.where(place >= 0, place, menus.best_choice(menus.scores(weights)))
         fitting = repaired(menus, weights, place, late)
         if fitting is not None:
             best.take(menus.rows[filled(menus, weights, fitting, late)])

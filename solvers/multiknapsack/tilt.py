@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.products import product
+
 from .option_table import OptionTable
 
 __all__ = ["Tilt", "freezing", "tilted"]
@@ -69,7 +71,7 @@ def _draws(
     menus: OptionTable, weights: NDArray[np.float64], temperature: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
     """Return loss, probability, log partition per job and the Lagrangian bound."""
-    scores = menus.values - weights @ menus.uses
+    scores = menus.scores(weights)
     top = menus.largest(scores)
     loss = top[menus.job] - scores
     mass = np.exp(loss / -temperature)
@@ -113,7 +115,7 @@ def tilted(
         weighted = menus.uses * probability
         mean = np.add.reduceat(weighted, offsets, axis=1)
         gradient = capacities - mean.sum(axis=1) - temperature / weights
-        hessian = (weighted @ menus.uses.T - mean @ mean.T) / temperature
+        hessian = (product(weighted, menus.uses.T) - product(mean, mean.T)) / temperature
         hessian[np.diag_indices_from(hessian)] += temperature / weights**2
         try:
             direction = -np.linalg.solve(hessian, gradient)
@@ -152,7 +154,7 @@ def log_count(menus: OptionTable, tilt: Tilt) -> float:
     optimum.
     """
     weighted = menus.uses * tilt.probability
-    spread = weighted @ menus.uses.T - tilt.mean @ tilt.mean.T + np.diag(tilt.slack**2)
+    spread = product(weighted, menus.uses.T) - product(tilt.mean, tilt.mean.T) + np.diag(tilt.slack**2)
     draws = float(tilt.entropy(menus).sum() + (1.0 + np.log(tilt.slack)).sum())
     return draws - 0.5 * float(np.linalg.slogdet(2 * np.pi * spread)[1])
 

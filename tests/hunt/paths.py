@@ -192,7 +192,11 @@ PATHS = _table(
     Path(
         "growing-cores",
         _SUMS,
-        {f"{_SEVERAL}.linear_dual:_MANY": 0, f"{_SEVERAL}.linear_dual:_DENSITY": 1.0},
+        {
+            f"{_SEVERAL}.linear_dual:_MANY": 0,
+            f"{_SEVERAL}.linear_dual:_DENSITY": 1.0,
+            f"{_SEVERAL}.linear_dual:_FIRST": 0,
+        },
         complete=False,
         witness=f"{_SEVERAL}.growing_core:solve_core",
         wants="several",

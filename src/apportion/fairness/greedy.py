@@ -23,6 +23,8 @@ class Walker:
     ----------
     jobs, rows
         The jobs of every claimant, at least one, and the rows of their options.
+    every, begins
+        The jobs of all claimants behind one another, and where those of each begin.
     exactly
         ``exactly(place, total)``: shares of some of a claimant's jobs that add up to a total.
     owner
@@ -35,6 +37,8 @@ class Walker:
 
     jobs: Sequence[Integers]
     rows: Sequence[Integers]
+    every: Integers
+    begins: Integers
     exactly: Callable[[int, int], Mapping[int, int] | None]
     owner: Integers
     least: Integers
@@ -44,9 +48,9 @@ class Walker:
         """Return what every claimant has under a choice."""
         if not self.jobs:
             return np.zeros(0, dtype=np.int64)
-        taken = choice[np.concatenate(self.jobs)]
-        starts = np.cumsum([0, *(one.size for one in self.jobs[:-1])])
-        return np.asarray(np.add.reduceat(np.where(taken >= 0, self.share[taken], 0), starts), dtype=np.int64)
+        taken = choice[self.every]
+        shares = np.where(taken >= 0, self.share[taken], 0)
+        return np.asarray(np.add.reduceat(shares, self.begins), dtype=np.int64)
 
     def raised(self, choice: Integers, due: Integers, model: MultipleChoiceKnapsack) -> Integers | None:
         """Return a choice that reaches what is due to every claimant, ``None`` where this walk finds none.

@@ -18,6 +18,7 @@ from apportion.fairness.placing import Placing
 from apportion.fairness.prices import SharePrices
 from apportion.formulations.tenants import TenantedMenus
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.products import over_columns
 
 __all__ = ["LevelModel"]
 
@@ -91,7 +92,7 @@ class LevelModel:
 
     @cached_property
     def _least(self) -> Integers:
-        part = self.model.uses @ (1.0 / np.maximum(1, self.model.capacities))
+        part = over_columns(self.model.uses, 1.0 / np.maximum(1, self.model.capacities))
         order: Integers = np.lexsort((part, self.owner))
         found = np.full(self.model.num_jobs, -1, dtype=np.int64)  # a job without any option gets none
         filled = np.flatnonzero(np.diff(self.model.offsets))
@@ -195,9 +196,12 @@ class LevelModel:
 
     def walker(self, group: Sequence[Claimant]) -> Walker:
         """Return the walks of disjoint claimants, in the order of their names."""
+        jobs = [self.jobs(one) for one in group]
         return Walker(
-            [self.jobs(one) for one in group],
+            jobs,
             [self.rows(one) for one in group],
+            np.concatenate([*jobs, np.zeros(0, dtype=np.int64)]),
+            np.cumsum([0, *(one.size for one in jobs[:-1])]),
             lambda place, total: self.exactly(group[place], total),
             self.owner,
             self._least,
@@ -208,7 +212,7 @@ class LevelModel:
         """Return whether a choice reaches floors, keeps every capacity and can be placed."""
         if any(self.of(one, choice) < floor for one, floor in floors.items()):
             return False
-        return self.model.check(choice).feasible and self.placing.of(choice) == "placed"
+        return self.model.fits(choice) and self.placing.of(choice) == "placed"
 
     def jobs(self, claimant: Claimant) -> Integers:
         """Return a claimant's jobs, by their index."""

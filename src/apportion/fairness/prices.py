@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.fairness.claimants import Claimant, Rung
+from apportion.models.products import over_columns, over_rows
 
 __all__ = ["SharePrices"]
 
@@ -101,6 +102,7 @@ class SharePrices:
         self._share, self._uses = told[:, 1], np.ascontiguousarray(told[:, 2:])
         sizes = np.bincount(told[:, 0], minlength=len(kept))
         self._starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        self._sizes, self._owner = sizes, told[:, 0]
         self._some = np.flatnonzero(sizes > 0)
         self._per_share = self._uses / np.maximum(1, self._share)[:, None]
         self._capacities = capacities
@@ -184,18 +186,17 @@ class SharePrices:
         if not self._some.size:
             return []
         for even in self._even:
-            least = np.minimum.reduceat(self._per_share @ even, self._starts[self._some])
+            least = np.minimum.reduceat(over_columns(self._per_share, even), self._starts[self._some])
             if _least_cost(self._spread(least), demand)[0] > float(even @ self._capacities):
                 return [even]
         for turn in range(_ROUNDS):
-            costs = self._per_share @ prices
+            costs = over_columns(self._per_share, prices)
             least = np.minimum.reduceat(costs, self._starts[self._some])
-            part = np.repeat(least, np.diff(self._starts)[self._some])
-            at_least = np.flatnonzero(costs <= part)
-            owner = np.searchsorted(self._starts[self._some], at_least, side="right") - 1
-            first = at_least[np.unique(owner, return_index=True)[1]]
+            at_least = np.flatnonzero(costs <= np.repeat(least, self._sizes[self._some]))
+            owner = self._owner[at_least]
+            first = at_least[np.flatnonzero(np.diff(owner, prepend=-1))]
             cost, met, _ = _least_cost(self._spread(least), demand)
-            need = self._per_share[first].T @ met[self._some].astype(np.float64)
+            need = over_rows(met[self._some].astype(np.float64), self._per_share[first])
             paid = float(prices @ self._capacities)
             found.append((cost / max(paid, _NOTHING), prices))
             if found[-1][0] > 1.0 and turn > _ROUNDS // 4:
@@ -207,7 +208,9 @@ class SharePrices:
                 break
             prices /= paid
         found.sort(key=lambda one: -one[0])
-        self._units[self._some] = np.minimum.reduceat(self._per_share @ found[0][1], self._starts[self._some])
+        self._units[self._some] = np.minimum.reduceat(
+            over_columns(self._per_share, found[0][1]), self._starts[self._some]
+        )
         if hopeful:
             return [prices for ratio, prices in found[:2] if ratio > _HOPEFUL]
         return [*self._even, *(prices for _, prices in found[:2])]
@@ -246,12 +249,11 @@ class SharePrices:
         if not self._some.size:
             return [0] * len(self._index)
         low = np.minimum.reduceat(near, self._starts[self._some])
-        sizes = np.diff(self._starts)
-        close = np.flatnonzero(near <= np.repeat(low * (1 + 1e-9), sizes[self._some]))
-        owner = np.repeat(np.arange(sizes.size), sizes)[close]
-        pairs = np.unique(np.column_stack((owner, costs[close], self._share[close])), axis=0)
+        close = np.flatnonzero(near <= np.repeat(low * (1 + 1e-9), self._sizes[self._some]))
         found = dict[int, int]()
-        for place, cost, share in pairs.tolist():
+        for place, cost, share in {
+            *zip(self._owner[close].tolist(), costs[close].tolist(), self._share[close].tolist(), strict=True)
+        }:
             part = _PARTS * cost // share
             found[place] = min(found.get(place, part), part)
         return [found.get(place, 0) for place in range(len(self._index))]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.products import over_columns
 
 __all__ = ["exact_lagrangian_bound", "lagrangian_bound"]
 
@@ -59,7 +60,9 @@ def lagrangian_bound(
         start, stop = int(model.offsets[first]), int(model.offsets[last])
         value = model.values[start:stop]
         with np.errstate(over="ignore"):  # an infinite price ends as an infinite margin, so as no bound
-            price = model.uses[start:stop] @ prices if model.num_capacities else np.zeros(value.size)
+            price = (
+                over_columns(model.uses[start:stop], prices) if model.num_capacities else np.zeros(value.size)
+            )
         sizes = np.diff(model.offsets[first : last + 1])
         filled = np.flatnonzero(sizes)
         if not filled.size:

@@ -231,6 +231,12 @@ class MultipleChoiceKnapsack(Ragged):
         total: NDArray[np.int64] = self.uses[choice[choice >= 0]].sum(axis=0, dtype=np.int64)
         return total
 
+    def fits(self, choice: NDArray[np.int64]) -> bool:
+        """Return whether a choice of rows in its jobs' menus leaves nobody out and keeps every capacity."""
+        if (self.required & (choice < 0)).any():
+            return False
+        return bool((self.used(choice) <= self.capacities).all())
+
     def check(self, choice: ArrayLike) -> Report:
         """Check a choice against the model alone; at most twenty violations are listed per rule."""
         chosen = np.asarray(choice)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.products import over_columns
+
 __all__ = ["FloatMenus", "descend", "fitted_to_depths"]
 
 
@@ -26,7 +28,7 @@ class FloatMenus:
 
     def best(self, prices: NDArray[np.float64]) -> tuple[float, NDArray[np.int64]]:
         """Return the bound of prices and the row each job takes at them, its first best one."""
-        term = self.worths - self.uses @ prices
+        term = self.worths - over_columns(self.uses, prices)
         top = np.maximum.reduceat(term, self.offsets[:-1])
         owner = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         hits = np.flatnonzero(term == top[owner])

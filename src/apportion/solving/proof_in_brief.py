@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.products import over_columns
 from apportion.outcome import SearchTree
 from apportion.proofs.certificate import LARGEST_NUMBER, LARGEST_VECTORS, Proof
 from apportion.proofs.stating import capacity_names
@@ -112,7 +113,7 @@ def _paid(
         return np.array(pools, dtype=np.float64)[model.machine] * model.uses
     if len(known) != model.num_capacities:
         return np.zeros(model.num_options)
-    return np.asarray(model.uses @ np.array(known, dtype=np.float64), dtype=np.float64)
+    return over_columns(model.uses, np.array(known, dtype=np.float64))
 
 
 def _unit(values: NDArray[np.float64], total: float, objective: float) -> tuple[int, bool]:

@@ -40,6 +40,7 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> No
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(linear_dual, "_MANY", 0)
         patched.setattr(linear_dual, "_DENSITY", 1.0)
+        patched.setattr(linear_dual, "_FIRST", 0)
         outcome = solve(model, SolveOptions(time_limit=None), None)
     truth = enumerate_knapsack(model)
     if truth is None:
@@ -72,3 +73,19 @@ def test_a_relaxation_without_time_concludes_nothing() -> None:
     menus = build(of_many_owners(1, 2000, 60))
     assert menus is not None
     assert linear_dual.relaxed(menus, 0.0) is None
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_portions_of_columns_come_to_the_bound_of_all(
+    seed: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    menus = build(of_many_owners(seed, 300, 60))
+    assert menus is not None
+    monkeypatch.setattr(linear_dual, "_FIRST", first)
+    nothing = menus.offsets[:-1]  # *none* stands first in every menu
+    whole, portions = linear_dual.relaxed(menus, None), linear_dual.relaxed(menus, None, nothing)
+    assert whole is not None and portions is not None
+    assert dual.bound_at(menus, portions[0]) == pytest.approx(dual.bound_at(menus, whole[0]), rel=1e-8)
+    assert (menus.job[portions[1]] == np.arange(menus.num_jobs)).all()
+    assert linear_dual._sifted(menus, lambda: None, nothing) is not None
