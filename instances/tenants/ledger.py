@@ -5,6 +5,7 @@ A floor under a share is a limit as well: of what its jobs could have at best, s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from copy import copy
 from fractions import Fraction
@@ -204,25 +205,28 @@ class Ledger:
 
         ``None`` if a job has no admissible offer. Names that are no limit of the book are among `further`.
         """
-        prices = {name: Fraction(price) for name, price in multipliers.items() if price}
+        found = {name: Fraction(price) for name, price in multipliers.items() if price}
+        parts = {price.denominator for price in found.values()}
+        parts.update(offer.value.as_integer_ratio()[1] for offers in self.offers.values() for offer in offers)
+        unit = math.lcm(*parts)  # of doubles a power of two; whole numbers take less time than fractions
+        prices = {name: price.numerator * (unit // price.denominator) for name, price in found.items()}
         more = [(prices[name], one) for name, one in further.items() if name in prices]
-        total = sum(
-            (price * self.limits[name] for name, price in prices.items() if name in self.limits), Fraction(0)
-        )
-        total += sum((price * one.limit for price, one in more), Fraction(0))
+        total = sum(price * self.limits[name] for name, price in prices.items() if name in self.limits)
+        total += sum(price * one.limit for price, one in more)
         for job_id, offers in self.offers.items():
             worths = []
             for position, offer in enumerate(offers):
-                paid = Fraction(0)
+                paid = 0
                 for name, use in self.uses(job_id, position).items():
                     if name in prices:
                         paid += prices[name] * use
-                paid += sum((price * one.use(job_id, offer) for price, one in more), Fraction(0))
-                worths.append(sign * Fraction(offer.value) - paid)
+                paid += sum(price * one.use(job_id, offer) for price, one in more)
+                over, under = offer.value.as_integer_ratio()
+                worths.append(sign * over * (unit // under) - paid)
             if not worths:
                 return None
             total += max(worths)
-        return sign * total
+        return Fraction(sign * total, unit)
 
     def _shares_of(self, name: str, offers: list[Offer]) -> list[int]:
         """Return the shares of some offers of a job; its best rate is that of all of them."""
