@@ -1,7 +1,8 @@
 """Pools with gangs: few jobs scheduled by CP-SAT, to the end or to a bound.
 
-First whom each pool gets, and then one pool at a time (`gang_sets`): that decides most in milliseconds. What
-it leaves open is searched as a whole (`gang_model`), without linear relaxations and with them.
+First whom each pool gets, and then one pool at a time (`gang_sets`): that finds better schedules where the
+proof is hard. What it leaves open is searched as a whole (`gang_model`), without linear relaxations and with
+them.
 """
 
 from __future__ import annotations

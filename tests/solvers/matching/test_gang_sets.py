@@ -78,7 +78,7 @@ def test_neither_bound_nor_schedule_passes_the_optimum(work: float, instance: Ma
     ],
 )
 def test_twenty_four_gangs_are_proven(pools: dict[str, int], wide: float, seed: int, makespan: float) -> None:
-    """Of twelve drawn ones these took seconds of CP-SAT, or stayed open; no limit but of work is set."""
+    """Eight of twelve drawn ones close without whole schedules; no limit but of work is set."""
     model = MatchingByMachine(generate_cluster(seed, 24, pools, wide=wide)).model
     search, bound, found = _searched(model)
     assert search.ended is Termination.OPTIMAL
