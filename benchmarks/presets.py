@@ -1,7 +1,9 @@
 """Presets of the suite: one command each for the figures that README and docs quote, printed as a table.
 
 ``python -m benchmarks.NAME [--only PATTERN] [--data FOLDER] [--limit S] [--seeds N]``: the cells are those of
-``python -m benchmarks run``, measured in the same way, and nothing is written.
+``python -m benchmarks run``, measured in the same way, and nothing is written. Seconds are the processor's,
+the least of the calls that a solver was given, whose number is told; a long call is not repeated. A ratio is
+of equally many calls: where one side has a single one, the first call of the other stands beside it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from benchmarks.suite.registry import Selection, cells_of
 from benchmarks.suite.solvers import OURS
 from benchmarks.timing import provenance
 
-__all__ = ["PRESETS", "Preset", "main"]
+__all__ = ["PRESETS", "Preset", "main", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +156,13 @@ def main(name: str) -> None:
 def _line(row: dict[str, Any], first: dict[str, Any] | None) -> str:
     """Return what one cell came to, and its seconds as a multiple of those of the instance's first solver."""
     head = f"{row['set']}/{row['instance']:<12} {row['solver']:<26}"
-    seconds, objective, bound = row.get("seconds"), row.get("objective"), row.get("bound")
-    if seconds is None:
+    objective, bound = row.get("objective"), row.get("bound")
+    if row.get("seconds") is None:
         return f"{head} {row['termination']}: {row.get('told', '')}"
-    base = seconds if first is None else first.get("seconds")
-    ratio = "" if base is None else f" {seconds / base:9.1f}x"
     found = "no plan" if objective is None else f"objective {objective:.6f}"
     proven = "no bound" if bound is None else f"bound {bound:.6f}"
     gap = "" if objective is None or bound is None else f", gap {relative_gap(objective, bound):.1e}"
-    line = f"{head} {seconds:10.5f} s{ratio}  {found}, {proven}{gap}; {row['termination']}"
+    line = f"{head} {_times(row, first)}  {found}, {proven}{gap}; {row['termination']}"
     claimed = row.get("claimed")
     if objective is not None and claimed is not None and relative_gap(objective, claimed) > 1e-6:
         line += f"; it claimed {claimed:.6f}, {claimed / (objective or 1.0):.4f} times that"
@@ -171,6 +171,27 @@ def _line(row: dict[str, Any], first: dict[str, Any] | None) -> str:
         line += f"; {row['jobs']} jobs, {row['options']} options, ms: {', '.join(parts)}"
         line += "" if row.get("peak_mib") is None else f"; {row['peak_mib']:.0f} MiB"
     return line
+
+
+def _times(row: dict[str, Any], first: dict[str, Any] | None) -> str:
+    own = _cpu(row)
+    told = f"{min(own):10.5f} CPU s of {len(own)}" if own else f"{row['seconds']:10.5f} s"
+    over = None if first is None else ratio(row, first)
+    return told if over is None else f"{told} {over[0]:9.1f}x by {over[1]}"
+
+
+def ratio(row: dict[str, Any], first: dict[str, Any]) -> tuple[float, int] | None:
+    """Return a row's processor seconds over those of the same calls of another row, and how many they are.
+
+    ``None`` where nobody counted: a cell that was ended from outside.
+    """
+    own, base = _cpu(row), _cpu(first)
+    calls = min(len(own), len(base))
+    return (min(own[:calls]) / max(min(base[:calls]), 1e-9), calls) if calls else None
+
+
+def _cpu(row: dict[str, Any]) -> list[float]:
+    return [one for one in row.get("cpu_samples") or [] if one is not None]
 
 
 def _sums(rows: list[dict[str, Any]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +29,10 @@ _LONGEST_TRACE = 200
 
 @dataclass(slots=True)
 class Attempt:
-    """One call as it went. `trace` holds seconds, objective and bound, each of the two possibly ``None``."""
+    """One call as it went. `trace` holds seconds, objective and bound, each of the two possibly ``None``.
+
+    `beside_s` is what our own search behind a general solver took: no part of that solver's time.
+    """
 
     termination: str
     reason: str
@@ -38,6 +42,8 @@ class Attempt:
     verified_bound: float | None = None
     phases: dict[str, float] = field(default_factory=dict)
     seconds: float | None = None
+    cpu_s: float | None = None
+    beside_s: float = 0.0
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
     solution: Solution | None = None
 
@@ -64,6 +70,7 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
     stage("solve")
     first = _call(solver, instance, cell, traced=True)
     samples = [] if first.seconds is None else [first.seconds]
+    cpu_samples = [first.cpu_s]
     best = first
     if first.plan is not None and first.seconds is not None and first.seconds < REPEATED_BELOW_S:
         for _ in range(cell.repeats - 1):
@@ -71,6 +78,7 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
             if again.seconds is None or again.termination != first.termination:
                 break
             samples.append(again.seconds)
+            cpu_samples.append(again.cpu_s)
             best = again if again.seconds < min(samples[:-1]) else best
     peak = peak_mib()
     stage("check")
@@ -79,6 +87,7 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
         "told": first.reason,
         "seconds": min(samples) if samples else None,
         "samples": samples,
+        "cpu_samples": cpu_samples if samples else [],
         "phases": {"read": read_s, **best.phases},
         "claimed": first.claimed,
         "bound": first.bound,
@@ -126,11 +135,15 @@ def _call(
     solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit_s: float | None = None
 ) -> Attempt:
     limit = cell.limit_s if limit_s is None else limit_s
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), _cpu_s()
     try:
-        if solver.ours:
-            return _ours(solver, instance, cell, traced, limit)
-        return _peer(solver, instance, cell, limit)
+        call = (
+            _ours(solver, instance, cell, traced, limit)
+            if solver.ours
+            else _peer(solver, instance, cell, limit)
+        )
+        call.cpu_s = max(_cpu_s() - cpu_began - call.beside_s, 0.0)
+        return call
     except CannotTake as error:
         return Attempt("cannot_take", str(error))
     except (BackendUnavailable, ImportError) as error:
@@ -139,6 +152,12 @@ def _call(
         return Attempt("memory_limit", "MemoryError", seconds=time.perf_counter() - began)
     except Exception as error:
         return Attempt("error", f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
+
+
+def _cpu_s() -> float:
+    """Return the processor seconds of this process and of its children that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: float) -> Attempt:
@@ -176,6 +195,7 @@ def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: fl
         verified_bound=solution.certificate.verified_bound,
         phases=phases,
         seconds=seconds,
+        beside_s=tested,
         trace=watch.trace,
         solution=solution,
     )

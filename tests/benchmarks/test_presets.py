@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.presets import PRESETS
+from benchmarks.presets import PRESETS, ratio
 from benchmarks.reporting.behind import behind
 from benchmarks.suite.published import PUBLISHED
 from benchmarks.suite.registry import Selection, cells_of
@@ -41,9 +41,18 @@ def test_a_preset_prints_objective_bound_and_ratio(root: Path) -> None:
     found = [re.search(r"objective ([0-9.]+), bound ([0-9.]+), gap", line) for line in (ours, peer)]
     assert found[0] is not None and found[1] is not None
     assert found[0][1] == found[0][2] == found[1][1] == found[1][2]
+    assert "CPU s of" in ours and re.search(r"CPU s of \d +[\d.]+x by [1-5]  ", peer)
     assert all("1 of 1 answered" in line and "1 proven" in line for line in sums[:2])
     assert re.fullmatch(r"apportion is behind in [01] of 1 duels", sums[-1])
     assert len(sums) == 3 + ("in 1 of" in sums[-1])
+
+
+def test_a_ratio_is_of_equally_many_calls() -> None:
+    short, long = {"cpu_samples": [3.0, 2.0, 1.0]}, {"cpu_samples": [60.0]}
+    assert ratio(long, short) == (20.0, 1) and ratio(short, long) == (0.05, 1)
+    assert ratio({"cpu_samples": [8.0, 6.0, 5.0, 4.0]}, short) == (5.0, 3)
+    # ended from outside, nobody counted
+    assert ratio({"cpu_samples": [None]}, short) is None and ratio({}, short) is None
 
 
 def _row(
