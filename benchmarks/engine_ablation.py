@@ -137,9 +137,9 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
         (
             NOTHING,
             Part("the exact search", {f"{_MENUS}.anytime:provable": _never}),
-            Part("beams", {f"{_MENUS}.anytime:search": _no_pass}),
+            Part("beams", {f"{_MENUS}.beam_turns:search": _no_pass}),
             Part("the last jobs matched (meet)", {f"{_MENUS}.beam:list_tails": _nothing}),
-            Part("the freezing temperature (tilt)", {f"{_MENUS}.anytime:freezing": _one_temperature}),
+            Part("the freezing temperature (tilt)", {f"{_MENUS}.beam_turns:freezing": _one_temperature}),
             Part("HiGHS on cores (core_mip)", {f"{_MENUS}.anytime:Search._mip_is_due": _never}),
         ),
     ),

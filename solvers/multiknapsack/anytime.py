@@ -1,11 +1,9 @@
 """The search from the first incumbent to the limit: the exact search, beams, and HiGHS on cores that resist.
 
-The exact search has the first turn and then a share of the time. In between, beam passes over all jobs
-alternate with passes over a random part of them, the rest staying as in the incumbent. Widths grow while
-nothing improves. Every improvement lets reduced costs fix more options. A beam merges what leaves the same
-capacities, so one pass proves rounds of few GPUs; HiGHS's cuts prove cores whose capacities no sum of uses
-meets. Neither is seen by the prices that the exact search prunes with. Tables have one turn, as soon as the
-search has taken a quarter of the time that they will.
+The exact search has the first turn and then a share of the time, beams have the rest. Every improvement
+lets reduced costs fix more options. A beam merges what leaves the same capacities, so one pass proves rounds
+of few GPUs; HiGHS's cuts prove cores whose capacities no sum of uses meets. Neither is seen by the prices
+that the exact search prunes with. Tables have one turn.
 """
 
 from __future__ import annotations
@@ -21,23 +19,16 @@ from apportion.outcome import Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 
-from .beam import search
+from .beam_turns import BeamTurns
 from .core_mip import solve_core
 from .incumbent import BestChoice
-from .nested_tables import NestedTables, nested_tables
 from .option_table import OptionTable
 from .proving import Proving, provable
 from .reduction import within_reach
-from .tilt import Tilt, freezing, tilted
+from .tables_turn import TablesTurn
 
 __all__ = ["Ending", "Search"]
 
-_FIRST_WIDTH = 64
-_WIDEST = 20_000
-_MEMORY = 12_000_000
-"""States kept over all layers of a pass at most."""
-_PART = 120
-"""Jobs of a neighbourhood to begin with."""
 _GLANCE = 0.003
 """Seconds that the exact search has before one beam pass is tried: small menus are proven in less."""
 _HEAD = {True: 1.0, False: 0.05}
@@ -58,16 +49,10 @@ _MIP_SHARE = 0.5
 """for this share of the time gone by until then, half a second at least; and again when that has trebled,"""
 _HOPEFUL_OPTIONS = 250
 """if it closed a third of the gap or the core has no more options; else hardly ever."""
-_SECONDS_PER_STATE, _SECONDS_PER_LAYER, _SECONDS_PER_MIP_NODE = 2.5e-7, 1.5e-4, 1e-2
-"""What deterministic mode charges for the states and layers of a beam, and for a node of HiGHS."""
-_TABLES_AFTER = 0.05
-"""Seconds after which it is looked at whether tables decide the menus,"""
-_TABLES_SHARE = 0.25
-"""and the share of their seconds after which they do."""
+_SECONDS_PER_MIP_NODE = 1e-2
+"""What deterministic mode charges for a node of HiGHS."""
 _OVERRUN = 0.25
 """Seconds by which HiGHS may be late on a core."""
-_LARGEST_LAYER = 4_000_000
-"""States made in one layer at most."""
 _PATIENCE = 15.0
 """Without a limit: seconds to search on, thrice those to the last improvement on top."""
 
@@ -130,19 +115,14 @@ class Search:
         self._options = options
         self._clock = clock
         self._counters = counters
-        self._random = np.random.default_rng(options.seed)
         self._live = menus
         self._live_floor = -math.inf
-        self._tilt: Tilt | None = None
-        self._widths = {False: float(_FIRST_WIDTH), True: float(_FIRST_WIDTH)}
-        self._part = float(_PART)
-        self._rate = 3e-7
         self._last_gain = clock.elapsed
         self._began = self._last_gain
         self._next_mip = self._began + _MIP_AFTER
         self._solver_agrees = False
-        self._tables: NestedTables | None = None
-        self._tables_are_open = True
+        self._tables = TablesTurn(best, clock)
+        self._beams = BeamTurns(weights, best, options.seed, clock, counters)
         self._proving: Proving | None = None
         if provable(menus):
             self._proving = Proving(menus, weights, best, clock, options.seed, threads=options.threads)
@@ -170,7 +150,8 @@ class Search:
             if self._exhausted():
                 return Ending("exhausted", by_solver=self._solver_agrees)
             self._refresh()
-            if self._tables_are_due():
+            value = best.objective
+            if self._tables.is_due(self._live, self._clock.elapsed - self._began):
                 ending = self._tabled()
             elif self._mip_is_due():
                 ending = self._mip()
@@ -180,6 +161,8 @@ class Search:
                 ending = self._beam()
             if ending is not None:
                 return ending
+            if best.objective != value:
+                self._last_gain = self._clock.elapsed
 
     def _exhausted(self) -> bool:
         if self._options.time_limit is not None or self._options.work_limit is not None:
@@ -193,106 +176,15 @@ class Search:
             self._live = within_reach(self._all, self._weights, self._bound, floor)
             self._live_floor = floor
             self._counters["live_options"] = float(self._live.num_options)
-            self._tilt = None
-
-    def _tables_are_due(self) -> bool:
-        elapsed = self._clock.elapsed - self._began
-        if not self._tables_are_open or elapsed < _TABLES_AFTER:
-            return False
-        if self._tables is None:
-            self._tables = nested_tables(self._live)
-            self._tables_are_open = self._tables is not None
-        if self._tables is None or elapsed < _TABLES_SHARE * self._tables.seconds:
-            return False
-        left, work = self._clock.remaining, self._clock.work_left
-        timely = left is None or self._tables.seconds < left
-        self._tables_are_open = timely and (work is None or self._tables.entries <= work)
-        return self._tables_are_open
 
     def _tabled(self) -> Ending | None:
-        """Find the optimum of what was live when tables were first looked at."""
-        tables, best = self._tables, self._best
-        assert tables is not None
-        self._tables_are_open, self._tables = False, None
-        filled, choice = tables.best(self._clock.late)
-        self._clock.charge(tables.entries, tables.seconds)
-        self._counters["states"] += tables.entries
-        if not filled:
-            return None
-        if choice is not None:
-            rows = tables.menus.rows[choice]
-            best.take(rows)
-            if not best.fits(rows):  # a capacity whose row was rounded
-                return None
-        return Ending("proven", infeasible=best.point is None)
+        filled = self._tables.fill()
+        self._counters["states"] += self._tables.entries
+        return Ending("proven", infeasible=self._best.point is None) if filled else None
 
     def _beam(self) -> Ending | None:
-        live, best = self._live, self._best
-        open_jobs = np.flatnonzero(np.diff(live.offsets) > 1)
-        anchor = None if best.point is None else live.locate(best.point)
-        usable = anchor is not None and bool((anchor >= 0).all())
-        partial = (
-            usable and open_jobs.size > self._part and bool(self._random.random() < _share(open_jobs.size))
-        )
-        if self._tilt is None:
-            self._tilt = freezing(live, self._weights, self._clock.late)
-        menus, jobs = live, np.arange(live.num_jobs)
-        floor = best.floor
-        if partial and anchor is not None and floor is not None and best.value is not None:
-            size = min(open_jobs.size - 1, int(self._part * self._random.uniform(0.7, 1.5)))
-            jobs = np.sort(self._random.choice(open_jobs, size, replace=False))
-            rest = np.ones(live.num_jobs, dtype=np.bool_)
-            rest[jobs] = False
-            menus = live.part(jobs, live.capacities - live.used(anchor[rest]))
-            floor -= float(live.values[anchor[rest]].sum())
-        heat = float(np.exp(self._random.uniform(-0.6, 0.5)))
-        tilt = tilted(menus, self._tilt.weights, self._tilt.temperature * heat, self._clock.late)
-        if self._clock.late():
-            return None
-        entropy = tilt.entropy(menus)
-        if self._random.random() < 0.5:
-            order = np.argsort(entropy * self._random.random(entropy.size), kind="stable")
-        else:
-            order = self._random.permutation(entropy.size)
-        width = self._width(partial, menus)
-        began = self._clock.seconds
-        found = search(menus, tilt, order, width, floor, self._clock.late)
-        took = self._clock.seconds - began
-        if not self._clock.counted and found.expanded > 50_000:
-            self._rate = 0.7 * self._rate + 0.3 * took / found.expanded
-        layers = menus.num_jobs
-        self._clock.charge(
-            max(1, found.expanded), found.expanded * _SECONDS_PER_STATE + layers * _SECONDS_PER_LAYER
-        )
-        self._counters["passes"] += 1
-        self._counters["states"] += found.expanded
-        improved = False
-        if found.choice is not None:
-            choice = found.choice if anchor is None or not partial else anchor.copy()
-            if partial:
-                choice[jobs] = menus.rows[found.choice]
-            improved = best.take(live.rows[choice])
-        if improved:
-            self._last_gain = self._clock.elapsed
-        else:
-            self._widths[partial] = min(_WIDEST, self._widths[partial] * 1.1 + 1)
-        if found.complete and not self._clock.late():
-            if not partial:
-                return Ending("proven", infeasible=best.point is None)
-            # The neighbourhood is exhausted: a larger one is affordable.
-            self._part *= 1.1
-        return None
-
-    def _width(self, partial: bool, menus: OptionTable) -> int:
-        """States per layer, such that a pass fits the memory and a third of the time left."""
-        layers = max(1, menus.num_jobs)
-        widest = int(np.diff(menus.offsets).max(initial=1))
-        width = min(self._widths[partial], _MEMORY / layers, _LARGEST_LAYER / widest)
-        left = self._clock.remaining
-        if left is not None:
-            per_state = self._rate * menus.num_options
-            width = min(width, max(16.0, 0.33 * left / max(per_state, 1e-12)))
-        return max(16, int(width))
+        exhausted = self._beams.run(self._live)
+        return Ending("proven", infeasible=self._best.point is None) if exhausted else None
 
     def _proof_is_due(self) -> bool:
         """Whether the exact search has had less than its share of the time."""
@@ -309,11 +201,8 @@ class Search:
     def _prove(self) -> Ending | None:
         proving = self._proving
         assert proving is not None
-        value = self._best.value
         ended = proving.run(_TURN if self._counters["passes"] else _GLANCE)
         self._counters["nodes"] = float(proving.nodes)
-        if self._best.value != value:
-            self._last_gain = self._clock.elapsed
         return Ending("proven", self._best.point is None, proving) if ended else None
 
     def _mip_is_due(self) -> bool:
@@ -329,10 +218,9 @@ class Search:
         left = clock.remaining
         if left is not None:
             share = min(share, left - _OVERRUN)
-        anchor = None if best.point is None else live.locate(best.point)
         answer = solve_core(
             live,
-            start=anchor if anchor is not None and bool((anchor >= 0).all()) else None,
+            start=best.among(live),
             seconds=None if clock.counted else share,
             nodes=max(1, int(100 * share)) if clock.counted else None,
             step=best.step,
@@ -343,8 +231,8 @@ class Search:
         clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_MIP_NODE)
         self._counters["mip_calls"] += 1
         self._counters["mip_nodes"] += answer.nodes
-        if answer.choice is not None and best.take(live.rows[answer.choice]):
-            self._last_gain = clock.elapsed
+        if answer.choice is not None:
+            best.take(live.rows[answer.choice])
         if answer.proven and (answer.choice is None or best.fits(live.rows[answer.choice])):
             if best.point is None or best.step > 0 or self._options.gap > HIGHS_ERROR:
                 return Ending("proven", infeasible=best.point is None, by_solver=True)
@@ -358,8 +246,3 @@ class Search:
         hopeful = closed > 1 / 3 or live.num_options <= _HOPEFUL_OPTIONS
         self._next_mip = self._began + (3.0 if hopeful else 50.0) * gone
         return None
-
-
-def _share(open_jobs: int) -> float:
-    """Return the share of the passes that look at a part of the jobs only."""
-    return 0.15 if open_jobs < 1000 else 0.9

@@ -106,11 +106,10 @@ class GrowingCore:
 
     def _solve(self, core: OptionTable, nodes: int) -> CoreAnswer:
         best, clock = self._best, self._clock
-        anchor = None if best.point is None else core.locate(best.point)
         left = clock.remaining
         answer = solve_core(
             core,
-            start=anchor if anchor is not None and bool((anchor >= 0).all()) else None,
+            start=best.among(core),
             seconds=None if left is None or clock.counted else max(0.0, _SHARE * left - _OVERRUN),
             nodes=nodes,
             step=best.step,

@@ -10,6 +10,8 @@ from apportion.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.incumbent import BestFound
 
+from .option_table import OptionTable
+
 __all__ = ["EQUAL", "BestChoice"]
 
 EQUAL = 5e-10
@@ -65,6 +67,13 @@ class BestChoice(BestFound[NDArray[np.int64]]):
     def close(self) -> bool:
         """Whether the relative gap asked for is reached."""
         return self.objective is not None and self.closes(self.objective)
+
+    def among(self, menus: OptionTable) -> NDArray[np.int64] | None:
+        """Return int64 [jobs], the incumbent's options of some menus, ``None`` where one is missing."""
+        if self.point is None:
+            return None
+        place = menus.locate(self.point)
+        return place if bool((place >= 0).all()) else None
 
     def fits(self, rows: NDArray[np.int64]) -> bool:
         """Return whether a choice of rows serves every required job and keeps every capacity."""

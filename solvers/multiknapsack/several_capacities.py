@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.options import Incumbent, KnownBound, SolveOptions
-from apportion.outcome import Outcome, SearchTree, Termination
+from apportion.outcome import Outcome, Termination
 from apportion.solvers.clock import Clock
-from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.scaling import grid, power_of_two_scale
 
 from .anytime import Ending, Search
-from .dual import Dual, model_bound, solve_large
+from .dual import Dual, solve_large
+from .first_choices import near_choices, near_start
 from .growing_core import GrowingCore
 from .incumbent import BestChoice
 from .linear_dual import has_sparse_rows
 from .option_table import OptionTable, build
-from .reduction import noise, without_dominated
-from .repair import cheapest, filled, repaired
+from .reduction import without_dominated
+from .repair import cheapest
+from .shown_bound import ShownBound
 from .wide import is_wide, listed
 
 __all__ = ["solve"]
@@ -131,14 +132,11 @@ class _Run:
         self, model: MultipleChoiceKnapsack, options: SolveOptions, clock: Clock, known: KnownBound | None
     ) -> None:
         self._model = model
-        self._known = known
         self._options = options
         self._clock = clock
         self._best = BestChoice(model, options, clock)
-        self._multipliers: NDArray[np.float64] | None = None
+        self._shown = ShownBound(model, self._best, known)
         self._start_used: bool | None = None
-        self._source = "multipliers"
-        self._tree: SearchTree | None = None
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
@@ -151,12 +149,10 @@ class _Run:
                 np.asarray(start, dtype=np.int64)
             )
         best.step = grid(model.values)
-        if self._start_used and self._known is not None:
-            best.bound, self._source = self._known
-            if best.proven or best.close:
-                return Ending("proven" if best.proven else "gap")
+        if self._start_used and self._shown.by_known() and (best.proven or best.close):
+            return Ending("proven" if best.proven else "gap")
         if self._start_used and hint is not None and float(np.abs(hint).max(initial=0.0)) <= _GREATEST_HINT:
-            self._set_bound(hint)
+            self._shown.at(hint)
             if (ended := self._ended()) is not None:
                 return ended
         if best.point is None and not model.required.any():
@@ -172,13 +168,13 @@ class _Run:
                 np.zeros(0, np.int64) if menus.num_jobs == 0 else menus.rows[menus.best_choice(menus.values)]
             )
             best.take(rows)
-            self._set_bound(np.zeros(model.num_capacities))
+            self._shown.at(np.zeros(model.num_capacities))
             # options that cannot fit were left out on the way, so the best of the rest is the optimum
-            best.bound, self._source = best.objective, "enumeration"
+            self._shown.by_enumeration()
             return Ending("proven")
         if self._clock.late():
             # Building took the limit: one pass for an incumbent, and the bound at no price.
-            self._set_bound(np.zeros(model.num_capacities))
+            self._shown.at(np.zeros(model.num_capacities))
             if best.point is None:
                 best.take(menus.rows[cheapest(menus)])
             return Ending("limit")
@@ -187,18 +183,20 @@ class _Run:
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
-            anchor=self._anchor(menus),
+            anchor=best.among(menus),
         )
         if dual.infeasible:
             return Ending("proven", infeasible=True)
-        self._set_bound(menus.expand(dual.multipliers, model.num_capacities))
+        self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
-        self._begin(menus, dual.multipliers, start)
+        if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
+            near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
         if has_sparse_rows(menus) and (ended := self._cores(menus, dual)) is not None:
-            return self._concluded(ended, menus, dual.multipliers)
+            return self._shown.by_ending(ended, menus, dual.multipliers)
         quick = menus.num_options * menus.num_capacities <= _QUICK
-        self._repair(menus, top, dual.multipliers, dual.choices[-1:] if quick else dual.choices)
+        first = dual.choices[-1:] if quick else dual.choices
+        near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
         self._mark("repair")
         if (ended := self._ended()) is not None:
             return ended
@@ -207,17 +205,10 @@ class _Run:
         ending = search.first_turn() if quick else None
         if ending is None:
             if quick:
-                self._repair(menus, top, dual.multipliers, dual.choices[:-1])
+                near_choices(menus, top, dual.multipliers, dual.choices[:-1], best, self._clock.late)
             ending = search.run()
         self._mark("search")
-        return self._concluded(ending, search.live, dual.multipliers)
-
-    def _anchor(self, menus: OptionTable) -> NDArray[np.int64] | None:
-        """Return the options of the incumbent, where all of them are among the menus."""
-        if self._best.point is None:
-            return None
-        place = menus.locate(self._best.point)
-        return place if bool((place >= 0).all()) else None
+        return self._shown.by_ending(ending, search.live, dual.multipliers)
 
     def _cores(self, menus: OptionTable, dual: Dual) -> Ending | None:
         """Solve growing cores of menus with many capacities that few jobs touch."""
@@ -226,63 +217,23 @@ class _Run:
         self._mark("cores")
         return ended
 
-    def _concluded(self, ending: Ending, live: OptionTable, weights: NDArray[np.float64]) -> Ending:
-        """State the bound that an ending shows; `live` are the options that were searched."""
-        best = self._best
-        if ending.proving is not None:
-            self._tree = ending.proving.tree(self._model.num_capacities)
-        shown = ending.reason == "proven" or ending.by_solver
-        if shown and not ending.infeasible and not best.proven:
-            # the exact search counts in whole numbers, the beams in sums of float64
-            rounding = 0.0 if ending.proving is not None else noise(live, weights)
-            if ending.by_solver and best.value is not None:
-                rounding += HIGHS_ERROR * abs(best.value)
-            self._searched(rounding)
-            if ending.by_solver and self._source == "branch_and_bound":
-                self._source = "solver"
-        elif best.proven:
-            self._settle_on_grid()
-        return ending
-
-    def _searched(self, rounding: float) -> None:
-        """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
-
-        Where values lie on a grid the rounding is far below its step. Options that reduced costs fixed away
-        need not be counted: what that lets pass has its own margin (`within_reach`).
-        """
-        best = self._best
-        if best.objective is None or best.floor is None or best.value is None:
-            return
-        sign = 1.0 if self._model.sense == "maximize" else -1.0
-        slack = 0.0 if best.step > 4.0 * rounding else rounding
-        if slack <= 1e-10 * abs(best.value):
-            slack = 0.0
-        stated = best.objective + sign * slack
-        if best.bound is None or sign * (stated - best.bound) < 0:
-            best.bound, self._source = stated, "branch_and_bound"
-
     def _listed(self) -> Ending:
         """Decide in 64-bit integers what float64 does not count."""
         best, model = self._best, self._model
         found = listed(model, self._clock.late)
         if found.rows is not None:
             best.take(found.rows)
-        self._set_bound(np.zeros(model.num_capacities))
+        self._shown.at(np.zeros(model.num_capacities))
         if found.complete:
-            self._searched(0.0)
+            self._shown.by_search(0.0)
             return Ending("proven", infeasible=found.rows is None)
         return Ending("limit" if self._clock.late() else "exhausted")
-
-    def _settle_on_grid(self) -> None:
-        """State the bound of the values' common step: no objective lies between it and the incumbent."""
-        if self._best.step > 0:
-            self._best.bound, self._source = self._best.objective, "branch_and_bound"
 
     def _ended(self) -> Ending | None:
         """Say how it ended if the incumbent is good enough, or a limit is reached."""
         best = self._best
         if best.proven:
-            self._settle_on_grid()
+            self._shown.on_grid()
             return Ending("proven")
         if best.close:
             return Ending("gap")
@@ -290,58 +241,12 @@ class _Run:
             return Ending("work" if stopped is Termination.NODE_LIMIT else "limit")
         return None
 
-    def _begin(
-        self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None
-    ) -> None:
-        """Find an incumbent near a start that does not fit any more."""
-        best, late = self._best, self._clock.late
-        if start is None or self._start_used or np.shape(start) != (menus.num_jobs,):
-            return
-        place = menus.locate(np.asarray(start, dtype=np.int64))
-        place = np.where(place >= 0, place, menus.best_choice(menus.scores(weights)))
-        fitting = repaired(menus, weights, place, late)
-        if fitting is not None:
-            best.take(menus.rows[filled(menus, weights, fitting, late)])
-
-    def _repair(
-        self,
-        menus: OptionTable,
-        top: OptionTable,
-        weights: NDArray[np.float64],
-        choices: tuple[NDArray[np.int64], ...],
-    ) -> None:
-        """Find incumbents near the multipliers' choices."""
-        best, late = self._best, self._clock.late
-        for choice in reversed(choices):
-            if best.close or best.proven or (late() and best.point is not None):
-                break
-            fitting = repaired(top, weights, choice, late)
-            if fitting is not None:
-                best.take(top.rows[filled(top, weights, fitting, late)])
-        if best.point is None:
-            # Nothing near the top could be repaired: begin at the smallest uses.
-            least = cheapest(menus)
-            if (menus.used(least) > menus.capacities).any():
-                repair = repaired(menus, weights, least, late)
-                least = least if repair is None else repair
-            best.take(menus.rows[filled(menus, weights, least, late)])
-
-    def _set_bound(self, multipliers: NDArray[np.float64]) -> None:
-        bound = model_bound(self._model, multipliers)
-        if bound is None:
-            return
-        self._multipliers = multipliers
-        if self._known is None or self._best.sign * (bound - self._known.value) < 0:
-            self._best.bound, self._source = bound, "multipliers"
-        else:
-            self._best.bound, self._source = self._known
-
     def _mark(self, phase: str) -> None:
         self._seconds[phase] = self._clock.seconds - sum(self._seconds.values())
 
     def outcome(self, termination: Termination, status: str) -> Outcome:
         """Return the outcome: the incumbent, its bound and why the search ended."""
-        best = self._best
+        best, shown = self._best, self._shown
         self._seconds["solve"] = self._clock.seconds
         infeasible = termination is Termination.INFEASIBLE
         if best.bound is not None and best.objective is not None:
@@ -354,10 +259,10 @@ class _Run:
             point=None if infeasible else best.point,
             objective=None if infeasible else best.objective,
             bound=None if infeasible else best.bound,
-            bound_source=None if infeasible or best.bound is None else self._source,
-            multipliers=self._multipliers,
+            bound_source=None if infeasible or best.bound is None else shown.source,
+            multipliers=shown.multipliers,
             seconds=self._seconds,
             counters=self._counters,
             start_used=self._start_used,
-            tree=self._tree,
+            tree=shown.tree,
         )

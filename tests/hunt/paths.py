@@ -153,7 +153,7 @@ PATHS = _table(
         _SUMS,
         {f"{_SEVERAL}.proving:_MOST_OPTIONS": 0, f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0},
         complete=False,
-        witness=f"{_SEVERAL}.anytime:search",
+        witness=f"{_SEVERAL}.beam_turns:search",
         wants="several",
     ),
     Path(
@@ -173,13 +173,13 @@ PATHS = _table(
         {
             f"{_SEVERAL}.proving:_MOST_OPTIONS": 0,
             f"{_SEVERAL}.anytime:_MIP_OPTIONS": 0,
-            f"{_SEVERAL}.anytime:_FIRST_WIDTH": 1,
-            f"{_SEVERAL}.anytime:_PART": 1,
+            f"{_SEVERAL}.beam_turns:_FIRST_WIDTH": 1,
+            f"{_SEVERAL}.beam_turns:_PART": 1,
             f"{_SEVERAL}.beam:_SHORTEST": 1,
             f"{_SEVERAL}.beam:_TAILS": 3,
         },
         complete=False,
-        witness=f"{_SEVERAL}.anytime:search",
+        witness=f"{_SEVERAL}.beam_turns:search",
         wants="several",
     ),
     Path(

@@ -1,0 +1,109 @@
+"""The bound that a call states, and what shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import KnownBound
+from apportion.outcome import SearchTree
+from apportion.solvers.general.highs_call import HIGHS_ERROR
+
+from .anytime import Ending
+from .dual import model_bound
+from .incumbent import BestChoice
+from .option_table import OptionTable
+from .reduction import noise
+
+__all__ = ["ShownBound"]
+
+
+class ShownBound:
+    """The bound of one call; its value stands with the incumbent that it is measured against.
+
+    Parameters
+    ----------
+    model
+        The model.
+    best
+        The incumbent; its `bound` is set.
+    known
+        A bound that holds.
+
+    Attributes
+    ----------
+    source
+        What shows it; see `apportion.outcome.Outcome`.
+    multipliers
+        float64 [capacities]: those of the last bound by multipliers.
+    tree
+        The tree that ended the exact search.
+    """
+
+    def __init__(self, model: MultipleChoiceKnapsack, best: BestChoice, known: KnownBound | None) -> None:
+        self._model, self._best, self._known = model, best, known
+        self.source = "multipliers"
+        self.multipliers: NDArray[np.float64] | None = None
+        self.tree: SearchTree | None = None
+
+    def by_known(self) -> bool:
+        """Take the bound that was known before, if there is one."""
+        if self._known is None:
+            return False
+        self._best.bound, self.source = self._known
+        return True
+
+    def at(self, multipliers: NDArray[np.float64]) -> None:
+        """Take the bound at some multipliers, or what was known before if that is as good."""
+        bound = model_bound(self._model, multipliers)
+        if bound is None:
+            return
+        self.multipliers = multipliers
+        if self._known is None or self._best.sign * (bound - self._known.value) < 0:
+            self._best.bound, self.source = bound, "multipliers"
+        else:
+            self.by_known()
+
+    def by_enumeration(self) -> None:
+        """State that the incumbent is the best of all choices."""
+        self._best.bound, self.source = self._best.objective, "enumeration"
+
+    def on_grid(self) -> None:
+        """State the bound of the values' common step: no objective lies between it and the incumbent."""
+        if self._best.step > 0:
+            self._best.bound, self.source = self._best.objective, "branch_and_bound"
+
+    def by_search(self, rounding: float) -> None:
+        """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
+
+        Where values lie on a grid the rounding is far below its step. Options that reduced costs fixed away
+        need not be counted: what that lets pass has its own margin (`within_reach`).
+        """
+        best = self._best
+        if best.objective is None or best.floor is None or best.value is None:
+            return
+        slack = 0.0 if best.step > 4.0 * rounding else rounding
+        if slack <= 1e-10 * abs(best.value):
+            slack = 0.0
+        stated = best.objective + best.sign * slack
+        if best.bound is None or best.sign * (stated - best.bound) < 0:
+            best.bound, self.source = stated, "branch_and_bound"
+
+    def by_ending(self, ending: Ending, live: OptionTable, weights: NDArray[np.float64]) -> Ending:
+        """State what an ending shows, and return it; `live` are the options that were searched."""
+        best = self._best
+        if ending.proving is not None:
+            self.tree = ending.proving.tree(self._model.num_capacities)
+        shown = ending.reason == "proven" or ending.by_solver
+        if shown and not ending.infeasible and not best.proven:
+            # the exact search counts in whole numbers, the beams in sums of float64
+            rounding = 0.0 if ending.proving is not None else noise(live, weights)
+            if ending.by_solver and best.value is not None:
+                rounding += HIGHS_ERROR * abs(best.value)
+            self.by_search(rounding)
+            if ending.by_solver and self.source == "branch_and_bound":
+                self.source = "solver"
+        elif best.proven:
+            self.on_grid()
+        return ending
