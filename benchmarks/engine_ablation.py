@@ -170,7 +170,7 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
         _gangs,
         (
             NOTHING,
-            Part("local search", {f"{_TIMES}.least_makespan:rearranged": _as_it_is}),
+            Part("local search", {f"{_TIMES}.by_pools:rearranged": _as_it_is}),
             Part(
                 "the chain of those alone",
                 {f"{_TIMES}.gang_model:alone": lambda gpus, _: np.zeros(gpus.size, dtype=np.bool_)},
