@@ -2,8 +2,8 @@
 
 FreeTrain with several fixed horizons, with and without being woken at completions, beside `adaptive` with
 its parts switched off, on blocks of 1,024 nodes of the authors' trace (the first was looked at while the
-policy was put together, the others were not), on a job log, or on generated machines by seed. Writes
-``parts.json``.
+policy was put together, the others were not), on the whole machine of a log begun at several instants, or on
+generated machines by seed; with either of the published job sets. Writes ``parts.json``.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder of the authors' trace; generated data without it")
     parser.add_argument("--out", type=Path, default=Path("freetrain-out"))
     parser.add_argument("--blocks", type=int, nargs="+", default=[0, 1, 2, 3], help="of 1,024 nodes")
-    parser.add_argument("--log", type=Path, help="a job log (.swf, .swf.gz) in place of the authors' trace")
+    parser.add_argument("--log", type=Path, help="the whole machine of it, by windows, in place of blocks")
     parser.add_argument("--windows", type=int, default=6, help="replays begun at equal distances over a log")
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12], help="of generated machines")
     parser.add_argument("--trainers", type=int, nargs="+", default=[10])
+    parser.add_argument("--jobs", choices=("imagenet", "hpo"), default="imagenet", help="published job set")
     parser.add_argument("--rules", nargs="+", default=list(RULES), choices=list(RULES))
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -76,11 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _places(given: argparse.Namespace) -> tuple[Iterator[Place], str]:
     """Return the places asked for, and what they are in words."""
+    told = f"{given.jobs} jobs"
     if given.data is None:
-        return generated(given.seeds), f"seeds {given.seeds}"
+        return generated(given.seeds, given.jobs), f"{told}, seeds {given.seeds}"
     if given.log is not None:
-        return windows(given.data, given.log, given.windows), f"{given.windows} windows of {given.log.name}"
-    return blocks(given.data, given.blocks), f"blocks {given.blocks} of the trace"
+        found = windows(given.data, given.log, given.windows, given.jobs)
+        return found, f"{told}, {given.windows} windows of {given.log.name}"
+    return blocks(given.data, given.blocks, given.jobs), f"{told}, blocks {given.blocks} of the trace"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from apportion.cli.running import in_one_line
 from paper_repro.icefrog.band_chart import band_chart
+from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.completion_chart import completion_chart
 from paper_repro.icefrog.course_chart import course_chart
 from paper_repro.icefrog.experiments import FREEZING, PARTS, Plan, cases, plan, reported_thetas
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs, asked = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
     parts = given.part or PARTS
     until = None if given.minutes is None else time.monotonic() + 60 * given.minutes
-    left = runs.run((case for part in parts for case in cases(part, asked[part], given.quick)), until)
+    left = runs.run(_by_workload(parts, asked, given.quick), until)
     if left:
         print(f"{left} runs are left; the workloads that are whole are told, call again for the rest")
     planned = _whole(runs, {part: asked[part] for part in parts}, given.quick)
@@ -67,6 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, draw in _drawings(runs, planned, given.data).items():
         (given.out / name).write_text(draw(), encoding="utf-8")
         print(f"written: {given.out / name}")
+
+
+def _by_workload(parts: Sequence[str], asked: Plan, quick: bool) -> Iterator[Case]:
+    """Yield all runs, one workload whole after the other: who stops early has whole ones of every part."""
+    for workload in dict.fromkeys(one for part in parts for one in asked[part]):
+        for part in parts:
+            yield from cases(part, [workload] if workload in asked[part] else [], quick)
 
 
 def _whole(runs: Runs, asked: Plan, quick: bool) -> Plan:

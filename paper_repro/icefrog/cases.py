@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from apportion.errors import InvalidOption
 from apportion.estimation.training import HOMOGENEOUS, Application, read_applications
 from apportion.estimation.training.freezing_file import FreezingProfiles
 from apportion.estimation.training.goodput import GoodputTable
@@ -18,6 +20,9 @@ from apportion.policies.cluster.depth_gates import DepthGates
 from apportion.policies.cluster.icefrog import IceFrog
 from apportion.policies.cluster.learning_icefrog import LearningIceFrog
 from apportion.policies.cluster.names import cluster_policy
+from apportion.policies.cluster.pollux import Pollux
+from apportion.policies.cluster.sia import Sia
+from apportion.policies.cluster.titan import Titan
 from apportion.simulation.cluster.cluster_summary import summarise_cluster
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
@@ -66,6 +71,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         Standstill where depth alone changes, true and believed.
     round_s
         Seconds between decisions; ``None``: as the policy's authors set them.
+    power
+        The knob p of Sia, Pollux and Titan; ``None``: as published.
     """
 
     workload: str
@@ -85,6 +92,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     weigh_restarts: bool = True
     rebuild_s: float = 5.0
     round_s: float | None = None
+    power: float | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -155,6 +163,10 @@ def _policy(case: Case) -> ClusterPolicy:
         return LearningIceFrog(own, rebuild_s=case.rebuild_s)
     name, _, after = case.policy.partition("+")
     made = cluster_policy(name).make(0)
+    if case.power is not None:
+        if not isinstance(made, Sia | Pollux | Titan):
+            raise InvalidOption(f"{name} has no power")
+        made = replace(made, power=case.power)
     if after:
         return FrozenAfter(made, DepthGates(case.warm_up, case.deepest, case.budget), case.rebuild_s)
     return made

@@ -12,10 +12,11 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import OneMachineSlurm
+from paper_repro.tables import Table, write_table
 
 NODES = 8
 CURVES = {
@@ -183,6 +185,27 @@ def report(results: Sequence[Result], jobs: Sequence[MainJob], given: argparse.N
     return "\n".join(lines)
 
 
+def rows(results: Sequence[Result], seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield the figures of every policy; what the harvest adds to waits is told job by job."""
+    base = next((np.array(one.waits_s) for one in results if one.policy == "no harvest"), None)
+    for one in results:
+        waits = np.array(one.waits_s)
+        yield {
+            "policy": one.policy,
+            "samples, thousands": sum(one.samples.values()) / 1e3,
+            **{f"{name}, thousands": one.samples.get(name, 0) / 1e3 for name in CURVES},
+            "nodes held, %": 100 * one.held_node_s / (NODES * seconds),
+            "main queue, %": 100 * one.main_node_s / (NODES * seconds),
+            "starts": one.starts,
+            "taken back": one.taken_back,
+            "mean wait, s": float(waits.mean()),
+            "median wait, s": float(np.median(waits)),
+            "95th percentile, s": float(np.quantile(waits, 0.95)),
+            "median added, s": None if base is None else float(np.median(waits - base)),
+            "95th percentile added, s": None if base is None else float(np.quantile(waits - base, 0.95)),
+        }
+
+
 def page(results: Sequence[Result]) -> str:
     """Return the figure as a page."""
     trained = [
@@ -208,7 +231,7 @@ def page(results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the policies, print the table, write ``live.md``, ``live.json`` and ``live.html``."""
+    """Run the policies, print the table, write ``live.md``, ``live.json``, ``live.html``, ``waits.json``."""
     parser = argparse.ArgumentParser(prog="paper_repro.malletrain.live", description=__doc__)
     parser.add_argument("--seconds", type=float, default=180.0, help="for each policy")
     parser.add_argument("--seed", type=int, default=1)
@@ -221,7 +244,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for policy in given.policies:
         results.append(run_policy(policy, jobs, given.seconds))
         print(report(results, jobs, given), flush=True)
-        (given.out / "live.json").write_text(json.dumps([asdict(one) for one in results], indent=1))
+        (given.out / "waits.json").write_text(json.dumps([asdict(one) for one in results], indent=1))
+        told = f"seed {given.seed}, {given.seconds:g} s, {len(jobs)} main-queue jobs on {NODES} nodes"
+        table = Table("paper_repro.malletrain.live", list(rows(results, given.seconds)), told)
+        write_table(given.out / "live.json", table)
     (given.out / "live.md").write_text(report(results, jobs, given) + "\n")
     (given.out / "live.html").write_text(page(results))
 

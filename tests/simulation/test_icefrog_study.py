@@ -8,11 +8,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from paper_repro.icefrog.__main__ import _by_workload
 from paper_repro.icefrog.cases import WORKLOADS, Case, Result
 from paper_repro.icefrog.experiments import PARTS, cases, plan
 from paper_repro.icefrog.figures import Study
 from paper_repro.icefrog.store import Runs
 from paper_repro.icefrog.tables import ablation, grid, loads, policies, reductions, together, wrong_beliefs
+from paper_repro.icefrog.tuning import tuned
 from paper_repro.intervals import Mean
 from paper_repro.tables import markdown
 
@@ -44,6 +46,33 @@ def test_reductions_pair_runs_of_the_same_workload(tmp_path: Path) -> None:
     assert found.half == pytest.approx(4.30265 * np.std(shares, ddof=1) / 3**0.5, rel=1e-5)
     assert Mean.of([1.0, 2.0]).half is None
     assert study.completion_s(sia).size == 3 * 160
+
+
+def test_who_stops_early_has_whole_workloads_of_every_part() -> None:
+    asked = plan(quick=False)
+    found = list(_by_workload(PARTS, asked, False))
+    order = [case.workload for case in found]
+    assert order == sorted(order, key=WORKLOADS.index)
+    every = [case for part in PARTS for case in cases(part, asked[part], False)]
+    assert set(found) == set(every) and len(set(found)) == 157 * len(WORKLOADS)
+
+
+def test_settings_are_tuned_round_first(tmp_path: Path) -> None:
+    """The folder has no data: what is asked for must be known."""
+    averages = {None: 50.0, 30.0: 60.0, 120.0: 40.0, 240.0: 45.0}
+    told = {Case(WORKLOADS[0], "sia", 48, round_s=key): result(one) for key, one in averages.items()}
+    told |= {
+        Case(WORKLOADS[0], "sia", 48, round_s=120.0, power=power): result(one)
+        for power, one in ((-1.0, 39.0), (-0.5, 40.0), (0.5, 80.0))
+    }
+    rows = list(tuned(stored(tmp_path, told), "sia"))
+    assert [(row["rounds of, s"], row["best"]) for row in rows[:4]] == [
+        (30.0, False),
+        (60.0, False),
+        (120.0, True),
+        (240.0, False),
+    ]
+    assert [(row["p"], row["best"]) for row in rows[4:]] == [(-1.0, True), (-0.5, False), (0.5, False)]
 
 
 def test_what_is_known_is_not_run_again_and_every_table_finds_its_runs(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Pollux: the exact search beside the published genetic one."""
