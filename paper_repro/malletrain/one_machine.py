@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 __all__ = ["Hardware", "OneMachineSlurm", "SlurmFailed", "missing_programs"]
 
@@ -81,6 +81,8 @@ class OneMachineSlurm:
         What every node has, in place of `nodes` of one core each; memory is handed out like cores then.
     slowness
         How much slower than a quiet machine this one is now: every wait is so much longer.
+    beside
+        Further files of configuration by name, such as ``oci.conf``, put beside ``slurm.conf``.
     """
 
     def __init__(
@@ -90,8 +92,9 @@ class OneMachineSlurm:
         kill_wait_s: int = 5,
         hardware: Sequence[Hardware] = (),
         slowness: Callable[[], float] = lambda: 1.0,
+        beside: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.folder, self.slowness = folder, slowness
+        self.folder, self.slowness, self.beside = folder, slowness, dict(beside)
         self.hardware = tuple(hardware) or (Hardware(),) * nodes
         self.selects = "CR_Core_Memory" if hardware else "CR_Core"
         self.names = [f"n{i}" for i in range(1, len(self.hardware) + 1)]
@@ -339,6 +342,8 @@ class OneMachineSlurm:
         lines.append(f"PartitionName=main Nodes={nodes} Default=YES PriorityTier=10 PreemptMode=OFF")
         lines.append(f"PartitionName=harvest Nodes={nodes} PriorityTier=1 PreemptMode=CANCEL GraceTime=0")
         (at / "slurm.conf").write_text("\n".join(lines) + "\n")
+        for name, text in self.beside.items():
+            (at / name).write_text(text)
 
     def _write_gpus(self) -> None:
         folder, lines = self.folder / "gpus", ["AutoDetect=off"]

@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.queues import SimpleQueue
@@ -19,19 +19,42 @@ from pathlib import Path
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
-from tests.live_slurm.faults import CLOCKS, FAULTS, Site
+from apportion.live.controller.observing import fence_s
+from apportion.live.controller.settings import Limits
+from tests.live_slurm.faults import CLOCKS, FAULTS, LASTING, SHORT_S, Site
 from tests.live_slurm.machines import Machines
 from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained
 from tests.patience import slower
 
-__all__ = ["Played", "drawn", "play", "play_all"]
+__all__ = ["Course", "Played", "drawn", "play", "play_all"]
 
 _OVER_S = 300.0
-_LEASE = ("--lease", "10")
+_LEASE_S = 10.0
 """What waits for a lease here waits seconds; the order of lease, grace and margin is as ever."""
+_FENCE_S = fence_s(Limits(lease_s=_LEASE_S))
+_LONG_S = (_FENCE_S + 2.0, _FENCE_S + 15.0)
+_LONG_SHARE = 0.4
+_GOALS, _LONG_GOALS = (6_000, 5_000), (40_000, 20_000)
+"""Samples of the two jobs: some seconds, or about a minute, where nothing goes wrong."""
 _STARTS = 5
 _MET = ("node_lost", "node_leaves", "failure", "trouble", "orphan", "refused")
 _UNHEARD = "its agent is not heard of"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What is to happen in a sequence.
+
+    Attributes
+    ----------
+    faults
+        Names of `FAULTS`.
+    long
+        Whether jobs last a minute, and partitions longer than lease, grace and margin together.
+    """
+
+    faults: tuple[str, ...]
+    long: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +64,37 @@ class Played:
     Attributes
     ----------
     met
-        How often the controller met what faults are to bring about, by the journal's word for it.
+        How often the controller met what faults are to bring about, by the journal's word for it, and how
+        many partitions outlasted what.
     broken
         What broke, ``None`` if nothing did.
     """
 
     number: int
     site: str
-    faults: tuple[str, ...]
+    course: Course
     seconds: float
     met: Mapping[str, int]
     broken: str | None = None
 
 
-def drawn(chance: random.Random, clocks: bool = True) -> list[str]:
-    """Return the faults of a sequence: a few of any kind, and a death of the controller."""
+def drawn(chance: random.Random, clocks: bool = True) -> Course:
+    """Return a sequence: a few faults of any kind, and a death of the controller.
+
+    In a share of them partitions, splits and frozen processes outlast all waits for them; one at least.
+    """
     kinds = sorted(FAULTS if clocks else FAULTS.keys() - CLOCKS)
     faults = [*chance.choices(kinds, k=chance.randint(2, 6)), "kill_controller"]
+    long = chance.random() < _LONG_SHARE
+    faults += [chance.choice(LASTING)] if long else []
     chance.shuffle(faults)
-    return faults
+    return Course(tuple(faults), long)
 
 
 def play(
     slurm: OneMachineSlurm,
     folder: Path,
-    faults: Sequence[str],
+    course: Course,
     chance: random.Random,
     library: Path | None = None,
 ) -> Counter[str]:
@@ -77,8 +106,8 @@ def play(
         The cluster, every node idle.
     folder
         An empty one.
-    faults
-        Names of `FAULTS`.
+    course
+        What happens.
     chance
         Draws moments and places.
     library
@@ -93,29 +122,50 @@ def play(
         machines = Machines(folder / "machines", slurm.names, library)
         stack.callback(machines.close)
         variables = {} if machines.controller is None else machines.controller.environment()
-        options = (*_LEASE, "--python", str(machines.python))
+        options = ("--lease", str(_LEASE_S), "--python", str(machines.python))
         harvest = stack.enter_context(Harvest(slurm, folder, *options, variables=variables))
         harvest.start()
-        jobs = [harvest.submit(6_000, numpy_trainer()), harvest.submit(5_000, numpy_trainer("1:300,4:700"))]
+        curves = (numpy_trainer(), numpy_trainer("1:300,4:700"))
+        goals = _LONG_GOALS if course.long else _GOALS
+        jobs = [harvest.submit(goal, curve) for goal, curve in zip(goals, curves, strict=True)]
         harvest.until(lambda held: any(held[job]["samples"] for job in jobs), "they train")
-        site = Site(slurm, harvest, machines, chance)
+        site = Site(slurm, harvest, machines, chance, _LONG_S if course.long else SHORT_S)
         stack.callback(site.heal)
-        for fault in faults:
+        for fault in course.faults:
             FAULTS[fault](site)
             time.sleep(chance.uniform(0.0, 2.0))
-        site.end()
+        site.end(wait=course.long or chance.random() < 0.5)
         ended = harvest.until_over(_OVER_S)
         for job in jobs:
             assert_trained(ended[job])
         harvest.drain()
         assert_nothing_is_left(harvest)
-        return _met(harvest)
+        return _met(harvest) + Counter(
+            {
+                "partitions longer than a lease": site.outlasted(_LEASE_S),
+                "than lease, grace and margin": site.outlasted(_FENCE_S),
+            }
+        )
 
 
 def _met(harvest: Harvest) -> Counter[str]:
-    told = [str(event.get("event")) for event in harvest.journal()]
-    unheard = [event for event in harvest.events("release") if event.get("why") == _UNHEARD]
-    return Counter({**{name: told.count(name) for name in _MET}, _UNHEARD: len(unheard)})
+    """Return how often what was met; a pilot that was lost for a lease had a rank that may have gone on."""
+    events = harvest.journal()
+    told = [str(event.get("event")) for event in events]
+    unheard = [event for event in events if event.get("why") == _UNHEARD]
+    lost_s = {event["pilot"]: float(event["time_s"]) for event in events if event.get("event") == "node_lost"}
+    waited = [
+        float(event["time_s"]) - lost_s[event["pilot"]]
+        for event in events
+        if event.get("event") == "node_gone" and event.get("pilot") in lost_s
+    ]
+    return Counter(
+        {
+            **{name: told.count(name) for name in _MET},
+            _UNHEARD: len(unheard),
+            "waited for a lease": sum(seconds > _LEASE_S for seconds in waited),
+        }
+    )
 
 
 def play_all(
@@ -172,11 +222,11 @@ def _played(
     slurm: OneMachineSlurm, base: Path, seed: int, number: int, keep: Path, library: Path | None
 ) -> Played:
     chance = random.Random(f"{seed} {number}")
-    faults, began, broken = drawn(chance, library is not None), time.monotonic(), None
+    course, began, broken = drawn(chance, library is not None), time.monotonic(), None
     met = Counter[str]()
     (folder := base / f"s{number}").mkdir()
     try:
-        met = play(slurm, folder, faults, chance, library)
+        met = play(slurm, folder, course, chance, library)
         slurm.reset()
     except Exception as error:
         broken = "".join(traceback.format_exception(error, limit=-3))
@@ -184,8 +234,8 @@ def _played(
         shutil.copytree(folder, kept, dirs_exist_ok=True)
         with suppress(OSError):
             shutil.copytree(slurm.folder / "log", kept / "slurm-log", dirs_exist_ok=True)
-        (kept / "broken.txt").write_text(f"{', '.join(faults)}\n{broken}")
+        (kept / "broken.txt").write_text(f"{', '.join(course.faults)}\n{broken}")
     else:
         shutil.rmtree(folder, ignore_errors=True)
     site = f"{base.name}/{folder.name}"
-    return Played(number, site, tuple(faults), time.monotonic() - began, met, broken)
+    return Played(number, site, course, time.monotonic() - began, met, broken)

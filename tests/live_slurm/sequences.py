@@ -6,6 +6,9 @@ exactly their samples, nothing may be left behind, and a witness that looks agai
 seen two ranks on a node or two generations of a job. Most of a sequence is waiting: ``--side-by-side`` plays
 many at once, each process with a cluster of its own.
 
+In two of five sequences jobs last a minute, and partitions and frozen processes longer than lease, grace and
+margin together; what came of that is counted at the end.
+
 Processes die or freeze, nodes are cut off from the controller, in one direction or both, or from Slurm as
 well, messages are late, connections break, and wall clocks jump by an hour, the controller's or the nodes'
 (`tests.live_slurm.machines`; that needs a C compiler, and where there is none it is said and left out).
@@ -62,10 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             witness.end()
     broken = sum(one.broken is not None for one in played)
-    counts = Counter(fault for one in played for fault in one.faults)
+    counts = Counter(fault for one in played for fault in one.course.faults)
     each = sum(one.seconds for one in played) / max(len(played), 1)
     seconds = f"{time.monotonic() - began:.0f} s, {each:.0f} s each on {given.side_by_side} clusters"
-    told = f"{counts.total()} faults, {broken} broken, {witness.looks} looks, {seconds}"
+    long = sum(one.course.long for one in played)
+    told = f"{long} of them long, {counts.total()} faults, {broken} broken, {witness.looks} looks, {seconds}"
     print(f"{len(played)} sequences from seed {given.seed}, {told}")
     print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     met = sum((Counter(one.met) for one in played), Counter[str]())
@@ -98,7 +102,7 @@ def _play(given: argparse.Namespace, base: Path, witness: Witness, played: list[
             played.append(one)
             broken = sum(each.broken is not None for each in played)
             if one.broken is not None:
-                print(f"sequence {one.number}, {list(one.faults)}: {one.broken}", file=sys.stderr, flush=True)
+                print(f"sequence {one.number}, {one.course}: {one.broken}", file=sys.stderr, flush=True)
             more = handed_out < given.count and time.monotonic() < end and broken < given.most_broken
             numbers.put(handed_out if more else None)
             handed_out += more

@@ -10,19 +10,19 @@ from paper_repro.malletrain.one_machine import OneMachineSlurm
 
 from tests.live_slurm.faults import CLOCKS, FAULTS
 from tests.live_slurm.machines import wall_clock
-from tests.live_slurm.playing import drawn, play
+from tests.live_slurm.playing import Course, drawn, play
 from tests.live_slurm.watching import Witness
 
 
 def test_without_a_compiler_no_clock_jumps_are_drawn() -> None:
-    found = {fault for seed in range(200) for fault in drawn(random.Random(seed), clocks=False)}
+    found = {fault for seed in range(200) for fault in drawn(random.Random(seed), clocks=False).faults}
     assert found == FAULTS.keys() - CLOCKS
 
 
 @pytest.mark.slow
 def test_every_fault_in_one_sequence(slurm: OneMachineSlurm, tmp_path: Path) -> None:
     chance = random.Random(1)
-    faults = chance.sample(sorted(FAULTS), len(FAULTS))
+    course = Course(tuple(chance.sample(sorted(FAULTS), len(FAULTS))))
     (folder := tmp_path / "s").mkdir()
     with Witness(tmp_path):
-        play(slurm, folder, faults, chance, wall_clock(tmp_path))
+        play(slurm, folder, course, chance, wall_clock(tmp_path))

@@ -23,8 +23,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TypeVar
 
+from apportion.live.agent.kinship import adopt_orphans, hear_of_parents_end
 from apportion.live.agent.local_reports import LocalReports
-from apportion.live.agent.rank import Rank, adopt_orphans
+from apportion.live.agent.rank import Rank
 from apportion.live.channel.link import ControllerLink
 from apportion.live.channel.messages import (
     Acknowledge,
@@ -101,6 +102,7 @@ class Agent:
         self._pulse_due_s = 0.0
         self._leaving: str | None = None
         self._terminated = False
+        self._parent = os.getppid()
 
     # -- the loop ------------------------------------------------------------------------------------------
 
@@ -113,6 +115,7 @@ class Agent:
         before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, self._signalled)
+        hear_of_parents_end()
         self._selector.register(reading, selectors.EVENT_READ)
         try:
             while not (self._leaving is not None and self._rank is None):
@@ -142,6 +145,8 @@ class Agent:
         self._reports.resume()
         if self._terminated and self._leaving is None:
             self._leave("the scheduler ends the pilot", self.preempt_grace_s)
+        if os.getppid() != self._parent and self._leaving is None:
+            self._leave("the scheduler's process that started it is gone", self.preempt_grace_s)
         self._look_at_the_rank()
         self._relay()
         self._link.tend()

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from apportion.live.agent.kinship import die_with_parent
 from apportion.live.agent.watchdog import Watchdog
 from apportion.live.agent.watching import children_of
 from apportion.live.channel.messages import Run
 from apportion.live.checkpoint_fence import claim
 
-__all__ = ["Rank", "adopt_orphans", "environment_of"]
+__all__ = ["Rank", "environment_of"]
 
 TAIL = 2000
 """Characters of a trainer's output that are kept; six bytes each at worst, it fits a line."""
 _NICE = 5
 _DEVICES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 _READ_AT_ONCE = 256 * 1024
-_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def adopt_orphans() -> None:
-    """Become the parent of what a trainer's processes leave behind, so that it can be ended (Linux)."""
-    if _LIBC is not None:
-        _LIBC.prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def environment_of(run: Run, base: Mapping[str, str], report_port: int) -> dict[str, str]:
@@ -150,6 +141,8 @@ class Rank:
                 break
             if pid == leader:
                 self._process.returncode = os.waitstatus_to_exitcode(status)
+            elif pid == self._watchdog.pid:
+                self._guard_again()
         if self._process.returncode is None:
             return False
         self._end_the_rest()
@@ -179,6 +172,14 @@ class Rank:
         text = self._tail.decode(errors="replace")[-TAIL:]
         return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
 
+    def _guard_again(self) -> None:
+        """Start a watchdog in place of one that is gone; a rank that cannot have one is killed."""
+        self._watchdog.close()
+        try:
+            self._watchdog = Watchdog(self._process.pid, self._watchdog.deadline_s)
+        except OSError:
+            self.stop(0.0)
+
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
@@ -202,6 +203,5 @@ class Rank:
 def _prepare() -> None:
     """Have the kernel kill the leader when its agent dies (Linux), and let agent and slurmd go first."""
     os.nice(_NICE)
-    if _LIBC is not None:
-        _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    die_with_parent()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

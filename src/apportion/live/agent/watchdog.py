@@ -29,6 +29,11 @@ class Watchdog:
     deadline_s
         When to end it, by `apportion.live.steady_clock.steady_s`.
 
+    Attributes
+    ----------
+    deadline_s
+        When it ends the rank now.
+
     Raises
     ------
     OSError
@@ -36,9 +41,10 @@ class Watchdog:
     """
 
     def __init__(self, group: int, deadline_s: float) -> None:
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
+        command = [sys.executable, "-I", "-S", watching.__file__]
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", watching.__file__, str(group), str(os.getpid()), repr(deadline_s)],
+            [*command, str(group), str(os.getpid()), str(os.getppid()), repr(deadline_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -48,13 +54,19 @@ class Watchdog:
         self._pipe = self._process.stdin.fileno()
         os.set_blocking(self._pipe, False)
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def move(self, deadline_s: float) -> None:
         """Set a later deadline; an earlier one, or one that differs by next to nothing, is passed over."""
-        if deadline_s < self._deadline_s + _LEAST_STEP_S:
+        assert self._process.stdin is not None
+        if self._process.stdin.closed or deadline_s < self.deadline_s + _LEAST_STEP_S:
             return
         with contextlib.suppress(OSError):  # a watchdog that is gone, or does not read, keeps its deadline
             os.write(self._pipe, watching.DEADLINE.pack(deadline_s))
-            self._deadline_s = deadline_s
+            self.deadline_s = deadline_s
 
     def close(self) -> None:
         """End the watchdog, then its pipe: to a watchdog a closed pipe means that the agent is gone."""

@@ -1,7 +1,8 @@
 """The process that watches over a rank: a script that imports nothing of the package, to start at once.
 
-It is started as ``python -I -S watching.py GROUP AGENT DEADLINE``. Standard input brings later deadlines,
-each a little-endian double in seconds of `clock_s`, and closes when the agent is gone or the rank is over.
+It is started as ``python -I -S watching.py GROUP AGENT PARENT DEADLINE``, the last in seconds of `clock_s`.
+Standard input brings later deadlines, each a little-endian double, and closes when the agent is gone or the
+rank is over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 DEADLINE = struct.Struct("<d")
 _LOOK_S = 1.0
-"""The deadline is looked at so often at least: a sleep does not count the time a machine was suspended."""
+"""Deadline and agent are looked at so often at least: a sleep does not count what a machine was suspended."""
 
 
 def clock_s() -> float:
@@ -36,11 +37,24 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def watch(group: int, agent: int, deadline_s: float) -> None:
-    """Wait for the deadline, or for the agent to be gone; then end what is left of the rank."""
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process (Linux), ``None`` if that cannot be seen."""
+    try:
+        told = (Path("/proc") / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    return int(told.rpartition(b")")[2].split()[1])
+
+
+def watch(group: int, agent: int, parent: int, deadline_s: float) -> None:
+    """Wait for the deadline, or for the agent to be gone; then end what is left of the rank.
+
+    An agent whose parent is gone (Slurm's, that started it) belongs to no pilot any more: it ends its rank
+    itself, unless it is stopped.
+    """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the agent decides what these mean for the rank
-    while (left_s := deadline_s - clock_s()) > 0:
+    while (left_s := deadline_s - clock_s()) > 0 and parent_of(agent) in (parent, None):
         if not select.select([0], [], [], min(left_s, _LOOK_S))[0]:
             continue
         received = os.read(0, 512 * DEADLINE.size)
@@ -57,4 +71,4 @@ def watch(group: int, agent: int, deadline_s: float) -> None:
 
 
 if __name__ == "__main__":
-    watch(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    watch(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
