@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.policies import FreeTrain, Policy
+from apportion.policies import EqualShare, FreeTrain, Policy
 from apportion.policies.adaptive import Adaptive
 from apportion.simulation.bound import makespan_bound
 from apportion.simulation.replay import Replay
@@ -24,6 +24,7 @@ from paper_repro.freetrain.places import Place, blocks, generated, windows
 from paper_repro.tables import Table, markdown, write_table
 
 RULES: Mapping[str, Callable[[], Policy]] = {
+    "equal share": EqualShare,
     "freetrain, 120 s": lambda: FreeTrain(120.0),
     "freetrain, 60 s": lambda: FreeTrain(60.0),
     "freetrain, 10 s": lambda: FreeTrain(10.0),

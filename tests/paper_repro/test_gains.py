@@ -31,6 +31,9 @@ def test_adaptive_is_compared_place_by_place() -> None:
     assert (theirs["least"], theirs["most"]) == pytest.approx((0.0, 20.0))
     assert theirs["above the bound, %"] == pytest.approx((150.0 + 400.0 + 25.0) / 3)
     assert "adaptive is less, %" not in ours
+    longer = next(row for row in gains_by_place(rows, "freetrain") if row["rule"] == "adaptive")
+    # 100 / 90, 200 / 160 and 1
+    assert longer["freetrain is less, %"] == pytest.approx(100 * (3 - 10 / 9 - 1.25 - 1) / 3)
 
 
 def test_trainers_are_no_seeds() -> None:
