@@ -11,7 +11,7 @@ no twin in Python; callers take another road where it is missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import ModuleType
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
+from apportion.solvers.search.full_counts import with_full_counts
 
 __all__ = ["LARGEST_SUM", "MOST_JOBS", "AssignmentTree", "Placement", "Status", "available"]
 
@@ -83,6 +84,18 @@ class Placement:
         _, first, kind = np.unique(features, axis=0, return_index=True, return_inverse=True)
         return np.asarray(first[kind.reshape(machines)], dtype=np.int32)
 
+    def counted(self) -> Placement:
+        """Return the same with smaller uses of the first resource, where machines must be full by count."""
+        own = self.capacity[0]
+        use, capacity = with_full_counts(self.use[0], own, self.open == 1)
+        if capacity is own:
+            return self
+        return replace(
+            self,
+            use=np.concatenate((use[None], self.use[1:])),
+            capacity=np.concatenate((capacity[None], self.capacity[1:])),
+        )
+
     def grain(self, nodes: int) -> NDArray[np.int64]:
         """Return int64 [machines]: the steps of the first capacities in a tree of about so many nodes."""
         machines, jobs = self.cost.shape
@@ -135,6 +148,8 @@ class AssignmentTree:
         root_steps: int = _ROOT_STEPS,
     ) -> None:
         module = _compiled()
+        kinds = placement.kinds()
+        placement = placement.counted()
         machines, jobs = placement.cost.shape
         possible = np.where(placement.open == 1, placement.use, 0).sum(axis=2)
         capacity = np.minimum(placement.capacity, possible)
@@ -162,7 +177,7 @@ class AssignmentTree:
             np.ascontiguousarray(capacity),
             np.ascontiguousarray(placement.open, dtype=np.uint8),
             np.ascontiguousarray(prices, dtype=np.int64),
-            placement.kinds(),
+            kinds,
         )
         self._jobs, self._pairs = jobs, (machines, jobs)
 
