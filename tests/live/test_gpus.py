@@ -29,6 +29,7 @@ from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.state import Hold, Pilot, State
 from apportion.live.record.store import Store
 from apportion.live.slurm.details import details_of_text, idle_units, sizes_of_text, states_of
+from apportion.live.slurm.node_types import types_of
 from apportion.live.slurm.text import NotUnderstood, sound
 from tests.cli.calling import call
 from tests.live import sequences
@@ -74,7 +75,7 @@ def test_what_scontrol_says_of_nodes_with_gpus() -> None:
     }, "n3 has none, n4 drains, n5 is planned, n6 is of another partition, n7 has no memory left"
     assert found["n1"].offer == Offer(Size(8, 2000, "a100"), 4, 5, 1400)
     assert [found[node].offer.size.type for node in ("n2", "n4")] == ["v100", ""]
-    by_feature = details_of_text(NODES, "harvest", "gpu", ("ib", "a100"))
+    by_feature = details_of_text(NODES, "harvest", "gpu", types_of(("ib", "a100")))
     assert [by_feature[node].offer.size.type for node in ("n1", "n2")] == ["ib", "v100"]
     assert idle_units(found) == ("n1", "n2", "n2")
     assert sound(states_of(found)) == {"n1", "n2", "n4", "n7"}
@@ -115,8 +116,8 @@ def test_gpus_are_looked_at_node_by_node(fake: Path) -> None:
 def test_sizes_of_whole_nodes() -> None:
     told = "n1|64+|128000+|ib,v100\nn2|8|500|(null)\n"
     assert sizes_of_text(told)["n1"] == Offer(Size(64, 128000))
-    assert sizes_of_text(told, ("a100", "v100"))["n1"].size.type == "v100"
-    assert sizes_of_text(told, ("a100", "v100"))["n2"].size.type == ""
+    assert sizes_of_text(told, types_of(("a100", "v100")))["n1"].size.type == "v100"
+    assert sizes_of_text(told, types_of(("a100", "v100")))["n2"].size.type == ""
     with pytest.raises(NotUnderstood):
         sizes_of_text("8|1\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -44,13 +45,18 @@ def linear(rate: float, most: int = 4) -> tuple[tuple[int, float], ...]:
     return tuple((count, rate * count) for count in range(1, most + 1))
 
 
-def decided(jobs: list[Job], idle: tuple[str, ...] = IDLE, pilots: tuple[Pilot, ...] = ()) -> Decision:
+def decided(
+    jobs: list[Job],
+    idle: tuple[str, ...] = IDLE,
+    pilots: tuple[Pilot, ...] = (),
+    offers: Mapping[str, Offer] = OFFERS,
+) -> Decision:
     state = State("0a1b2c3d")
     state.jobs = {job.number: job for job in jobs}
     state.pilots = {pilot.pilot: pilot for pilot in pilots}
     advisor = LiveAdvisor(LIMITS.warm_up_s, LIMITS.measure_s)
     advisor.recall(jobs)
-    seen = Idle(idle, lambda node: 0.0, (), OFFERS)
+    seen = Idle(idle, lambda node: 0.0, (), offers)
     policies = partial(make_policy, "freetrain", 120.0, LIMITS)
     return decide(state, seen, policies, advisor, LIMITS, 1000.0, tuple(state.pilots))
 

@@ -41,7 +41,10 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
     "--gres", metavar="NAME[:TYPE]", help="Take GPUs one by one, not whole nodes: the resource, such as gpu."
 )
 @click.option(
-    "--types", default="", metavar="NAME,...", help="Features of nodes that are types which jobs tell apart."
+    "--types",
+    default="",
+    metavar="NAME[=ONE+...],...",
+    help="Features of nodes that are types which jobs tell apart; ONE+ANOTHER, also of GPUs, count as one.",
 )
 @click.option("--max-nodes", type=int, help="Most nodes held at a time; with --gres, most GPUs.")
 @click.option("--trainers", type=int, default=10, show_default=True, help="Most jobs at a time.")

@@ -67,7 +67,7 @@ class Settings:
     gres
         What pilots take one by one, such as ``gpu``; ``None``: whole nodes.
     types
-        Features of nodes by which jobs tell their types apart.
+        Features of nodes by which jobs tell their types apart, in words of `types_of`.
     journal_mb, journal_files
         The journal's files are of about so many MiB each, and so many are kept.
     account_s

@@ -33,6 +33,7 @@ from apportion.live.slurm.coming import (
 )
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
 from apportion.live.slurm.details import Detail, details_of_text, idle_units, sizes_of_text, states_of
+from apportion.live.slurm.node_types import types_of
 from apportion.live.slurm.text import (
     NodeStates,
     NotUnderstood,
@@ -95,7 +96,8 @@ class SlurmCluster:
         The generic resource that pilots take one by one, such as ``gpu`` or ``gpu:a100``; ``None``: they take
         whole nodes.
     types
-        Features of nodes that are types: jobs may name them. GPUs have types of their own in Slurm.
+        Features of nodes that are types: jobs may name them. GPUs have types of their own in Slurm. Several
+        of either count as one where they are written ``NAME=ONE+ANOTHER``.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class SlurmCluster:
         self.python, self.options, self.timeout_s = python, tuple(options), timeout_s
         if gres is not None and not _GRES.match(gres):
             raise InvalidOption(f"gres must be a resource's name, such as gpu or gpu:a100, not {gres!r}")
-        self.gres, self.types = gres, tuple(types)
+        self.gres, self.types = gres, types_of(types)
         self._sizes: Mapping[str, Offer] = {}
         self._coming: tuple[float, Mapping[str, float]] | None = None
         self._script = folder / "pilot.sh"

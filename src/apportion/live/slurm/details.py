@@ -6,16 +6,19 @@ A line a node of ``Key=value``, the same from Slurm 20 to 25; its JSON exists in
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from apportion.live.offers import Offer, Size
+from apportion.live.slurm.node_types import NodeTypes, type_of
 from apportion.live.slurm.text import SUFFIXES, NodeStates, NotUnderstood
 
 __all__ = ["Detail", "details_of_text", "idle_units", "sizes_of_text", "states_of"]
 
 _OPEN = frozenset({"IDLE", "MIXED", "ALLOCATED", "DYNAMIC_NORM", "CLOUD"})
 """Words of nodes of which idle parts may be taken; whatever else is said of one keeps pilots away."""
+_NO_TYPES: NodeTypes = MappingProxyType({})
 _PARENTHESES = re.compile(r"\([^)]*\)")
 
 
@@ -42,10 +45,10 @@ class Detail:
         return min(self.idle_gpus, offer.idle_cpus, offer.idle_memory_mib) if self.words <= _OPEN else 0
 
 
-def details_of_text(text: str, partition: str, gres: str, types: Collection[str] = ()) -> dict[str, Detail]:
+def details_of_text(text: str, partition: str, gres: str, types: NodeTypes = _NO_TYPES) -> dict[str, Detail]:
     """Return the nodes of a partition that have any of a resource, such as ``gpu`` or ``gpu:a100``.
 
-    A node's type is the first of `types` among its features, else that of its GPUs, if all are of one.
+    A node's type is as `type_of` says.
     """
     found = {}
     for line in text.splitlines():
@@ -71,7 +74,7 @@ def states_of(details: Mapping[str, Detail]) -> NodeStates:
     return {node: detail.words for node, detail in details.items()}
 
 
-def sizes_of_text(text: str, types: Collection[str] = ()) -> dict[str, Offer]:
+def sizes_of_text(text: str, types: NodeTypes = _NO_TYPES) -> dict[str, Offer]:
     """Return what nodes taken whole have, from lines ``NODE|CPUS|MIB|FEATURES`` of ``sinfo``."""
     found = {}
     for line in filter(str.strip, text.splitlines()):
@@ -79,16 +82,11 @@ def sizes_of_text(text: str, types: Collection[str] = ()) -> dict[str, Offer]:
         if len(columns) != 4 or not (columns[1].isdecimal() and columns[2].isdecimal()):
             raise NotUnderstood("sinfo printed lines that are not NODE|CPUS|MIB|FEATURES")
         node, cpus, memory, features = columns
-        found[node] = Offer(Size(int(cpus), int(memory), _named(features, types)))
+        found[node] = Offer(Size(int(cpus), int(memory), type_of(types, features.split(","))))
     return found
 
 
-def _named(features: str, types: Collection[str]) -> str:
-    """Return the first of the types that are told apart which a node has as a feature, else nothing."""
-    return next((type for type in types if type in features.split(",")), "")
-
-
-def _detail(fields: Mapping[str, str], gres: str, types: Collection[str]) -> Detail:
+def _detail(fields: Mapping[str, str], gres: str, types: NodeTypes) -> Detail:
     words = set()
     for piece in fields.get("State", "UNKNOWN").split("+"):
         name = piece.rstrip("".join(SUFFIXES))
@@ -102,7 +100,7 @@ def _detail(fields: Mapping[str, str], gres: str, types: Collection[str]) -> Det
     idle_cpus = max(cpus - _number(fields, "CPUAlloc"), 0)
     idle_memory = max(memory - _number(fields, "AllocMem"), 0)
     sorts = {more[0] if more else "" for more, _ in _items(fields.get("Gres", ""), gres)}
-    type = _named(fields.get("ActiveFeatures", ""), types) or (sorts.pop() if len(sorts) == 1 else "")
+    type = type_of(types, fields.get("ActiveFeatures", "").split(","), sorts)
     offer = Offer(Size(cpus, memory, type), gpus, idle_cpus, idle_memory)
     return Detail(frozenset(words), offer, max(gpus - used, 0))
 
