@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from apportion.cli.running import in_one_line
+from paper_repro.accuracy.against_time import course_rows, courses_chart
 from paper_repro.intervals import Mean
 from paper_repro.tables import Table, markdown, write_table
 
@@ -27,7 +28,7 @@ _FIELDS = ("steps", "frozen", "loss", "accuracy", "predicted", "measured", "cut_
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, and write ``results.json``, ``courses.json`` and the profiles."""
+    """Train; write ``results.json``, ``course.json`` and ``course.svg``, all courses and the profiles."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.accuracy", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("accuracy-out"))
     parser.add_argument("--seeds", type=int, default=10)
@@ -45,15 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     device = torch.device(given.device)
     data = digits(device)
     given.out.mkdir(parents=True, exist_ok=True)
-    courses: dict[str, Any] = {}
+    courses: dict[str, dict[str, list[Any]]] = {}
     rows: list[dict[str, Any]] = []
     for name in given.network or ["cnn", "transformer"]:
-        rows += _network(name, data, given, _clock(device), courses)
+        courses[name] = {}
+        rows += _network(name, data, given, _clock(device), courses[name])
         print("\n".join(markdown(rows)), flush=True)
         (given.out / "courses.json").write_bytes(msgspec.json.encode(courses) + b"\n")
         packages = ("apportion", "numpy", "torch", "scikit-learn")
         seeds = f"0 to {given.seeds - 1}; pilot 1000"
         write_table(given.out / "results.json", Table("paper_repro.accuracy", rows, seeds, packages))
+        told = [row for network, seen in courses.items() for row in course_rows(network, seen)]
+        write_table(given.out / "course.json", Table("paper_repro.accuracy", told, seeds, packages))
+        (given.out / "course.svg").write_text(courses_chart(told), encoding="utf-8")
 
 
 def _clock(device: Any) -> Callable[[], float]:
@@ -69,7 +74,11 @@ def _clock(device: Any) -> Callable[[], float]:
 
 
 def _network(
-    name: str, data: Any, given: argparse.Namespace, clock: Callable[[], float], courses: dict[str, Any]
+    name: str,
+    data: Any,
+    given: argparse.Namespace,
+    clock: Callable[[], float],
+    courses: dict[str, list[Any]],
 ) -> list[dict[str, Any]]:
     from paper_repro.accuracy.course import Course, Rule, by_profile, to_half, train, unfrozen
     from paper_repro.accuracy.profiling import measured_profile
@@ -97,7 +106,7 @@ def _network(
         }
         for label, course in own.items():
             found.setdefault(label, []).append(_figures(course, base))
-            courses[f"{name}, {label}, seed {seed}"] = course
+            courses.setdefault(label, []).append(course)
     rows = []
     for label, seen in found.items():
         row: dict[str, Any] = {"network": name, "rule": label, "seeds": given.seeds, "budget_s": budget_s}

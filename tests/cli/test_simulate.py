@@ -42,15 +42,15 @@ def simulated(profiles: Path, workload: Path, policy: str, *more: str) -> tuple[
     return _called("simulate", *where, *more)
 
 
-@pytest.mark.parametrize("policy", ["tiresias", "sia", "icefrog"])
+@pytest.mark.parametrize("policy", ["tiresias", "sia", "icefrog", "joint"])
 def test_the_shipped_example_runs(example: Path, policy: str) -> None:
     code, out, err = simulated(example / "profiles", example / "workload.csv", policy, "--json")
     assert code == 0
     told = json.loads(out)
     assert told.keys() >= FIGURES
-    if policy == "icefrog":  # it ran them unfrozen without a word
+    if policy in ("icefrog", "joint"):  # they ran them unfrozen without a word
         assert err == (
-            "simulate: icefrog runs unfrozen, for want of a freezing profile: "
+            f"simulate: {policy} runs unfrozen, for want of a freezing profile: "
             + ", ".join(f"{name} ({count} jobs)" for name, count in told["cannot_freeze"].items())
             + "\n"
         )
