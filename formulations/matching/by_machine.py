@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.formulations.matching.decoding import slots, timed_slots
+from apportion.formulations.matching.entries import Entries
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance, MatchingMachine
 from apportion.models.assignment import Assignment, in_turn
@@ -63,83 +64,54 @@ class MatchingByMachine:
         0: values are taken as they are.
     """
 
-    __slots__ = (
-        "_job_index",
-        "_pool_of_row",
-        "_row",
-        "_unit_of_row",
-        "instance",
-        "model",
-        "value_error",
-    )
+    __slots__ = ("_entries", "_found", "_units", "instance", "model", "value_error")
 
     def __init__(self, instance: MatchingInstance) -> None:
         self.instance = instance
         self.value_error = 0.0
-        steps = _steps(instance)
-        units = list(_units(instance, steps))
-        by_pool: dict[str, list[int]] = {machine.id: [] for machine in instance.machines}
-        for k, unit in enumerate(units):
-            by_pool[unit.pool.id].append(k)
-        pooled = instance.objective != "makespan"
-        values: list[float] = []
-        machine: list[int] = []
-        uses: list[int] = []
-        gpus: list[int] = []
-        sizes: list[int] = []
-        names: list[str] = []
-        field = instance.field
-        for job in instance.jobs:
-            before = len(values)
-            for name, entry in job.on.items():
-                for k in by_pool[name]:
-                    summed = pooled or (units[k].index is None and not instance.divisible)
-                    values.append(getattr(entry, field))
-                    machine.append(k)
-                    uses.append(entry.uses * entry.gpus if summed else entry.uses)
-                    gpus.append(entry.gpus)
-                    names.append(name)
-            sizes.append(len(values) - before)
-        number = {machine.id: k for k, machine in enumerate(instance.machines)}
+        self._entries = entries = Entries.of(instance)
+        self._units = units = list(_units(instance, entries))
+        of_unit = np.array([entries.number[unit.pool.id] for unit in units], np.int64)
+        # one row for every entry and machine of its pool; units stand in the order of their pools
+        copies = np.bincount(of_unit, minlength=len(entries.number))[entries.pool]
+        entry = np.repeat(np.arange(copies.size), copies)
+        first = np.searchsorted(of_unit, np.arange(len(entries.number)))
+        number = np.arange(entry.size) - np.repeat(np.cumsum(copies) - copies, copies)
+        machine = first[entries.pool][entry] + number
+        rows = np.bincount(entries.job, weights=copies, minlength=len(instance.jobs))
+        whole = np.array([unit.index is None and not instance.divisible for unit in units], np.bool_)
+        in_sum = np.ones(entry.size, np.bool_) if instance.objective != "makespan" else whole[machine]
+        held = np.where(in_sum, entries.gpus[entry], 1)
         self.model = Assignment.from_arrays(
             instance.objective,
-            np.array(values, dtype=np.float64),
-            np.array(machine, dtype=np.int64),
-            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            entries.value[entry],
+            machine,
+            np.concatenate(([0], np.cumsum(rows))).astype(np.int64),
             len(units),
-            uses=np.array(uses, dtype=np.int64),
-            gpus=np.array(gpus, dtype=np.int64),
+            uses=np.minimum(entries.uses[entry], _LARGEST_ROOM // held) * held,
+            gpus=entries.gpus[entry],
             counts=np.array([1 if unit.index is not None else unit.pool.count for unit in units], np.int64),
-            capacities=np.array([_room(unit, steps) for unit in units], np.int64),
+            capacities=np.array([_room(unit, entries) for unit in units], np.int64),
             limited=np.array([unit.pool.capacity is not None for unit in units], np.bool_),
             required=np.array([job.required for job in instance.jobs], np.bool_),
-            pool=np.array([number[unit.pool.id] for unit in units], np.int64),
-            pool_names=tuple(number),
+            pool=of_unit,
+            pool_names=tuple(entries.number),
             divisible=instance.divisible,
             job_names=[job.id for job in instance.jobs],
         )
-        self._pool_of_row = names
-        self._unit_of_row = [units[k] for k in machine]
-        self._job_index = {job.id: j for j, job in enumerate(instance.jobs)}
-        owner = self.model.job_of_option().tolist()
-        self._row = {
-            (job, unit.pool.id, unit.index or 0): row
-            for row, (job, unit) in enumerate(zip(owner, self._unit_of_row, strict=True))
-        }
+        self._found: dict[tuple[str, str, int], int] | None = None
 
     @property
     def relaxes(self) -> bool:
         """Whether a pool is kept in sum though its jobs differ: a choice may then not fit on its machines."""
         if self.instance.objective == "makespan":
             return False  # there is no finer model; what was chosen is packed as far as capacities let it
-        uses: dict[str, set[int]] = {}
-        for job in self.instance.jobs:
-            for name, entry in job.on.items():
-                uses.setdefault(name, set()).add(entry.uses)
-        summed = {unit.pool.id: unit.pool for unit in self._unit_of_row if unit.index is None}
+        entries = self._entries
+        summed = [unit.pool for unit in self._units if unit.index is None and unit.pool.capacity is not None]
         return any(
-            pool.capacity is not None and (len(uses[name] - {0}) > 1 or max(uses[name]) > pool.capacity)
-            for name, pool in summed.items()
+            entries.mixed[k] or entries.step[k] > (pool.capacity or 0)
+            for pool in summed
+            for k in (entries.number[pool.id],)
         )
 
     def plan(self, point: NDArray[Any]) -> Plan:
@@ -150,7 +122,7 @@ class MatchingByMachine:
         jobs = [job.id for job in self.instance.jobs]
         taken = {job: row for job, row in zip(jobs, choice.tolist(), strict=True) if row >= 0}
         turn = None if turns is None else dict(zip(jobs, turns.tolist(), strict=True))
-        plan: Plan = {"assignment": {job: self._pool_of_row[row] for job, row in taken.items()}}
+        plan: Plan = {"assignment": {job: self._unit(row).pool.id for job, row in taken.items()}}
         index, start = self._placed(taken, turn)
         if index:
             plan["machine_index"] = index
@@ -169,12 +141,13 @@ class MatchingByMachine:
             return None
         placed = plan.get("machine_index")
         rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
-        for job, pool in named.items():
-            at = placed.get(job, 0) if isinstance(placed, Mapping) else 0
-            if job in self._job_index and isinstance(pool, str):
-                number = self._job_index[job]
-                single = self._row.get((number, pool, at)) if isinstance(at, int) else None
-                rows[number] = self._row.get((number, pool, 0), -1) if single is None else single
+        row_of = self._rows()
+        for number, job in enumerate(self.instance.jobs):
+            pool = named.get(job.id)
+            at = placed.get(job.id, 0) if isinstance(placed, Mapping) else 0
+            if isinstance(pool, str):
+                single = row_of.get((job.id, pool, at)) if isinstance(at, int) else None
+                rows[number] = row_of.get((job.id, pool, 0), -1) if single is None else single
         return self._turned(rows, plan.get("start_s"))
 
     def _turned(self, rows: NDArray[np.int64], starts: Any) -> NDArray[np.int64]:
@@ -205,9 +178,23 @@ class MatchingByMachine:
         """Return the jobs' names."""
         return [job.id for job in self.instance.jobs]
 
+    def _unit(self, row: int) -> _Unit:
+        return self._units[int(self.model.machine[row])]
+
+    def _rows(self) -> Mapping[tuple[str, str, int], int]:
+        """Return the row of a job, a pool and a machine of it (0 for a whole pool)."""
+        if self._found is None:
+            names, units = self.job_names(), self._units
+            owner, machine = self.model.job_of_option().tolist(), self.model.machine.tolist()
+            self._found = {
+                (names[job], units[k].pool.id, units[k].index or 0): row
+                for row, (job, k) in enumerate(zip(owner, machine, strict=True))
+            }
+        return self._found
+
     def option_name(self, row: int) -> str:
         """Return the machine of an entry: ``v100``, or ``v100[3]`` of a pool taken apart."""
-        unit = self._unit_of_row[row]
+        unit = self._unit(row)
         apart = unit.index is not None and unit.pool.count > 1
         return f"{unit.pool.id}[{unit.index}]" if apart else unit.pool.id
 
@@ -218,11 +205,14 @@ class MatchingByMachine:
         timed = self.instance.objective == "makespan"
         index: dict[str, Any] = {}
         start: dict[str, float] = {}
+        placed: dict[str, list[str]] = {pool.id: [] for pool in self.instance.machines}
+        for job, row in taken.items():
+            placed[self._unit(row).pool.id].append(job)
         for pool in self.instance.machines:
-            jobs = [job for job, row in taken.items() if self._pool_of_row[row] == pool.id]
+            jobs = placed[pool.id]
             if pool.count == 1 or not jobs or not (timed or pool.capacity is not None):
                 continue
-            units = [self._unit_of_row[taken[job]] for job in jobs]
+            units = [self._unit(taken[job]) for job in jobs]
             gpus = [int(self.model.gpus[taken[job]]) for job in jobs]
             times = [float(self.model.values[taken[job]]) for job in jobs]
             if units[0].index is not None:
@@ -253,7 +243,7 @@ class MatchingByMachine:
         names = self.job_names()
         for job, row in zip(model.job_of_option().tolist(), range(model.num_options), strict=True):
             if time[row] > 0:
-                fractions[names[job]][self._pool_of_row[row]] = float(time[row])
+                fractions[names[job]][self._unit(row).pool.id] = float(time[row])
         return {"fractions": fractions}
 
     def _shares(self, named: Any) -> NDArray[np.float64] | None:
@@ -262,7 +252,7 @@ class MatchingByMachine:
         work = np.zeros(self.model.num_options)
         for job, shares in named.items():
             for pool, share in shares.items() if isinstance(shares, Mapping) else ():
-                row = self._row.get((self._job_index.get(job, -1), pool, 0))
+                row = self._rows().get((job, pool, 0))
                 if row is not None and isinstance(share, int | float) and 0 <= share <= 1:
                     work[row] = share / self.model.values[row]
         owner = self.model.job_of_option()
@@ -279,36 +269,23 @@ def _one_after_another(jobs: list[str], units: list[_Unit], times: list[float]) 
     return start
 
 
-def _steps(instance: MatchingInstance) -> dict[str, int]:
-    """Return what all uses on each pool divide by; 0 where nothing is used."""
-    steps = {machine.id: 0 for machine in instance.machines}
-    for job in instance.jobs:
-        for name, entry in job.on.items():
-            steps[name] = math.gcd(steps[name], entry.uses)
-    return steps
-
-
-def _room(unit: _Unit, steps: Mapping[str, int]) -> int:
+def _room(unit: _Unit, entries: Entries) -> int:
     if unit.pool.capacity is None:
         return 0
-    step = steps[unit.pool.id]
+    step = int(entries.step[entries.number[unit.pool.id]])
     room = unit.pool.capacity - (unit.pool.capacity % step if step else 0)
     return room if unit.index is not None else min(room * unit.pool.count, _LARGEST_ROOM)
 
 
-def _units(instance: MatchingInstance, steps: Mapping[str, int]) -> Iterator[_Unit]:
-    gang = {name for job in instance.jobs for name, entry in job.on.items() if entry.gpus > 1}
-    mixed = {
-        name for job in instance.jobs for name, entry in job.on.items() if entry.uses not in (0, steps[name])
-    }
+def _units(instance: MatchingInstance, entries: Entries) -> Iterator[_Unit]:
     total = sum(machine.count for machine in instance.machines)
     small = total * len(instance.jobs) <= _LARGEST_EXPANSION
-    for machine in instance.machines:
-        timed = instance.objective == "makespan"
-        apart = not instance.divisible and machine.id not in gang and small
+    timed = instance.objective == "makespan"
+    for k, machine in enumerate(instance.machines):
+        apart = not instance.divisible and not entries.gang[k] and small
         if machine.capacity is None and not timed:
             apart = False
-        if not timed and machine.id not in mixed:
+        if not timed and not entries.mixed[k]:
             apart = False
         if machine.count == 1 and not instance.divisible:
             yield _Unit(machine, 0)
