@@ -219,7 +219,7 @@ def _check_fractions(instance: MatchingInstance, plan: Any) -> Report:
             continue
         for name, share in shares.items():
             load[name] += share * job.on[name].gpus
-        finishes.append(float(_finish(job.on, shares)))
+        finishes.append(_rounded_finish(job.on, shares))
     for machine in instance.machines:
         if load[machine.id] > machine.count * (1 + _SLACK):
             message = f"{load[machine.id]:.12g} of {machine.count} machines are busy"
@@ -231,6 +231,12 @@ def _check_fractions(instance: MatchingInstance, plan: Any) -> Report:
 def _finish(on: Mapping[str, MatchingEntry], shares: Mapping[str, float]) -> Fraction:
     speed = sum((Fraction(share) / Fraction(_time(on[name])) for name, share in shares.items()), Fraction(0))
     return 1 / speed
+
+
+def _rounded_finish(on: Mapping[str, MatchingEntry], shares: Mapping[str, float]) -> float:
+    """Return the double nearest to when a job ends; on one machine that is one division."""
+    given = [name for name, share in shares.items() if share]
+    return _time(on[given[0]]) / shares[given[0]] if len(given) == 1 else float(_finish(on, shares))
 
 
 def _is_amount(value: Any) -> bool:
