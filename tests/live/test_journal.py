@@ -49,6 +49,7 @@ def test_a_restarted_controller_goes_on_in_the_same_file(tmp_path: Path) -> None
         journal.write([event(number)])
         journal.close()
     assert len(files(tmp_path)) == 1 and numbers(tmp_path) == list(range(30))
+    assert b"\n\n" not in files(tmp_path)[0].read_bytes(), "one JSON object a line"
 
 
 def test_half_a_line_costs_that_line_only(tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ class Journal:
         newest = _path(self._folder, self._number)
         if newest.exists() and newest.stat().st_size < self._limit:
             file = os.open(newest, _FLAGS)
-            os.write(file, b"\n")  # it may end in half a line
+            if newest.read_bytes()[-1:] not in (b"", b"\n"):
+                os.write(file, b"\n")  # it ends in half a line
             return file
         self._number += 1
         file = os.open(_path(self._folder, self._number), _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
