@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["commit", "load", "machine", "peak_mib", "versions"]
+__all__ = ["ChildrenClock", "commit", "load", "machine", "peak_mib", "versions"]
 
 
 def machine() -> dict[str, str | int | None]:
@@ -57,6 +60,44 @@ def commit() -> str | None:
     return f"{short}+" if changed else str(short)
 
 
+@dataclass(frozen=True, slots=True)
+class ChildrenClock:
+    """Processor seconds of this process's descendants at one moment: general solvers run in a child.
+
+    Where the system has no clock of another process, living descendants are left out.
+
+    Attributes
+    ----------
+    ended_s
+        Of children that ended and were waited for.
+    living_s
+        Of every living descendant.
+    """
+
+    ended_s: float
+    living_s: Mapping[int, float]
+
+    @classmethod
+    def now(cls) -> ChildrenClock:
+        """Return it as it is."""
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        living = {pid: _clock_s(pid) for pid in _descendants(os.getpid())}
+        return cls(ended.ru_utime + ended.ru_stime, living)
+
+    def since(self, before: ChildrenClock) -> float:
+        """Return the seconds that descendants took since then, whether they began or ended meanwhile."""
+        living = sum(seconds - before.living_s.get(pid, 0.0) for pid, seconds in self.living_s.items())
+        known = sum(seconds for pid, seconds in before.living_s.items() if pid not in self.living_s)
+        return living + max(self.ended_s - before.ended_s - known, 0.0)
+
+
+def _clock_s(pid: int) -> float:
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # Linux: clock_getcpuclockid(3)
+    except (AttributeError, OSError):
+        return 0.0
+
+
 def peak_mib() -> float | None:
     """Return the peak resident memory of this process and of its living descendants, MiB.
 
@@ -79,13 +120,19 @@ def _high_water_kib(pid: int) -> int | None:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *_descendants(int(child))]
-    except OSError:
-        pass
+    """Return the processes below one, by the parents that all name: not every kernel lists children."""
+    below: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = status.read_text().rpartition(")")[2].split()[1]
+        except (OSError, IndexError):
+            continue  # it has ended
+        below.setdefault(int(parent), []).append(int(status.parent.name))
+    found, left = [], [pid]
+    while left:
+        children = below.get(left.pop(), [])
+        found += children
+        left += children
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from apportion.solution import Solution
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 from benchmarks.solved import solved
 from benchmarks.suite.cell import REPEATED_BELOW_S, Cell, SolverSpec
-from benchmarks.suite.machine import peak_mib, versions
+from benchmarks.suite.machine import ChildrenClock, peak_mib, versions
 from benchmarks.suite.making import NoData, make
 from benchmarks.suite.proving import evidence_of
 from benchmarks.suite.sets import WARM_UP
@@ -135,14 +134,18 @@ def _call(
     solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit_s: float | None = None
 ) -> Attempt:
     limit = cell.limit_s if limit_s is None else limit_s
-    began, cpu_began = time.perf_counter(), _cpu_s()
+    before = ChildrenClock.now()
+    began, cpu_began = time.perf_counter(), time.process_time()
     try:
         call = (
             _ours(solver, instance, cell, traced, limit)
             if solver.ours
             else _peer(solver, instance, cell, limit)
         )
-        call.cpu_s = max(_cpu_s() - cpu_began - call.beside_s, 0.0)
+        cpu_s = time.process_time() - cpu_began + ChildrenClock.now().since(before)
+        # what ran beside it was timed by the wall's clock: its share of the processor is taken to be as great
+        whole_s = (call.seconds or 0.0) + call.beside_s
+        call.cpu_s = cpu_s if whole_s <= 0.0 else cpu_s * (1.0 - call.beside_s / whole_s)
         return call
     except CannotTake as error:
         return Attempt("cannot_take", str(error))
@@ -152,12 +155,6 @@ def _call(
         return Attempt("memory_limit", "MemoryError", seconds=time.perf_counter() - began)
     except Exception as error:
         return Attempt("error", f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
-
-
-def _cpu_s() -> float:
-    """Return the processor seconds of this process and of its children that have ended."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: float) -> Attempt:

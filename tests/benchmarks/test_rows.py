@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import platform
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +18,7 @@ from benchmarks.__main__ import main
 from benchmarks.suite import guard
 from benchmarks.suite.cell import Cell, InstanceSpec, SolverSpec
 from benchmarks.suite.guard import run_cell
+from benchmarks.suite.machine import ChildrenClock
 from benchmarks.suite.making import make
 from benchmarks.suite.published import PUBLISHED
 from benchmarks.suite.registry import Selection, UnknownPattern, cells_of, missing_data
@@ -201,12 +204,29 @@ def test_a_row_has_its_phases_its_trace_and_nothing_about_the_host(root: Path) -
     assert {"read", "compile", "hand_over", "solve", "check"} <= set(phases)
     assert sum(phases.values()) - phases["read"] == pytest.approx(row["seconds"], rel=0.2)
     assert row["seconds"] == min(row["samples"]) and len(row["samples"]) == 5
+    assert len(row["cpu_samples"]) == 5 and min(row["cpu_samples"]) > 0
     assert row["trace"][-1][1] == pytest.approx(row["objective"]) and row["peak_mib"] > row["base_mib"] > 0
     assert row["verified_bound"] >= row["objective"] * (1 - 1e-9) and row["maximizes"] is True
     assert row["versions"]["highspy"] and row["machine"]["cores"] >= 1
     text = json.dumps(row)
     assert str(root) not in text and str(Path.home()) not in text
     assert len(platform.node()) < 5 or platform.node() not in text
+
+
+def test_processor_seconds_count_children_that_live_and_that_ended() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\n"
+    before = ChildrenClock.now()
+    with subprocess.Popen(
+        [sys.executable, "-c", busy + "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        between = ChildrenClock.now()
+        assert between.since(before) >= 0.3
+        child.communicate(b"\n")
+    assert ChildrenClock.now().since(before) >= 0.3
+    # what it took before that moment is not counted again where it ends
+    assert ChildrenClock.now().since(between) < 0.3
 
 
 def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
