@@ -40,11 +40,14 @@ WARM_UP: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "generalised_assignment": ("generalised_assignment", {"seed": 99, "jobs": 6, "machines": 2}),
         "unrelated_machines": ("unrelated", {"seed": 99, "jobs": 4, "machines": 2}),
         "gavel": ("gavel", {"seed": 99, "jobs": 4}),
-        "gangs": ("gangs", {"seed": 99, "jobs": 4}),
+        "gangs": ("gangs", {"seed": 90, "jobs": 6}),
         "tenants": ("tenants", {"seed": 99, "jobs": 8, "tenants": 6, "gpus": 12}),
     }
 )
-"""A tiny instance per family, solved before anything is timed: imports are not the instance's."""
+"""A tiny instance per family, solved before anything is timed: imports are not the instance's.
+
+That of gangs needs a search: who asks CP-SAT only then has it loaded too, like those that always ask it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

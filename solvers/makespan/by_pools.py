@@ -26,8 +26,8 @@ from apportion.solvers.makespan.pools import rearranged
 
 __all__ = ["on_pools"]
 
-_REARRANGED, _FEW = 3.0, 0.15
-"""Most seconds of local search over pools; its share of the time where CP-SAT comes after it."""
+_REARRANGED, _GLANCE = 3.0, 0.05
+"""Most seconds of local search over pools, alone and before CP-SAT, which goes on with it (`gangs`)."""
 _LOADED = 1.0
 """Seconds below which CP-SAT, which takes about one to load, is not asked."""
 _NODES = 10_000
@@ -50,7 +50,7 @@ def on_pools(
     call.offer(best)
     left = clock.seconds_left
     by_cp_sat = gangs.small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
-    best = _rearranged(call, best, _FEW if by_cp_sat else 1.0)
+    best = _rearranged(call, best, _GLANCE if by_cp_sat else _REARRANGED)
     if call.closes(model.objective(best)):
         return searched(call, best, prices, Termination.OPTIMAL)
     if clock.work_left == 0:
@@ -66,11 +66,11 @@ def on_pools(
     return replace(outcome, termination=Termination.TIME_LIMIT) if by_clock else outcome
 
 
-def _rearranged(call: AssignmentCall, best: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -> NDArray[np.int64]:
     """Search locally over pools, one unit of work a schedule; without limits its own rounds end it."""
     clock = call.clock
     left = clock.seconds_left
-    until = math.inf if left is None else clock.seconds + min(_REARRANGED, share * left)
+    until = math.inf if left is None else clock.seconds + min(seconds, left)
 
     def over(makespan: float) -> bool:
         clock.charge(1.0)

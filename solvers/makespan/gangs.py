@@ -1,8 +1,8 @@
 """Pools with gangs: few jobs scheduled by CP-SAT, to the end or to a bound.
 
 First whom each pool gets, and then one pool at a time (`gang_sets`): that finds better schedules where the
-proof is hard. What it leaves open is searched as a whole (`gang_model`), without linear relaxations and with
-them.
+proof is hard. What it leaves open is improved by local search, where there is a clock for it, and searched as
+a whole (`gang_model`), without linear relaxations and with them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from apportion.solvers.general.cp_sat_call import Limits, call, preload
 from apportion.solvers.general.observer import Observe, Observer
 from apportion.solvers.makespan.gang_model import PoolsModel
 from apportion.solvers.makespan.gang_sets import SetSearch
+from apportion.solvers.makespan.pools import rearranged
 from apportion.solvers.search.lattice import Lattice, on_lattice
 
 __all__ = ["ENTRY", "preload", "small_enough", "solve"]
@@ -36,6 +37,8 @@ _WORK = 4.0
 """Deterministic seconds of each of two searches without a clock."""
 _SETS = 0.2
 """Share of the time in which pools are looked at one by one."""
+_REARRANGED, _PART = 3.0, 0.2
+"""Most seconds of local search, and its share of what is left of the time then."""
 _TURNS = ((0.5, False), (1.0, True))
 """Share of what is left of the time, and whether linear relaxations are solved; each proves some."""
 
@@ -109,6 +112,8 @@ class _Search:
         if (lattice := on_lattice(self._model.values, _GRAIN)) is None:
             return ended
         ended = self._by_sets(lattice)
+        if ended is Termination.SOLUTION_LIMIT:
+            ended = self._rearrange()
         for share, relaxes in _TURNS:
             if ended in (Termination.OPTIMAL, Termination.ERROR, Termination.INTERRUPTED):
                 break
@@ -134,6 +139,16 @@ class _Search:
         self.bound = max(self.bound, _proven(self._model, lattice, search.low))
         self._observer.bound(self.bound)
         return search.ended
+
+    def _rearrange(self) -> Termination:
+        """Search locally from the best schedule; without a clock the caller has done it."""
+        clock, left = self._clock, self._clock.seconds_left
+        if left is not None:
+            until = clock.seconds + min(_REARRANGED, _PART * left)
+            begin, seed = in_turn(self.best)[0], self._options.seed
+            self._take(rearranged(self._model, begin, seed, lambda _: clock.seconds >= until), self.bound)
+        stopped = self._observer.raised is not None
+        return Termination.INTERRUPTED if stopped else Termination.SOLUTION_LIMIT
 
     def _turn(self, lattice: Lattice, share: float, relaxes: bool) -> Termination:
         model, options, observer = self._model, self._options, self._observer
