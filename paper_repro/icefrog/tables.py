@@ -107,6 +107,12 @@ def _less(study: Study, case: Case, than: Case) -> Row:
     return _pair("less than Sia, %", study.shorter(case, than), 100.0)
 
 
+def _longer(name: str, study: Study, case: Case, than: Case) -> Row:
+    less = study.shorter(case, than)
+    half = None if less.half is None else 100.0 * less.half
+    return _pair(name, less, -100.0) | {f"± {name}": half}
+
+
 def loads(study: Study) -> list[Row]:
     """Return average completion times by load, 64 GPUs."""
     rows = []
@@ -149,16 +155,10 @@ def wrong_beliefs(study: Study, thetas: Sequence[float]) -> list[Row]:
             for policy in ("icefrog", "icefrog-learning"):
                 case = replace(asked, policy=policy, gpus=48, theta=theta)
                 if study.results(case):
-                    less = study.shorter(case, truth)
-                    row = {"theta": theta, "believed": label, "policy": policy, "workloads": less.count}
-                    rows.append(
-                        row | _pair("longer, %", less, -100.0) | {"± longer, %": _positive(less.half)}
-                    )
+                    row = {"theta": theta, "believed": label, "policy": policy}
+                    row |= {"workloads": study.shorter(case, truth).count}
+                    rows.append(row | _longer("longer, %", study, case, truth))
     return rows
-
-
-def _positive(half: float | None) -> float | None:
-    return None if half is None else 100.0 * half
 
 
 def ablation(study: Study, thetas: Sequence[float]) -> list[Row]:
@@ -166,6 +166,7 @@ def ablation(study: Study, thetas: Sequence[float]) -> list[Row]:
     sia = Case("", "sia", 48)
     rows = []
     for theta in thetas:
+        whole = ablated(ABLATION["both together: IceFrog"], theta)
         for label, asked in ABLATION.items():
             case = ablated(asked, theta)
             if not study.results(case):
@@ -175,6 +176,7 @@ def ablation(study: Study, thetas: Sequence[float]) -> list[Row]:
                 {"theta": theta, "variant": label, "workloads": average.count}
                 | _pair("average, s", average)
                 | _less(study, case, sia)
+                | _longer("longer than IceFrog, %", study, case, whole)
                 | {"restarts a job": study.mean(case, lambda one: one.restarts / 160).value}
                 | {"frozen": study.mean(case, lambda one: one.mean_frozen_fraction).value}
                 | {"worst job": study.mean(case, lambda one: one.worst_frozen).value}
