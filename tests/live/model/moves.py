@@ -119,6 +119,7 @@ MOVES: Mapping[str, Callable[[World, str, int], None]] = MappingProxyType(
         "freeze": lambda world, node, number: world.freeze(node),
         "thaw": lambda world, node, number: world.thaw(node),
         "kill_agent": lambda world, node, number: world.kill_agent(node),
+        "kill_slurmstepd": lambda world, node, number: world.kill_slurmstepd(node),
         "slurm_answers": lambda world, node, number: _away(world, ("", "gone", "unheard")[number % 3]),
         "plan": lambda world, node, number: _plans(world, number),
         "cancel": lambda world, node, number: world.cancel("b"),

@@ -65,6 +65,7 @@ class Listed:
     share: Share | None
     device: int = -1
     forgotten: bool = False
+    unnoticed: bool = False
 
 
 @dataclass(slots=True)
@@ -308,7 +309,8 @@ class World:
         """Let the daemons of the nodes do what they are to: end pilots, and say so."""
         for listed in self.listed.values():
             agent = self.agents.get(listed.pilot)
-            if agent is not None and not agent.alive and listed.node not in self.cut:
+            over = agent is not None and not agent.alive and not listed.unnoticed
+            if over and listed.node not in self.cut:
                 listed.state = listed.state if listed.state is PilotState.LOST else PilotState.ENDED
             if listed.state is PilotState.ENDING and listed.node not in self.cut:
                 self._kill(listed.pilot, "ended by Slurm")
@@ -396,6 +398,13 @@ class World:
         for agent in list(self.agents.values()):
             if agent.node == node:
                 self._kill(agent.pilot, None)
+
+    def kill_slurmstepd(self, node: str) -> None:
+        """Kill what Slurm knows a pilot by: its agent ends, and Slurm lists it until it is to end it."""
+        for listed in self.listed.values():
+            if listed.node == node and listed.state is PilotState.RUNNING:
+                listed.unnoticed = True
+                self._kill(listed.pilot, None)
 
     def freeze(self, node: str) -> None:
         for agent in self.agents.values():

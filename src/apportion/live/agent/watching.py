@@ -46,6 +46,13 @@ def parent_of(pid: int) -> int | None:
     return int(told.rpartition(b")")[2].split()[1])
 
 
+def end_of(pid: int) -> list[int]:
+    """Return a descriptor that is ready when a process has ended, none before Linux 5.3."""
+    with contextlib.suppress(AttributeError, OSError):
+        return [os.pidfd_open(pid)]
+    return []
+
+
 def watch(group: int, agent: int, parent: int, deadline_s: float) -> None:
     """Wait for the deadline, or for the agent to be gone; then end what is left of the rank.
 
@@ -54,9 +61,13 @@ def watch(group: int, agent: int, parent: int, deadline_s: float) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the agent decides what these mean for the rank
+    gone = end_of(parent)
     while (left_s := deadline_s - clock_s()) > 0 and parent_of(agent) in (parent, None):
-        if not select.select([0], [], [], min(left_s, _LOOK_S))[0]:
+        ready = select.select([0, *gone], [], [], min(left_s, _LOOK_S))[0]
+        if not ready:
             continue
+        if 0 not in ready:
+            break
         received = os.read(0, 512 * DEADLINE.size)
         if not received:
             break
