@@ -28,7 +28,8 @@ from paper_repro.icefrog.heat_chart import heat_chart
 from paper_repro.icefrog.store import Runs
 from paper_repro.icefrog.tables import (
     ablation,
-    grid,
+    believed_thetas,
+    depths,
     loads,
     policies,
     reductions,
@@ -123,9 +124,11 @@ def _tables(runs: Runs, planned: Plan, quick: bool) -> dict[str, tuple[str, str,
         found["less_users"] = ("fixed", "Users' batches: less than", rows)
     if "loads" in study:
         found["loads"] = ("loads", "Loads, 64 GPUs", loads(study["loads"]))
-    if "depths" in study and "beliefs" in study:
-        rows = grid(study["depths"], study["beliefs"])
-        found["grid"] = ("depths", "Theta, depth and belief, 48 GPUs", rows)
+    if "depths" in study:
+        found["depths"] = ("depths", "Theta and depth, 48 GPUs", depths(study["depths"]))
+    if "beliefs" in study:
+        rows = believed_thetas(study["beliefs"])
+        found["beliefs"] = ("beliefs", "Theta and what is believed of it, 48 GPUs", rows)
     if "wrong" in study:
         found["wrong"] = (
             "wrong",
@@ -149,8 +152,8 @@ def _drawings(runs: Runs, planned: Plan, data: Path) -> dict[str, Callable[[], s
         "course.svg": lambda: course_chart(data, shown),
     }
     if "depths" in planned and "beliefs" in planned:
-        depths, beliefs = Study(runs, planned["depths"]), Study(runs, planned["beliefs"])
-        drawn["sensitivity.svg"] = lambda: heat_chart(depths, beliefs)
+        by_depth, by_belief = Study(runs, planned["depths"]), Study(runs, planned["beliefs"])
+        drawn["sensitivity.svg"] = lambda: heat_chart(by_depth, by_belief)
     return drawn
 
 

@@ -13,7 +13,16 @@ from paper_repro.icefrog.cases import WORKLOADS, Case, Result
 from paper_repro.icefrog.experiments import PARTS, cases, plan
 from paper_repro.icefrog.figures import Study
 from paper_repro.icefrog.store import Runs
-from paper_repro.icefrog.tables import ablation, grid, loads, policies, reductions, together, wrong_beliefs
+from paper_repro.icefrog.tables import (
+    ablation,
+    believed_thetas,
+    depths,
+    loads,
+    policies,
+    reductions,
+    together,
+    wrong_beliefs,
+)
 from paper_repro.icefrog.tuning import tuned
 from paper_repro.intervals import Mean
 from paper_repro.tables import markdown
@@ -87,7 +96,8 @@ def test_what_is_known_is_not_run_again_and_every_table_finds_its_runs(tmp_path:
         policies(study, 48, None),
         reductions(study, 48, None),
         loads(study),
-        grid(study, study),
+        depths(study),
+        believed_thetas(study),
         wrong_beliefs(study, (0.5,)),
         ablation(study, (0.5,)),
     ]
