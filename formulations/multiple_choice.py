@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from copy import copy
 from fractions import Fraction
@@ -37,15 +36,16 @@ class MenuFormulation:
         int64 [jobs]: where the job's current option stands in its menu, -1 where it has none there.
     value_error
         0: values are taken as they are.
-    starts
-        Where every job's menu begins, and where the last ends.
+    names
+        The options' ids, once one was asked for.
     """
 
-    __slots__ = ("current", "instance", "menus", "model", "starts", "value_error")
+    __slots__ = ("current", "instance", "menus", "model", "names", "value_error")
 
     def __init__(self, instance: MultipleChoiceKnapsackInstance) -> None:
         self.instance = instance
         self.value_error = 0.0
+        self.names: list[str] | None = None
         self.menus = [
             [
                 option
@@ -58,7 +58,7 @@ class MenuFormulation:
             [_position(menu, job.current) for job, menu in zip(instance.jobs, self.menus, strict=True)],
             dtype=np.int64,
         )
-        self.starts = [0, *accumulate(map(len, self.menus))]
+        starts = [0, *accumulate(map(len, self.menus))]
         flat = [option for menu in self.menus for option in menu]
         column = {name: k for k, name in enumerate(instance.capacities)}
         uses = np.zeros((len(flat), len(column)), dtype=np.int64)
@@ -68,7 +68,7 @@ class MenuFormulation:
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,
-            np.array(self.starts, dtype=np.int64),
+            np.array(starts, dtype=np.int64),
             _amounts(instance),
             required=np.array(
                 [job.required or job.pinned is not None for job in instance.jobs], dtype=np.bool_
@@ -89,11 +89,10 @@ class MenuFormulation:
         splice = difference(self.instance.jobs, instance.jobs)
         fresh = MenuFormulation(with_jobs(instance, [instance.jobs[position] for position in splice.fresh]))
         other = copy(self)
-        other.instance = instance
+        other.instance, other.names = instance, None
         other.model = self.model.spliced(splice, fresh.model, _amounts(instance))
         other.current = splice.jobs(self.current, fresh.current)
         other.menus = splice.listed(self.menus, fresh.menus)
-        other.starts = other.model.offsets.tolist()
         return other
 
     def exact_values(self) -> list[Fraction]:
@@ -132,8 +131,9 @@ class MenuFormulation:
 
     def option_name(self, row: int) -> str:
         """Return the option's id."""
-        job = bisect_right(self.starts, row) - 1
-        return self.menus[job][row - self.starts[job]].id
+        if self.names is None:
+            self.names = [option.id for menu in self.menus for option in menu]
+        return self.names[row]
 
     def demand(self) -> MultipleChoiceKnapsack:
         """Return the menus themselves: they do not depend on the capacities."""

@@ -183,8 +183,17 @@ class TenantedMenus:
         rows, offers, sizes, stops = list[int](), list[int](), list[int](), list[float]()
         for index, job_id in enumerate(self._jobs):
             own, costs = ledger.offers[job_id], ledger.stop_costs[job_id]
-            places = {offer.name: place for place, offer in enumerate(own)}
-            menu = [(row, places.get(name_of(row))) for row in range(offsets[index], offsets[index + 1])]
+            menu_rows = range(offsets[index], offsets[index + 1])
+            names = [name_of(row) for row in menu_rows]
+            offered = [offer.name for offer in own]
+            if offered == [*names, None] and not costs:  # as most jobs: everything, or nothing
+                rows += (*menu_rows, -1)
+                offers += range(len(own))
+                stops += [0.0] * len(own)
+                sizes.append(len(own))
+                continue
+            places = {name: place for place, name in enumerate(offered)}
+            menu = [(row, places.get(name)) for row, name in zip(menu_rows, names, strict=True)]
             kept = [(row, place) for row, place in menu if place is not None]
             if None in places:
                 kept.append((-1, places[None]))

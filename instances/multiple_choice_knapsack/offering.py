@@ -20,7 +20,7 @@ def _offers(instance: MultipleChoiceKnapsackInstance, job: KnapsackJob) -> Itera
         if name not in forbidden and (pinned is None or pinned == name):
             rate = value if maximizes and value > 0.0 else 0.0
             yield Offer(name, option.uses, value, rate, name == current)
-    if not job.required and job.pinned is None:
+    if not job.required and pinned is None:
         yield Offer(None, {}, 0.0, 0.0, nothing=True)
 
 

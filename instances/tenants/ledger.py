@@ -20,7 +20,7 @@ from apportion.instances.tenants.offers import Further, Offer, Offering
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
-from apportion.instances.tenants.shares import share_counter, unit_of
+from apportion.instances.tenants.shares import RELATIVE, share_counter, unit_of
 from apportion.instances.tenants.tree import Tree, tree_of
 
 __all__ = ["Ledger", "is_tenanted", "shares_are_due", "under_floors"]
@@ -95,8 +95,6 @@ class Ledger:
         What giving a job nothing costs, by job id.
     rows
         The limits of the tree.
-    limits
-        Every limit by name: capacities, rows, floors.
     """
 
     def __init__(self, instance: Any, offering: Offering, capacities: Mapping[str, int], sign: int) -> None:
@@ -119,7 +117,6 @@ class Ledger:
         for row in self.rows:
             for leaf in row.leaves:
                 self._rows_of_leaf.setdefault(leaf, []).append(row)
-        self.limits = self.all_limits()
 
     def under(self, instance: Any) -> Ledger:
         """Return the book of the same instance with floors under tenants; offers and rows stay as they are.
@@ -130,14 +127,25 @@ class Ledger:
             If a floor cannot be reached.
         """
         found = copy(self)
-        for name in ("floors", "_floors_of_job"):
+        for name in ("floors", "_floors_of_job", "limits"):
             found.__dict__.pop(name, None)
         found.fairness = instance.fairness
-        found.limits = found.all_limits()
+        found.reach_floors()
         return found
 
-    def all_limits(self) -> dict[str, int]:
-        """Return every limit by name: capacities, rows, floors."""
+    def reach_floors(self) -> None:
+        """Find out whether every floor can be reached by the jobs that are under it.
+
+        Raises
+        ------
+        InvalidInstance
+            If one cannot.
+        """
+        self._floors()
+
+    @cached_property
+    def limits(self) -> dict[str, int]:
+        """Every limit by name: capacities, rows, floors."""
         return {**self._capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
 
     @property
@@ -149,6 +157,13 @@ class Ledger:
     def shares(self) -> dict[str, list[int]]:
         """The share of every offer, by job id."""
         return {name: self._shares_of(name, offers) for name, offers in self.offers.items()}
+
+    def share(self, name: str, place: int) -> int:
+        """Return the share of one offer of a job."""
+        offers = self.offers[name]
+        if self.fairness.share in RELATIVE:
+            return self._shares_of(name, offers)[place]
+        return self._counted(self.jobs[name], offers[place : place + 1])[0]
 
     @cached_property
     def best(self) -> dict[str, int]:
@@ -213,13 +228,17 @@ class Ledger:
         more = [(prices[name], one) for name, one in further.items() if name in prices]
         total = sum(price * self.limits[name] for name, price in prices.items() if name in self.limits)
         total += sum(price * one.limit for price, one in more)
+        rates = dict[Any, dict[str, int]]()
         for job_id, offers in self.offers.items():
-            worths = []
+            leaf = self.jobs[job_id].tenant
+            if leaf not in rates:
+                rates[leaf] = self._rates(leaf, prices)
+            rate, worths = rates[leaf], list[int]()
+            forgoing = sum(prices.get(f"share of {name}", 0) for name in self._floors_of_job.get(job_id, ()))
             for position, offer in enumerate(offers):
-                paid = 0
-                for name, use in self.uses(job_id, position).items():
-                    if name in prices:
-                        paid += prices[name] * use
+                paid = sum(rate[name] * use for name, use in offer.uses.items() if name in rate)
+                if forgoing:
+                    paid += forgoing * (self.best[job_id] - self.shares[job_id][position])
                 paid += sum(price * one.use(job_id, offer) for price, one in more)
                 over, under = offer.value.as_integer_ratio()
                 worths.append(sign * over * (unit // under) - paid)
@@ -227,6 +246,14 @@ class Ledger:
                 return None
             total += max(worths)
         return Fraction(sign * total, unit)
+
+    def _rates(self, leaf: Any, prices: Mapping[str, int]) -> dict[str, int]:
+        """Return what jobs of a tenant pay for a unit of every capacity, for all limits on it together."""
+        found = {name: prices[name] for name in self._capacities if name in prices}
+        for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
+            if row.name in prices:
+                found[row.capacity] = found.get(row.capacity, 0) + prices[row.name]
+        return found
 
     def _shares_of(self, name: str, offers: list[Offer]) -> list[int]:
         """Return the shares of some offers of a job; its best rate is that of all of them."""
@@ -263,6 +290,6 @@ def _admissible(job: Any, offers: list[Offer], lost: float) -> list[Offer]:
     if not lost:
         return offers
     return [
-        offer._replace(value=Fraction(offer.value) - Fraction(lost)) if offer.nothing else offer
+        replace(offer, value=Fraction(offer.value) - Fraction(lost)) if offer.nothing else offer
         for offer in offers
     ]

@@ -24,7 +24,19 @@ _KEPT = 2.0**-10
 
 
 def ledger_of(kind: Kind, instance: Any) -> Ledger:
-    """Return the book of limits of an instance with tenants."""
+    """Return the book of limits of an instance with tenants.
+
+    Raises
+    ------
+    InvalidInstance
+        If a floor cannot be reached.
+    """
+    found = _book(kind, instance)
+    found.reach_floors()
+    return found
+
+
+def _book(kind: Kind, instance: Any) -> Ledger:
     if kind.offering is None or kind.edits is None:
         raise InvalidInstance.at("$.tenants", f"{kind.name} has no tenants")
     sign = 1 if kind.maximizes(instance) else -1
@@ -104,7 +116,7 @@ def claims_of(ledger: Ledger, capacity: str, used: Mapping[str, int]) -> dict[st
 
 
 def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
-    ledger = ledger_of(kind, instance)
+    ledger = _book(kind, instance)
     places = positions(kind, instance, plan, ledger)
     violations: list[Violation] = []
     for job_id, place in places.items():
@@ -116,7 +128,7 @@ def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
     for capacity, total in shared_capacities(kind, instance).items():
         violations.extend(_quota_violations(ledger, capacity, total, chosen))
     for name, (floor, members) in ledger.floors.items():
-        share = sum(ledger.shares[job][place] for job in members if (place := places.get(job)) is not None)
+        share = sum(ledger.share(job, place) for job in members if (place := places.get(job)) is not None)
         if share < floor:
             violations.append(Violation("floor", name, f"has a share of {share}, at least {floor} is due"))
     return Report(_less_stops(kind, instance, plan, report.objective, places, ledger), tuple(violations))

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 __all__ = ["Further", "Offer", "Offering"]
 
 
-class Offer(NamedTuple):
+class Offer(Struct, frozen=True, gc=False):
     """One thing that a job may get, or that it gets nothing.
 
     Attributes

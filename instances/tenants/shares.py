@@ -16,9 +16,12 @@ from msgspec import UNSET
 from apportion.instances.tenants.offers import Offer
 from apportion.instances.tenants.schema import MOST_SHARE
 
-__all__ = ["BILLION", "Counter", "share_counter", "unit_of"]
+__all__ = ["BILLION", "RELATIVE", "Counter", "share_counter", "unit_of"]
 
 BILLION = 1_000_000_000
+
+RELATIVE = frozenset({"normalised_throughput"})
+"""Shares of an offer that depend on what else the job may get."""
 
 Counter = Callable[[Any, Sequence[Offer]], list[int]]
 """The share of every offer of a job, in whole units."""
@@ -44,10 +47,10 @@ def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
 
         def dominant(_: Any, offers: Sequence[Offer]) -> list[int]:
             found = []
-            for _, uses, *_ in offers:
+            for offer in offers:
                 largest = 0
-                for name in uses:
-                    if (part := unit * uses[name] // there[name]) > largest:
+                for name, use in offer.uses.items():
+                    if (part := unit * use // there[name]) > largest:
                         largest = part
                 found.append(largest if largest < MOST_SHARE else MOST_SHARE)
             return found

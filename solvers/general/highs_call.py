@@ -1,4 +1,6 @@
-"""The one door to HiGHS: open, configure, scale, hand over, run, read. Nothing else imports highspy.
+"""The door to HiGHS: open, configure, scale, hand over, run, read.
+
+Beside it only `apportion.solvers.general.highs_columns` imports highspy, for programmes that grow.
 
 Every return code is looked at, every status listed. HiGHS's tolerances are absolute and its ``infeasible`` is
 a word, not a proof: what it answers is an `Answer` to be judged, and a call that failed says so.
@@ -23,7 +25,7 @@ from apportion.solvers.general.points import Start, rounded
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import Scaling, scaling_of
 
-__all__ = ["HIGHS_ERROR", "LONG", "Answer", "Listen", "call", "preload"]
+__all__ = ["HIGHS_ERROR", "LONG", "Answer", "Listen", "call", "preload", "set_option"]
 
 HIGHS_ERROR = 1e-6
 """What HiGHS's tolerances may add to a bound, relative to it: near ties of 1e-9 have been called decided."""
@@ -118,7 +120,7 @@ def call(
     with native_output_to_stderr():
         highs = highspy.Highs()
         for name, value in {"output_flag": False, **settings}.items():
-            if _set(highs, name, value) == highspy.HighsStatus.kError:
+            if set_option(highs, name, value) == highspy.HighsStatus.kError:
                 return Answer(Termination.ERROR, f"HiGHS refused the option {name} = {value!r}")
         if _passed(highs, model, scaling) == highspy.HighsStatus.kError:
             return Answer(Termination.ERROR, "HiGHS refused the model")
@@ -157,7 +159,8 @@ def _doubted(model: LinearModel, first: Answer, second: Answer) -> Answer:
     return replace(second, point=best, bound=weaker, start_taken=True)
 
 
-def _set(highs: Any, name: str, value: Any) -> Any:
+def set_option(highs: Any, name: str, value: Any) -> Any:
+    """Set one of HiGHS's own options; return its status."""
     return highs.setOptionValue(name, value)
 
 

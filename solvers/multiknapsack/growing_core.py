@@ -1,6 +1,7 @@
 """Cores that grow until they hold every option that can matter: for many capacities that few jobs touch.
 
-A core keeps the options of least loss at the multipliers; HiGHS solves it as a mixed-integer program. Each
+A core keeps the options of least loss at the multipliers, and those that let jobs that the relaxation divides
+come to whole amounts (`beside_divided`); HiGHS solves it as a mixed-integer program. Each
 incumbent says which options can still be in a better choice (`within_reach`); once a core holds them all, its
 optimum is that of the menus. After the kernel search of Angelelli, Mansini and Speranza, *Kernel search: A
 general heuristic for the multi-dimensional knapsack problem*, Computers & Operations Research 37 (2010).
@@ -18,16 +19,20 @@ from apportion.solvers.clock import Clock
 
 from .anytime import Ending
 from .core_mip import CoreAnswer, solve_core
+from .divided import beside_divided
 from .incumbent import BestChoice
 from .option_table import OptionTable
 from .reduction import noise
+from .unsettled import Unsettled, unsettled
 
 __all__ = ["GrowingCore"]
 
-_FIRST = 3.0
-"""Options per job of the first core,"""
-_GROWTH = 2.0
-"""and by how much the next one is larger."""
+_FIRST = 1.1
+"""Options per job of the first core, beside those that divided jobs need: most jobs are settled,"""
+_SMALL_GROWTH = 1.35
+"""by how much the next one is larger after one without any choice, which takes little to be found out,"""
+_GROWTH = 1.6
+"""and after one that had some."""
 _NODES = 200
 """Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
 _SHARE = 0.5
@@ -71,6 +76,7 @@ class GrowingCore:
         self._clock = clock
         self._counters = counters
         self._loss = menus.loss(weights)
+        self._needed = beside_divided(menus, self._loss)
         self._margin = 1e-9 * abs(bound) + noise(menus, weights)
 
     def run(self) -> Ending | None:
@@ -85,14 +91,15 @@ class GrowingCore:
             reach = self._reach()
             cut = self._cut(size)
             whole = cut >= reach
-            answer = self._solve(self._menus.keep(self._loss <= min(cut, reach)), int(nodes))
+            answer = self._solve(self._menus.keep(self._needed | (self._loss <= min(cut, reach))), int(nodes))
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
                 if self._best.step > 0 or self._menus.num_options <= _DECIDED:
                     return Ending("proven", by_solver=True)
                 return Ending("exhausted", by_solver=True)
             if whole:
                 return None
-            size, nodes = _GROWTH * size, _GROWTH * nodes
+            growth = _SMALL_GROWTH if answer.choice is None else _GROWTH
+            size, nodes = growth * size, growth * nodes
 
     def _reach(self) -> float:
         """Return the largest loss of an option that a better choice can contain."""
@@ -105,23 +112,31 @@ class GrowingCore:
         return float(np.partition(self._loss, int(size))[int(size)])
 
     def _solve(self, core: OptionTable, nodes: int) -> CoreAnswer:
-        best, clock = self._best, self._clock
-        left = clock.remaining
+        best, clock, left = self._best, self._clock, self._clock.remaining
+        part = unsettled(core)
+        if not part.menus.num_jobs:
+            return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
+        at = best.among(core)
         answer = solve_core(
-            core,
-            start=best.among(core),
+            part.menus,
+            start=None if at is None else part.inward(at),
             seconds=None if left is None or clock.counted else max(0.0, _SHARE * left - _OVERRUN),
             nodes=nodes,
             step=best.step,
             threads=self._options.threads,
             seed=self._options.seed,
-            enough=lambda value: best.closes(best.sign * value),
+            enough=lambda value: best.closes(best.sign * (part.value + value)),
             reduced=True,  # looking for more takes thrice the search
         )
         clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_NODE)
         self._counters["mip_calls"] += 1
         self._counters["mip_nodes"] += answer.nodes
+        return self._taken(core, answer, part)
+
+    def _taken(self, core: OptionTable, answer: CoreAnswer, part: Unsettled) -> CoreAnswer:
+        """Keep the choice of an answer; nothing is proved by one that does not fit."""
         if answer.choice is None:
             return replace(answer, proven=False)
-        best.take(core.rows[answer.choice])
-        return replace(answer, proven=answer.proven and best.fits(core.rows[answer.choice]))
+        rows = core.rows[part.outward(answer.choice)]
+        self._best.take(rows)
+        return replace(answer, proven=answer.proven and self._best.fits(rows))

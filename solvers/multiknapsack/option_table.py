@@ -83,6 +83,12 @@ class OptionTable(Ragged):
             self.binding,
         )
 
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return capacity, option and use of everything that is used, capacity by capacity."""
+        at = np.flatnonzero(self.uses.ravel() != 0.0)
+        capacity, option = np.divmod(at, max(1, self.num_options))
+        return capacity, option, self.uses.ravel()[at]
+
     def used(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64 [capacities]: what a choice (one option index per job) uses."""
         total: NDArray[np.float64] = self.uses.take(choice, axis=1).sum(axis=1)

@@ -188,6 +188,7 @@ class _Run:
         if dual.infeasible:
             return Ending("proven", infeasible=True)
         self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
+        self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):

@@ -11,7 +11,7 @@ from apportion.outcome import SearchTree
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 
 from .anytime import Ending
-from .dual import model_bound
+from .dual import Dual, model_bound
 from .incumbent import BestChoice
 from .option_table import OptionTable
 from .reduction import noise
@@ -64,6 +64,19 @@ class ShownBound:
             self._best.bound, self.source = bound, "multipliers"
         else:
             self.by_known()
+
+    def over_fitting(self, menus: OptionTable, dual: Dual) -> None:
+        """Take what prices show over the options that fit, if some do not and it is less.
+
+        Those are in no choice. Multipliers alone know no options: this is a step of the search.
+        """
+        best, model = self._best, self._model
+        if best.bound is None or menus.num_options == model.num_options + np.count_nonzero(~model.required):
+            return
+        margin = 1e-9 * abs(dual.bound) + noise(menus, dual.multipliers)
+        stated = best.sign * (dual.bound + margin)
+        if best.sign * (best.bound - stated) > 0:
+            best.bound, self.source = stated, "branch_and_bound"
 
     def by_enumeration(self) -> None:
         """State that the incumbent is the best of all choices."""

@@ -14,7 +14,7 @@ __all__ = ["written"]
 def written(menus: OptionTable) -> LinearModel:
     """Return the menus as a linear model: a row per job, then a row per capacity."""
     num, jobs, caps = menus.num_options, menus.num_jobs, menus.num_capacities
-    rows, columns = np.nonzero(menus.uses)
+    rows, columns, uses = menus.entries()
     ends = num + np.cumsum(np.bincount(rows, minlength=caps))
     return LinearModel(
         sense="maximize",
@@ -27,7 +27,7 @@ def written(menus: OptionTable) -> LinearModel:
         row_upper=np.concatenate((np.ones(jobs), menus.capacities)),
         indptr=np.concatenate((menus.offsets, ends)).astype(np.int32),
         indices=np.concatenate((np.arange(num), columns)).astype(np.int32),
-        data=np.concatenate((np.ones(num), menus.uses[rows, columns])),
+        data=np.concatenate((np.ones(num), uses)),
         variables=(Block("x", 0, (num,)),),
         rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
     )

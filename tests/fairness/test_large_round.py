@@ -1,8 +1,10 @@
-"""A round of 2,000 jobs of 100 tenants: every level proved, then the best sum, in about a CPU second."""
+"""A round of 2,000 jobs of 100 tenants: every level proved, then the best sum, in about 0.6 CPU seconds."""
 
 from __future__ import annotations
 
 import time
+
+import pytest
 
 import apportion
 from apportion.instances.tenants.generator import generate_tenants
@@ -10,18 +12,19 @@ from apportion.instances.tenants.schema import Fairness
 from apportion.stored import document, verify
 
 
-def test_two_thousand_jobs_of_a_hundred_tenants() -> None:
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_two_thousand_jobs_of_a_hundred_tenants(seed: int) -> None:
     apportion.solve(generate_tenants(1, 200, 40, 96, Fairness()), gap=2e-3)  # imports
-    instance = generate_tenants(1, 2000, 100, 384, Fairness())
+    instance = generate_tenants(seed, 2000, 100, 384, Fairness())
     began = time.process_time()
     solution = apportion.solve(instance, gap=2e-3, time_limit=60.0)
     spent = time.process_time() - began
-    print(f"{spent:.2f} CPU s, {len(solution.levels)} levels, gap {solution.gap:.1e}")
+    print(f"seed {seed}: {spent:.2f} CPU s, {len(solution.levels)} levels, gap {solution.gap:.1e}")
     assert len(solution.levels) == 75
     assert all(level.evidence == "by_search" and level.bound == level.share for level in solution.levels)
     assert solution.gap is not None and solution.gap <= 2e-3
-    assert solution.evidence == "by_multipliers"
+    assert solution.evidence in ("by_multipliers", "by_search")
     assert solution.objective is not None and solution.fair_bound is not None
     assert 0 <= solution.fair_bound - solution.objective <= 2e-3 * solution.objective
     assert verify(instance, document(solution)).ok
-    assert spent < 4.0  # about 1 on a machine that is not shared
+    assert spent < 3.0  # about 0.6 on a core that is not shared

@@ -165,6 +165,9 @@ class Answering:
         if found is None and rungs and self._prices is not None:
             costs = [self._prices.cheapest(floors, rung) for rung in rungs]
             found = self._raised(begin, self._named(floors, rungs, costs))
+        least = None if found is not None or self.choice is None else self.model.least()
+        if least is not None:  # what others have at hand may stand in the way: begin with nothing
+            found = self._raised(least, self._named(floors, rungs))
         return found
 
     def _raised(self, begin: Integers, due: Mapping[Claimant, int]) -> Integers | None:
@@ -179,6 +182,12 @@ class Answering:
             return None
         inside = set(group)
         rest = {one: floor for one, floor in due.items() if one not in inside}
+        for one in sorted(rest, key=lambda one: (len(one.jobs), one.name)):
+            lacks = rest[one] - self.model.of(one, found)
+            more = walker.gained(found, self.model.rows(one), lacks, self.model.model) if lacks > 0 else found
+            if more is None:
+                return None
+            found = more
         return found if self.model.keeps(found, rest) else None
 
     def _named(

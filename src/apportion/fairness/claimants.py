@@ -14,9 +14,9 @@ from apportion.instances.tenants.ledger import Ledger
 __all__ = ["Claimant", "Rung", "groups_of", "tenant_claimant"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Claimant:
-    """A tenant or a job that has a share.
+    """A tenant or a job that has a share; its name says which.
 
     Attributes
     ----------
@@ -32,8 +32,12 @@ class Claimant:
     jobs: tuple[str, ...]
     weight: Fraction
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether the names are the same: claimants are looked up by the hundred thousand."""
+        return isinstance(other, Claimant) and self.name == other.name
+
     def __hash__(self) -> int:
-        """Return the hash of the name: claimants are looked up by the hundred thousand."""
+        """Return the hash of the name."""
         return hash(self.name)
 
 

@@ -64,7 +64,7 @@ class Walker:
         model
             The menus.
         """
-        uses, capacities, share = model.uses, model.capacities, self.share
+        uses, share = model.uses, self.share
         now, used, have = choice.copy(), uses[choice].sum(axis=0), self.have(choice)
         for one in np.argsort(due - have, kind="stable").tolist():
             if have[one] == due[one]:
@@ -77,24 +77,53 @@ class Walker:
                 now, used = moved
                 have[one] = due[one]
         for one in np.argsort(have - due, kind="stable").tolist():
-            part = self.rows[one]
-            while have[one] < due[one]:
-                old = now[self.owner[part]]
-                gain = share[part] - share[old]
-                more = uses[part] - uses[old]
-                fits = (gain > 0) & (used + more <= capacities).all(axis=1)
-                if not fits.any():
+            if have[one] < due[one]:
+                moved = self._gained(now, used, self.rows[one], int(due[one] - have[one]), model)
+                if moved is None:
                     return None
-                left = due[one] - have[one]
-                room = np.maximum(1, capacities - used)
-                cost = (np.maximum(0, more) / room).sum(axis=1) + 1e-3 * np.maximum(0, gain - left) / left
-                worth = np.minimum(gain, left) / np.maximum(cost, 1e-12)
-                best = int(np.flatnonzero(fits)[np.argmax(worth[fits])])
-                row = int(part[best])
-                used += more[best]
-                have[one] += int(gain[best])
-                now[self.owner[row]] = row
+                now, used = moved
         return now
+
+    def gained(
+        self, choice: Integers, rows: Integers, lacks: int, model: MultipleChoiceKnapsack
+    ) -> Integers | None:
+        """Return a choice in which some jobs have so much more, none of them less; ``None`` if not found.
+
+        Parameters
+        ----------
+        choice
+            A choice that keeps the capacities, one row per job.
+        rows
+            The rows of the jobs' options.
+        lacks
+            How much more they are due.
+        model
+            The menus.
+        """
+        moved = self._gained(choice.copy(), model.uses[choice].sum(axis=0), rows, lacks, model)
+        return None if moved is None else moved[0]
+
+    def _gained(
+        self, now: Integers, used: Integers, part: Integers, lacks: int, model: MultipleChoiceKnapsack
+    ) -> tuple[Integers, Integers] | None:
+        """Change a choice and its uses in place, option after option, by what each gains for its use."""
+        uses, capacities, share = model.uses, model.capacities, self.share
+        while lacks > 0:
+            old = now[self.owner[part]]
+            gain = share[part] - share[old]
+            more = uses[part] - uses[old]
+            fits = (gain > 0) & (used + more <= capacities).all(axis=1)
+            if not fits.any():
+                return None
+            room = np.maximum(1, capacities - used)
+            cost = (np.maximum(0, more) / room).sum(axis=1) + 1e-3 * np.maximum(0, gain - lacks) / lacks
+            worth = np.minimum(gain, lacks) / np.maximum(cost, 1e-12)
+            best = int(np.flatnonzero(fits)[np.argmax(worth[fits])])
+            row = int(part[best])
+            used += more[best]
+            lacks -= int(gain[best])
+            now[self.owner[row]] = row
+        return now, used
 
 
 def _placed(

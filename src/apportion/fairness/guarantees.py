@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.fairness.alone import filled_alone
 from apportion.fairness.answering import Ask
 from apportion.fairness.claimants import Claimant, tenant_claimant
+from apportion.fairness.level_model import LevelModel
 from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
@@ -23,11 +25,12 @@ from apportion.solution import Solution
 __all__ = ["guaranteed"]
 
 
-def guaranteed(placing: Placing, ask: Ask) -> dict[Claimant, int]:
+def guaranteed(model: LevelModel, ask: Ask) -> dict[Claimant, int]:
     """Return the share of every tenant with a guarantee if it were alone on it, children before parents.
 
     A share that a limit kept from being proved the largest is still one that can be had.
     """
+    placing = model.placing
     menus = placing.menus
     ledger, tree = menus.ledger, menus.ledger.tree
     capacities = menus.capacities
@@ -45,7 +48,9 @@ def guaranteed(placing: Placing, ask: Ask) -> dict[Claimant, int]:
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
         places = [index[job] for job in claimant.jobs]
-        share = _best_share(placing, ask, claimant, places, own, inside)
+        share = filled_alone(model, claimant, own, inside)
+        if share is None:
+            share = _best_share(placing, ask, claimant, places, own, inside)
         if share is None and inside:  # on nodes what is below need not lie beside each other
             share = _best_share(placing, ask, claimant, places, own, {})
         if share:

@@ -87,31 +87,43 @@ def question(
         if len(one.jobs) > 1 or (valued and not one.name.startswith("job "))
     ]
     kept = _above(model, {one: floor for one, floor in floors.items() if one not in set(shared)})
-    columns, limits = _columns(model, {one: floors.get(one, 0) for one in shared})
-    place = {one: model.model.num_capacities + k for k, one in enumerate(shared)}
-    first_rung = model.model.num_capacities + len(shared)
-    stays = np.zeros((model.share.size, len(rungs)), dtype=np.int64)
-    heights, further = dict[Claimant, list[int]](), list[list[dict[int, int]]]()
-    for one in counted:
-        above = {k: rung.heights[one] for k, rung in enumerate(rungs) if one in rung.heights}
-        if one not in place:
-            rows = model.rows(one)
-            for k, height in above.items():
-                stays[rows, k] = model.share[rows] < height
-            continue
-        least, most = floors.get(one, 0), model.most(one)
-        heights[one] = sorted({height for height in (least, *above.values()) if least <= height <= most})
-        further.append(
-            [
-                {first_rung + k: 1 for k, high in above.items() if height < high}
-                | {place[one]: height - least}
-                for height in heights[one]
-            ]
-        )
-    uses = np.column_stack([model.model.uses, *columns, stays])[kept]
-    limits += [rung.stay for rung in rungs]
-    menus = _menus(model, kept, uses, further, limits, valued=valued)
-    return Question(menus, np.flatnonzero(kept), heights, shared)
+    own, num = model.model.num_capacities, int(kept.sum())
+    place = {one: own + k for k, one in enumerate(shared)}
+    first_rung = own + len(shared)
+    heights = _heights(model, floors, rungs, [one for one in counted if one in place])
+    menus = [_menu(one, place[one], first_rung, rungs, floors, heights[one]) for one in heights]
+    options = [option for menu in menus for option in menu]
+    # a limit is a column: in this order each is written, and read, in one piece
+    uses = np.zeros((num + len(options), first_rung + len(rungs)), dtype=np.int64, order="F")
+    at = np.cumsum(kept) - 1
+    uses[:num, :own] = model.model.uses[kept]
+    forgone = model.best[model.owner] - model.share
+    for one, column in place.items():
+        rows = model.rows(one)
+        rows = rows[kept[rows]]
+        uses[at[rows], column] = forgone[rows]
+    for k, rung in enumerate(rungs):
+        for one, height in rung.heights.items():
+            if one not in place:
+                rows = model.rows(one)
+                rows = rows[kept[rows] & (model.share[rows] < height)]
+                uses[at[rows], first_rung + k] = 1
+    for row, option in enumerate(options, start=num):
+        uses[row, list(option)] = list(option.values())
+    values = np.zeros(len(uses))
+    if valued:
+        values[:num] = model.model.values[kept]
+    sizes = np.bincount(model.owner[kept], minlength=model.best.size)
+    sizes = np.concatenate((sizes, np.array([len(menu) for menu in menus], dtype=np.int64)))
+    limits = [model.most(one) - floors.get(one, 0) for one in shared] + [rung.stay for rung in rungs]
+    asked = MultipleChoiceKnapsack.from_arrays(
+        values,
+        uses,
+        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        np.concatenate((model.model.capacities, np.array(limits, dtype=np.int64))),
+        sense=model.model.sense if valued else "maximize",
+    )
+    return Question(asked, np.flatnonzero(kept), heights, shared)
 
 
 def _above(model: LevelModel, floors: Mapping[Claimant, int]) -> NDArray[np.bool_]:
@@ -124,41 +136,30 @@ def _above(model: LevelModel, floors: Mapping[Claimant, int]) -> NDArray[np.bool
     return kept
 
 
-def _columns(model: LevelModel, floors: Mapping[Claimant, int]) -> tuple[list[Integers], list[int]]:
-    columns, limits = list[Integers](), list[int]()
-    forgone = model.best[model.owner] - model.share
-    for one, floor in floors.items():
-        rows = model.rows(one)
-        column = np.zeros(forgone.size, dtype=np.int64)
-        column[rows] = forgone[rows]
-        columns.append(column)
-        limits.append(model.most(one) - floor)
-    return columns, limits
+def _heights(
+    model: LevelModel, floors: Mapping[Claimant, int], rungs: Sequence[Rung], counted: Sequence[Claimant]
+) -> dict[Claimant, list[int]]:
+    """Return the heights that claimants may reach: their floor, and those of their rungs."""
+    found = dict[Claimant, list[int]]()
+    for one in counted:
+        least, most = floors.get(one, 0), model.most(one)
+        above = {rung.heights[one] for rung in rungs if one in rung.heights}
+        found[one] = sorted(height for height in {least, *above} if least <= height <= most)
+    return found
 
 
-def _menus(
-    model: LevelModel,
-    kept: NDArray[np.bool_],
-    uses: Integers,
-    further: Sequence[Sequence[Mapping[int, int]]],
-    limits: Sequence[int],
-    *,
-    valued: bool,
-) -> MultipleChoiceKnapsack:
-    """Return menus of the kept options and, behind them, some further ones, which are worth nothing."""
-    sizes = np.bincount(model.owner[kept], minlength=model.best.size)
-    sizes = np.concatenate((sizes, np.array([len(menu) for menu in further], dtype=np.int64)))
-    options = [option for menu in further for option in menu]
-    more = np.zeros((len(options), uses.shape[1]), dtype=np.int64)
-    for place, option in enumerate(options):
-        more[place, list(option)] = list(option.values())
-    values = np.zeros(len(uses) + len(more))
-    if valued:
-        values[: len(uses)] = model.model.values[kept]
-    return MultipleChoiceKnapsack.from_arrays(
-        values,
-        np.concatenate((uses, more)),
-        np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-        np.concatenate((model.model.capacities, np.array(limits, dtype=np.int64))),
-        sense=model.model.sense if valued else "maximize",
-    )
+def _menu(
+    one: Claimant,
+    place: int,
+    first_rung: int,
+    rungs: Sequence[Rung],
+    floors: Mapping[Claimant, int],
+    heights: Sequence[int],
+) -> list[dict[int, int]]:
+    """Return what every height of a claimant takes: of its share all above the floor, of rungs above it 1."""
+    high = {first_rung + k: rung.heights[one] for k, rung in enumerate(rungs) if one in rung.heights}
+    least = floors.get(one, 0)
+    return [
+        {rung: 1 for rung, due in high.items() if height < due} | {place: height - least}
+        for height in heights
+    ]

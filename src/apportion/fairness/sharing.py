@@ -76,7 +76,7 @@ def shared_out(
     answering = filling.answering
     if not filling.hold({}):
         return Sharing({}, placing.menus, None, (), ("no plan was found before any share was looked at",))
-    alone = guaranteed(placing, ask)
+    alone = guaranteed(answering.model, ask)
     if alone and not filling.hold(alone):
         kept = [one for one, share in alone.items() if filling.hold({one: share})]
         lost = sorted(one.name for one in alone if one not in kept)

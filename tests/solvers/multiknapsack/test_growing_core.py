@@ -15,9 +15,11 @@ from apportion.models.lowering import lower
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.solvers.general.highs_call import call
-from apportion.solvers.multiknapsack import dual, linear_dual
+from apportion.solvers.multiknapsack import dual, linear_dual, sifting
+from apportion.solvers.multiknapsack.divided import beside_divided
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.several_capacities import solve
+from apportion.solvers.multiknapsack.unsettled import unsettled
 
 
 def of_many_owners(seed: int, jobs: int, owners: int) -> MultipleChoiceKnapsack:
@@ -40,7 +42,8 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> No
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(linear_dual, "_MANY", 0)
         patched.setattr(linear_dual, "_DENSITY", 1.0)
-        patched.setattr(linear_dual, "_FIRST", 0)
+        patched.setattr(linear_dual, "_WORTH", 0)
+        patched.setattr(sifting, "_FIRST", 0)
         outcome = solve(model, SolveOptions(time_limit=None), None)
     truth = enumerate_knapsack(model)
     if truth is None:
@@ -82,10 +85,72 @@ def test_portions_of_columns_come_to_the_bound_of_all(
 ) -> None:
     menus = build(of_many_owners(seed, 300, 60))
     assert menus is not None
-    monkeypatch.setattr(linear_dual, "_FIRST", first)
+    monkeypatch.setattr(linear_dual, "_WORTH", 1)
+    monkeypatch.setattr(sifting, "_FIRST", first)
     nothing = menus.offsets[:-1]  # *none* stands first in every menu
     whole, portions = linear_dual.relaxed(menus, None), linear_dual.relaxed(menus, None, nothing)
     assert whole is not None and portions is not None
     assert dual.bound_at(menus, portions[0]) == pytest.approx(dual.bound_at(menus, whole[0]), rel=1e-8)
     assert (menus.job[portions[1]] == np.arange(menus.num_jobs)).all()
-    assert linear_dual._sifted(menus, lambda: None, nothing) is not None
+    assert sifting.sifted(menus, lambda: None, nothing, linear_dual._agree) is not None
+
+
+def test_what_does_not_fit_is_not_in_the_bound() -> None:
+    # the only job of the last owner must have 4 of its 8: multipliers let it pay for more with less
+    model = of_many_owners(2, 300, 60)
+    uses = np.hstack([model.uses, np.zeros((model.num_options, 1), dtype=np.int64)])
+    uses[:4, -1] = [8, 7, 6, 3]
+    values = model.values.copy()
+    values[:4] = [500.0, 400.0, 300.0, 1.0]
+    tight = MultipleChoiceKnapsack.from_arrays(
+        values, uses, model.offsets, np.append(model.capacities, 4), required=False
+    )
+    outcome = solve(tight, SolveOptions(time_limit=None, gap=1e-2), None)
+    menus = build(tight)
+    assert menus is not None and menus.num_options < tight.num_options + tight.num_jobs
+    assert outcome.bound is not None and outcome.objective is not None
+    assert outcome.bound_source == "branch_and_bound"
+    assert outcome.objective <= outcome.bound <= 1.01 * outcome.objective
+    assert outcome.multipliers is not None
+    by_prices = dual.model_bound(tight, outcome.multipliers)
+    assert by_prices is not None and by_prices > outcome.bound
+    peer = call(lower(tight).model, {"mip_rel_gap": 0.0, "threads": 1})
+    assert peer.point is not None
+    assert lower(tight).model.objective(peer.point) <= outcome.bound
+
+
+def test_settled_jobs_are_taken_out_and_put_back() -> None:
+    menus = build(of_many_owners(3, 300, 60))
+    assert menus is not None
+    kept = np.ones(menus.num_options, dtype=np.bool_)
+    for job in range(0, menus.num_jobs, 2):  # every other job keeps its last option alone
+        kept[menus.offsets[job] : menus.offsets[job + 1] - 1] = False
+    core = menus.keep(kept)
+    part = unsettled(core)
+    assert part.menus.num_jobs == (np.diff(core.offsets) > 1).sum() > 100
+    inside = part.menus.offsets[:-1] + 1
+    choice = part.outward(inside)
+    assert (core.job[choice] == np.arange(core.num_jobs)).all()
+    assert (part.inward(choice) == inside).all()
+    assert part.value + part.menus.values[inside].sum() == pytest.approx(core.values[choice].sum())
+    left = part.menus.capacities - part.menus.used(inside)
+    assert left == pytest.approx(core.capacities - core.used(choice))
+
+
+def test_the_options_beside_divided_jobs_are_those_of_least_loss_for_every_amount() -> None:
+    menus = build(of_many_owners(1, 60, 40))
+    assert menus is not None
+    prices = linear_dual.relaxed(menus, None)
+    assert prices is not None
+    loss = menus.loss(prices[0])
+    found = beside_divided(menus, loss)
+    tiny = 1e-9 * menus.values.max()
+    divided = [job for job in range(menus.num_jobs) if ((menus.job == job) & (loss <= tiny)).sum() > 1]
+    wanted = np.zeros(menus.num_options, dtype=np.bool_)
+    for limit in range(menus.num_capacities):
+        touched = [job for job in divided if menus.uses[limit, (menus.job == job) & (loss <= tiny)].any()]
+        if touched:
+            for amount in np.unique(menus.uses[limit][menus.uses[limit] > 0]):
+                same = np.flatnonzero(menus.uses[limit] == amount)
+                wanted[same[np.argsort(loss[same], kind="stable")[:3]]] = True
+    assert divided and (found == wanted).all()

@@ -1,0 +1,122 @@
+"""A linear programme on HiGHS whose columns come in portions: the simplex goes on from where it stood.
+
+    maximise  cost . x    subject to  row_lower <= A x <= row_upper,  0 <= x <= 1
+
+What it says is an answer to be judged, as that of `apportion.solvers.general.highs_call.call`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.solvers.general.highs_call import preload, set_option
+from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.scaling import power_of_two_scale
+
+__all__ = ["GrowingProgramme", "Relaxed"]
+
+_PRIMAL = 4
+"""HiGHS's number of the primal simplex: columns that come later leave the point feasible, not the prices."""
+
+
+class Relaxed(NamedTuple):
+    """An optimum that HiGHS claims.
+
+    Attributes
+    ----------
+    objective
+        Its value.
+    point
+        float64 [columns], in the order in which they were added.
+    duals
+        float64 [rows].
+    """
+
+    objective: float
+    point: NDArray[np.float64]
+    duals: NDArray[np.float64]
+
+
+class GrowingProgramme:
+    """A programme that has its rows, and as yet no columns.
+
+    Parameters
+    ----------
+    row_lower, row_upper
+        float64 [rows].
+    costs
+        Every cost that may come, to scale them alike.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the installed highspy must not be used.
+    """
+
+    def __init__(
+        self, row_lower: NDArray[np.float64], row_upper: NDArray[np.float64], costs: NDArray[np.float64]
+    ) -> None:
+        preload()
+        import highspy
+
+        self._scale = power_of_two_scale(costs, stepped=False)
+        self._rows, self._columns = row_lower.size, 0
+        none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
+        with native_output_to_stderr():
+            self._highs: Any = highspy.Highs()
+            for name, value in {"output_flag": False, "presolve": "off", "threads": 1}.items():
+                set_option(self._highs, name, value)
+            self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+            starts = np.zeros(self._rows, dtype=np.int32)
+            self._well = self._is_well(
+                self._highs.addRows(self._rows, row_lower, row_upper, 0, starts, none, nothing)
+            )
+
+    def add(
+        self,
+        cost: NDArray[np.float64],
+        indptr: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        data: NDArray[np.float64],
+    ) -> None:
+        """Add columns: column ``c`` owns the entries ``indptr[c]:indptr[c + 1]``."""
+        num = cost.size
+        arrays = indptr[:-1].astype(np.int32), rows.astype(np.int32), data.astype(np.float64)
+        with native_output_to_stderr():
+            told = self._highs.addCols(
+                num, cost * self._scale, np.zeros(num), np.ones(num), data.size, *arrays
+            )
+        self._well = self._well and self._is_well(told)
+        self._columns += num
+
+    def solved(self, seconds: float | None) -> Relaxed | None:
+        """Return the optimum over the columns so far; ``None`` where HiGHS does not find it in time."""
+        import highspy
+
+        if not self._well:
+            return None
+        highs = self._highs
+        with native_output_to_stderr():
+            if seconds is not None:  # its clock goes on from run to run
+                set_option(highs, "time_limit", highs.getRunTime() + max(0.0, seconds))
+            status = highs.run()
+            set_option(highs, "simplex_strategy", _PRIMAL)
+        if not self._is_well(status) or highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = highs.getSolution()
+        point, duals = np.array(solution.col_value), np.array(solution.row_dual)
+        if point.shape != (self._columns,) or duals.shape != (self._rows,):
+            return None
+        if not (np.isfinite(point).all() and np.isfinite(duals).all()):
+            return None
+        value = float(highs.getInfo().objective_function_value)
+        return Relaxed(value / self._scale, point, duals / self._scale)
+
+    @staticmethod
+    def _is_well(status: Any) -> bool:
+        import highspy
+
+        return bool(status == highspy.HighsStatus.kOk)

@@ -1,0 +1,77 @@
+"""The best share on a guarantee that a walk finds and single amounts bound, against the exact search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import apportion
+from apportion.fairness.alone import filled_alone
+from apportion.fairness.claimants import tenant_claimant
+from apportion.fairness.guarantees import _best_share
+from apportion.fairness.level_model import LevelModel
+from apportion.fairness.placing import Placing
+from apportion.formulations.tenants import TenantedMenus
+from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
+from apportion.instances.tenants import Fairness, Quota, Tenant
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solution import Solution
+from apportion.solving.compiling import menus_of_tenants
+
+
+def drawn(seed: int, share: str) -> MultipleChoiceKnapsackInstance:
+    """Two capacities, three tenants with guarantees on them, jobs that may use either or both."""
+    rng = np.random.default_rng(seed)
+    capacities = {"gpus": int(rng.integers(4, 12)), "cores": int(rng.integers(6, 24))}
+    tenants = tuple(
+        Tenant(
+            f"t{k}",
+            quotas={name: Quota(int(rng.integers(0, 1 + much // 3))) for name, much in capacities.items()},
+        )
+        for k in range(3)
+    )
+    jobs = tuple(
+        KnapsackJob(
+            f"j{job}",
+            tuple(
+                KnapsackOption(
+                    f"o{k}",
+                    float(rng.integers(1, 20)),
+                    {name: int(rng.integers(1, 5)) for name in capacities if rng.random() < 0.5},
+                )
+                for k in range(3)
+            ),
+            required=False,
+            tenant=f"t{rng.integers(3)}",
+        )
+        for job in range(6)
+    )
+    return MultipleChoiceKnapsackInstance(
+        "1", sense="maximize", capacities=capacities, jobs=jobs, tenants=tenants, fairness=Fairness(share)
+    )
+
+
+def ask(model: MultipleChoiceKnapsack) -> Solution:
+    return apportion.solve(model, time_limit=None, gap=0.0)
+
+
+@pytest.mark.parametrize("share", ["dominant_share", "normalised_throughput"])
+def test_what_is_found_without_a_search_is_the_best(share: str) -> None:
+    met = 0
+    for seed in range(60):
+        menus = menus_of_tenants(drawn(seed, share), None)
+        assert isinstance(menus, TenantedMenus)
+        model = LevelModel(Placing(menus, lambda: None))
+        tree = menus.ledger.tree
+        index = {job: place for place, job in enumerate(menus.job_names())}
+        for name in tree.leaves:
+            claimant = tenant_claimant(menus.ledger, name)
+            own = {capacity: tree.guarantees(capacity)[name] for capacity in menus.capacities}
+            if not claimant.jobs or not any(own.values()):
+                continue
+            found = filled_alone(model, claimant, own, {})
+            if found is not None:
+                met += 1
+                places = [index[job] for job in claimant.jobs]
+                assert found == _best_share(model.placing, ask, claimant, places, own, {})
+    assert met > 0
