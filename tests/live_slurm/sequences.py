@@ -109,7 +109,7 @@ def _play(given: argparse.Namespace, base: Path, witness: Witness, played: list[
             if len(played) % 10 == 0:
                 print(f"{len(played)} played, {broken} broken", file=sys.stderr, flush=True)
     finally:
-        for worker in workers:
+        for worker in workers if left else []:
             worker.terminate()
         for worker in workers:
             worker.join()
