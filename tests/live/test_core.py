@@ -69,13 +69,12 @@ def test_nothing_breaks_in_random_sequences() -> None:
 
 def test_nothing_breaks_in_any_order_of_three_faults() -> None:
     counts = search.search(3)
-    assert len(counts) == 4
-    assert sum(counts) > 1000
+    assert counts == [1, 18, 202, 1722], "docs/live.md says how many there are: tell it too"
 
 
 @pytest.mark.slow
 def test_nothing_breaks_in_any_order_of_four_faults() -> None:
-    assert sum(search.search(4)) > 10_000
+    assert sum(search.search(4)) == 14_249, "docs/live.md says how many there are: tell it too"
 
 
 def test_without_the_fence_both_searches_find_two_generations(monkeypatch: pytest.MonkeyPatch) -> None:
