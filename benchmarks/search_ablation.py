@@ -21,21 +21,16 @@ import numpy as np
 
 from apportion.gap import relative_gap
 from apportion.models import MultipleChoiceKnapsack
-from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions
-from apportion.registry import formulation
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import grid
-from apportion.solvers.generalised_assignment.by_tree import TreeSearch
-from apportion.solvers.generalised_assignment.least_cost import greedy_and_prices
 from apportion.solvers.multiknapsack import dual, repair
 from apportion.solvers.multiknapsack.incumbent import BestChoice
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.proving import Proving
 from apportion.solvers.multiknapsack.reduction import without_dominated
 from apportion.solvers.search.menu_search import Settings
-from apportion.solving.compiling import compiled
-from apportion.solving.subject import kind_of_any
+from benchmarks.anticorrelated_costs import searched_for
 from benchmarks.suite.making import make
 from benchmarks.timing import provenance
 
@@ -95,20 +90,9 @@ def assignments(seeds: int, seconds: float) -> None:
 
 
 def _gap_left(seed: int, machines: int, jobs: int, improving: bool, seconds: float) -> float:
-    instance = make(
-        "generalised_assignment", {"seed": seed, "jobs": jobs, "machines": machines, "law": "d"}, None
-    )
-    model = compiled(instance, formulation(kind_of_any(instance).name, None)).model
-    assert isinstance(model, Assignment)
-    choice, pooled = greedy_and_prices(model)
-    assert choice is not None and pooled is not None
-    prices = pooled[model.pool]
-    began = time.process_time()
-    found = TreeSearch(model, prices, improving).run(
-        choice, 0.0, None, 0, lambda: time.process_time() - began > seconds, lambda *_: None
-    )
-    assert found.choice is not None and found.bound is not None
-    return relative_gap(model.objective(found.choice), found.bound)
+    value, found = searched_for(seconds, "d", machines, jobs, seed, improving=improving)
+    assert found.bound is not None
+    return relative_gap(value, found.bound)
 
 
 def main() -> None:
