@@ -20,6 +20,7 @@ from apportion.solvers.search.assignment_tree import (
     Status,
     available,
 )
+from apportion.solvers.search.few_machines import FewMachines
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
@@ -34,6 +35,8 @@ _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
 _BEFORE = 1_500_000_000
 """Cells of tables, about half a second, before anything but decisions is tried: most are proven by then."""
+_MOST = 6
+"""Machines of the largest trees between decisions."""
 _CLOSE = Fraction(1, 4 * 10**9)
 """Values on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
 
@@ -153,13 +156,14 @@ class TreeSearch:
         """
         self.choice, self._report = None, report
         self._slices = Slices(over, nodes)
-        self._worked = 0
         self._gap = Fraction(gap)
         if start is None:
             status, start = self._any()
             if start is None:
                 return self._ended(None, status is Status.EXHAUSTED)
-        self._improving = Improving(self.placement, self.step * self.scale, self._paid, seed, self._slices)
+        self._improving = Improving(self.placement, self.step * self.scale, self._paid, self._slices)
+        machines = self.placement.cost.shape[0]
+        self._few = FewMachines(machines, _MOST, _BEFORE, seed, self._slices)
         rising = Rising(
             self._decide, 0, self._value(start), self.step, self.step, self._slices.over, self._improve
         )
@@ -213,18 +217,18 @@ class TreeSearch:
 
     def _improve(self) -> None:
         """Search for better plans as long as the decisions took, anew after every one that is found."""
-        rising = self._rising
-        work = self._slices.work - self._worked
-        if self._slices.work < _BEFORE or not self._improves:
-            return
-        while not rising.closed and self.choice is not None:
-            at = np.argmax(self.rows == self.choice, axis=0).astype(np.int32)
-            better = self._improving.turn(at, self.prices, work)
-            if better is None:
-                break
-            self._take(self._choice_of(better))
-            rising.high = min(rising.high, self._value_of(better))
-        self._worked = self._slices.work
+        if self._improves:
+            self._few.beside(self._attempt, lambda: self._rising.closed)
+
+    def _attempt(self, rng: np.random.Generator, size: int) -> bool:
+        assert self.choice is not None
+        at = np.argmax(self.rows == self.choice, axis=0).astype(np.int32)
+        better = self._improving.better(at, self.prices, rng, size)
+        if better is None:
+            return False
+        self._take(self._choice_of(better))
+        self._rising.high = min(self._rising.high, self._value_of(better))
+        return True
 
     def _value_of(self, found: NDArray[np.int32]) -> int:
         return int(self.placement.cost[found, np.arange(found.size)].sum()) // self.scale

@@ -22,6 +22,7 @@ from apportion.solvers.search.assignment_tree import (
     Status,
     available,
 )
+from apportion.solvers.search.few_machines import FewMachines
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
@@ -34,10 +35,8 @@ _UNIT = 2**16
 """The mean price to begin with."""
 _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
-_OTHERS, _MOST_OTHERS, _SMALL = 2, 4, 64
-"""Machines searched together beside the busiest one, at first and at most, and nodes of their tree."""
-_IN_VAIN = 20
-"""Trees of some machines in vain, after which one more is taken with them."""
+_MOST, _SMALL = 5, 64
+"""Machines that are searched together between decisions, at most, and nodes of their tree."""
 _BEFORE = 300_000_000
 """Work of the decisions before the schedule is improved beside them: a tenth of a second."""
 _CLOSE = Fraction(1, 4 * 10**9)
@@ -131,7 +130,8 @@ class MakespanSearch:
         self._prices = self._first_prices()
         self._rising: Rising | None = None
         self.shown: NDArray[np.int64] | None = None
-        self._rng, self._others, self._moved = np.random.default_rng(seed), _OTHERS, 0
+        self._placed = model.machine[choice]
+        self._few = FewMachines(model.num_machines, _MOST, _BEFORE, seed, slices)
 
     def run(self) -> tuple[float, bool]:
         """Search until proven or a limit is reached; return the bound and whether it is closed."""
@@ -146,47 +146,47 @@ class MakespanSearch:
         return self._bound(), rising.closed
 
     def rebalance(self, over: Callable[[], bool]) -> None:
-        """Let the busiest machine and a few others end earlier, each time by a small tree of its own.
-
-        It ends where two others did not help, and begins with one more when it is called again.
+        """Let the busiest machine and two others end earlier, each time by a small tree, before any decision.
 
         Parameters
         ----------
         over
             Whether to stop.
         """
-        machines = self.model.num_machines
-        if machines < 2 or self.model.limited.any():
-            return
-        placed = self.model.machine[self.choice]
-        jobs = np.arange(placed.size)
-        failed = 0
-        while failed < _IN_VAIN and not over() and not self.slices.over():
-            ends = np.bincount(placed, weights=self._time[placed, jobs], minlength=machines)
-            top = int(ends.max())
-            room = top - ends
-            share = (room + 1) / (room + 1).sum()
-            others = self._rng.choice(machines, size=min(machines, self._others), replace=False, p=share)
-            chosen = np.unique(np.append(others, int(np.argmax(ends))))
-            own = np.flatnonzero(np.isin(placed, chosen))
-            found = self._small(np.ix_(chosen, own), top - 1)
-            if found is None:
-                failed += 1
-                continue
-            failed, placed[own] = 0, chosen[found]
-            self._take(self._rows[placed, jobs])
-        if failed >= _IN_VAIN:
-            self._others = min(self._others + 1, _MOST_OTHERS)
+        if not self.model.limited.any():
+            self._few.descend(self._attempt, over)
 
     def _improve(self) -> None:
-        """Search some machines at a time for at most as much work as the decisions have taken."""
+        """Search some machines at a time for as much work as the decisions have taken."""
         assert self._rising is not None
-        before, decided = self.slices.work, self.slices.work - self._moved
-        if decided < _BEFORE:
-            return
-        self.rebalance(lambda: self.slices.work - before >= decided - self._moved)
-        self._moved += self.slices.work - before
-        self._rising.high = min(self._rising.high, self._length(self.choice))
+        if not self.model.limited.any():
+            rising = self._rising
+            self._few.beside(self._attempt, lambda: rising.closed)
+
+    def _attempt(self, rng: np.random.Generator, size: int) -> bool:
+        """Let the busiest machine and some others, those with room more often, end earlier.
+
+        Where several end last, each gain has one less of them: the makespan falls with the last one.
+        """
+        machines, length = self.model.num_machines, self._length(self.choice)
+        placed, jobs = self._placed, np.arange(self.model.num_jobs)
+        ends = np.bincount(placed, weights=self._time[placed, jobs], minlength=machines)
+        if int(ends.max()) > length:
+            placed[:] = self.model.machine[self.choice]
+            ends = np.bincount(placed, weights=self._time[placed, jobs], minlength=machines)
+        top = int(ends.max())
+        share = (top - ends + 1) / (top - ends + 1).sum()
+        others = rng.choice(machines, size=size - 1, replace=False, p=share)
+        chosen = np.unique(np.append(others, int(np.argmax(ends))))
+        own = np.flatnonzero(np.isin(placed, chosen))
+        found = self._small(np.ix_(chosen, own), top - 1)
+        if found is None:
+            return False
+        placed[own] = chosen[found]
+        self._take(self._rows[placed, jobs])
+        if self._rising is not None:
+            self._rising.high = min(self._rising.high, self._length(self.choice))
+        return True
 
     def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> NDArray[np.int32] | None:
         """Return the place of every job of a part among its machines, all within the target."""

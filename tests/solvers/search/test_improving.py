@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
 from apportion.solvers.generalised_assignment.improving import Improving
 from apportion.solvers.search.any_placement import any_placement
 from apportion.solvers.search.assignment_tree import Placement, Status
+from apportion.solvers.search.few_machines import FewMachines
 from apportion.solvers.search.slices import Slices
 
 pytestmark = pytest.mark.skipif(
@@ -27,26 +29,39 @@ def hard(seed: int, machines: int, jobs: int) -> Placement:
     return Placement(cost.astype(np.int64), use[None].astype(np.int64), room, allowed.astype(np.uint8))
 
 
+def improved(
+    placement: Placement, at: NDArray[np.int32], seed: int, slices: Slices
+) -> list[NDArray[np.int32]]:
+    """Return the placements found one after the other, for as much work as the first one took, and more."""
+    found = [at]
+    improving = Improving(placement, 1, np.ones(placement.cost.shape[0]), slices)
+
+    def attempt(rng: np.random.Generator, size: int) -> bool:
+        prices = np.zeros(at.size, dtype=np.int64)
+        better = improving.better(found[-1], prices, rng, size)
+        found.extend([] if better is None else [better])
+        return better is not None
+
+    few = FewMachines(placement.cost.shape[0], 5, 0, seed, slices)
+    few.beside(attempt, lambda: False)
+    few.descend(attempt, lambda: False)
+    return found
+
+
 def test_every_placement_found_is_better_and_keeps_the_capacities() -> None:
     for seed in range(3):
         placement = hard(seed, 8, 50)
         slices = Slices(lambda: False, None)
         status, at = any_placement(placement.use[0], placement.capacity[0], placement.open == 1, slices)
         assert status is Status.FOUND and at is not None
-        jobs = np.arange(50)
-        first = cost = int(placement.cost[at, jobs].sum())
-        improving = Improving(placement, 1, np.ones(8), seed, slices)
-        for _ in range(1_000):
-            better = improving.turn(at, np.zeros(50, dtype=np.int64), 20_000_000)
-            if better is None:
-                break
+        jobs, costs = np.arange(50), list[int]()
+        for better in improved(placement, at, seed, slices):
             assert (placement.open[better, jobs] == 1).all()
             held = np.bincount(better, weights=placement.use[0][better, jobs], minlength=8)
             assert (held <= placement.capacity[0]).all()
-            now = int(placement.cost[better, jobs].sum())
-            assert now < cost
-            at, cost = better, now
-        assert cost < 0.97 * first
+            costs.append(int(placement.cost[better, jobs].sum()))
+        assert costs == sorted(set(costs), reverse=True)
+        assert costs[-1] < 0.97 * costs[0]
 
 
 def test_the_same_seed_finds_the_same() -> None:
@@ -56,8 +71,46 @@ def test_the_same_seed_finds_the_same() -> None:
         slices = Slices(lambda: False, None)
         _, at = any_placement(placement.use[0], placement.capacity[0], placement.open == 1, slices)
         assert at is not None
-        improving = Improving(placement, 1, np.ones(6), 3, slices)
-        better = improving.turn(at, np.zeros(40, dtype=np.int64), 20_000_000)
-        assert better is not None
-        found.append(better.tolist())
+        found.append(np.array(improved(placement, at, 3, slices)).tolist())
     assert found[0] == found[1]
+    assert len(found[0]) > 1
+
+
+def test_trees_grow_where_they_are_in_vain_and_end_when_they_have_had_their_work() -> None:
+    slices = Slices(lambda: False, None)
+    sizes: list[int] = []
+
+    def in_vain(rng: np.random.Generator, size: int) -> bool:
+        sizes.append(size)
+        slices.work += 700_000
+        return False
+
+    few = FewMachines(6, 8, 10_000_000, 0, slices)
+    slices.work = 5_000_000
+    few.beside(in_vain, lambda: False)
+    assert not sizes  # before the decisions had their first turn
+    slices.work = 264_000_000
+    few.beside(in_vain, lambda: False)
+    assert sizes == [3] * 30 + [4] * 40 + [5] * 50
+    slices.work += 66_000_000
+    few.beside(in_vain, lambda: len(sizes) >= 130)
+    assert len(sizes) == 130
+    few.descend(in_vain, lambda: False)
+    assert len(sizes) == 170  # fifty of five machines were in vain, ten of them before
+
+
+def test_attempts_without_work_end_too() -> None:
+    slices = Slices(lambda: False, None)
+    slices.work = 150_000_000
+    tried: list[int] = []
+    few = FewMachines(6, 5, 0, 0, slices)
+    few.beside(lambda rng, size: bool(tried.append(size)), lambda: False)
+    assert len(tried) == 100
+
+
+def test_one_or_two_machines_are_not_searched_by_twos() -> None:
+    slices = Slices(lambda: False, None)
+    for machines in (1, 2):
+        few = FewMachines(machines, 5, 0, 0, slices)
+        few.beside(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
+        few.descend(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
