@@ -273,6 +273,19 @@ class OneMachineSlurm:
         """
         self.wait_until(lambda: set(self.node_states().values()) == {"idle"}, "all nodes are idle", timeout_s)
 
+    def resume_drained(self) -> None:
+        """Do what an administrator does after a slurmctld was killed: resume nodes that it drained itself.
+
+        Numbers of jobs that it had not saved are given out once more; a node that still knows the first
+        job of such a number refuses the second, and Slurm drains the node.
+        """
+        told = self.run(["sinfo", "-h", "-N", "-p", "main", "-t", "drain", "-o", "%N|%E"]).splitlines()
+        nodes = {
+            line.partition("|")[0] for line in told if line.partition("|")[2].startswith("Duplicate jobid")
+        }
+        for node in sorted(nodes):
+            self.run(["scontrol", "update", f"nodename={node}", "state=resume"])
+
     def log(self, name: str) -> str:
         """Return the end of a daemon's log."""
         path = self.folder / "log" / f"{name}.log"

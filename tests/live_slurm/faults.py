@@ -193,6 +193,7 @@ class Site:
         for name in ("slurmctld", *self.slurm.names):
             if name not in self.slurm.daemons:
                 (self.slurm.start_slurmctld() if name == "slurmctld" else self.slurm.start_slurmd(name))
+        self.slurm.resume_drained()
         if left := self.slurm.run(["squeue", "-h", "-p", "main", "-o", "%i"]).split():
             self.slurm.run(["scancel", *left])
 

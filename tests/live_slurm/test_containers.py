@@ -41,8 +41,9 @@ def image(tmp_path: Path) -> Path:
     """An OCI bundle: this system and this project, read-only, the shared folder, and a file to know it by."""
     shared = Path(tempfile.gettempdir())
     system = [Path(name) for name in ("/usr", "/bin", "/lib", "/lib64", "/etc") if Path(name).is_dir()]
-    python = {Path(name).resolve() for name in (sys.prefix, sys.base_prefix, ROOT)}
-    read_only = [*system, *(path for path in sorted(python) if not path.is_relative_to("/usr"))]
+    python = {Path(name).resolve() for name in (sys.prefix, sys.base_prefix, ROOT, *sys.path)}
+    here = [path for path in sorted(python) if path.is_dir() and not path.is_relative_to(shared)]
+    read_only = [*system, *(path for path in here if not path.is_relative_to("/usr"))]
     mounts = [(str(path), ["rbind", "ro"]) for path in read_only]
     mounts += [(name, ["rbind", "rw"]) for name in ("/proc", "/dev", str(shared))]
     root = tmp_path / "image" / "rootfs"

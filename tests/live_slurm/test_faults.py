@@ -243,7 +243,7 @@ def test_a_node_taken_back_in_the_middle_of_a_resize(
 @pytest.mark.slow
 def test_a_trainer_that_hangs_is_started_anew(harvest: Harvest, tmp_path: Path) -> None:
     # a trainer that only starts makes no progress either
-    harvest.start("--hang", str(4.0 * slowness(harvest)), "--grace", "2")
+    harvest.start("--hang", str(max(4.0 * slowness(harvest), patience(4.0))), "--grace", "2")
     job = harvest.submit(4_000, odd("hang-once"))
     with Witness(tmp_path):
         jobs = harvest.until_over(90.0)

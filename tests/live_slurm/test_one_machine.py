@@ -44,3 +44,14 @@ def test_slurmctld_and_a_killed_node_come_back(slurm: OneMachineSlurm) -> None:
 def test_a_command_that_fails_says_why(slurm: OneMachineSlurm) -> None:
     with pytest.raises(SlurmFailed, match="invalid partition"):
         slurm.run(["srun", "-p", "nowhere", "true"])
+
+
+def test_a_node_that_slurm_drained_because_it_lost_a_number_is_resumed_and_no_other(
+    slurm: OneMachineSlurm,
+) -> None:
+    for node, reason in (("n2", "Duplicate jobid"), ("n3", "disk")):
+        slurm.run(["scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}"])
+    slurm.resume_drained()
+    slurm.wait_until(lambda: slurm.node_states()["n2"] == "idle", "n2 is idle", 30.0)
+    assert slurm.node_states()["n3"] == "drained"
+    slurm.run(["scontrol", "update", "nodename=n3", "state=resume"])
