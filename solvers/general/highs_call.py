@@ -1,6 +1,6 @@
 """The door to HiGHS: open, configure, scale, hand over, run, read.
 
-Beside it only `apportion.solvers.general.highs_columns` imports highspy, for programmes that grow.
+`apportion.solvers.general.highs_columns` comes by it for programmes that grow.
 
 Every return code is looked at, every status listed. HiGHS's tolerances are absolute and its ``infeasible`` is
 a word, not a proof: what it answers is an `Answer` to be judged, and a call that failed says so.
@@ -25,7 +25,7 @@ from apportion.solvers.general.points import Start, rounded
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import Scaling, scaling_of
 
-__all__ = ["HIGHS_ERROR", "LONG", "Answer", "Listen", "call", "preload", "set_option"]
+__all__ = ["HIGHS_ERROR", "LONG", "Answer", "Listen", "call", "opened", "preload", "set_option"]
 
 HIGHS_ERROR = 1e-6
 """What HiGHS's tolerances may add to a bound, relative to it: near ties of 1e-9 have been called decided."""
@@ -113,13 +113,12 @@ def call(
         If the installed highspy must not be used.
     """
     began = time.perf_counter()
-    preload()
+    highs = opened()
     import highspy
 
     scaling = scaling_of(model)
     with native_output_to_stderr():
-        highs = highspy.Highs()
-        for name, value in {"output_flag": False, **settings}.items():
+        for name, value in settings.items():
             if set_option(highs, name, value) == highspy.HighsStatus.kError:
                 return Answer(Termination.ERROR, f"HiGHS refused the option {name} = {value!r}")
         if _passed(highs, model, scaling) == highspy.HighsStatus.kError:
@@ -157,6 +156,23 @@ def _doubted(model: LinearModel, first: Answer, second: Answer) -> Answer:
     weaker = max(bounds, key=lambda bound: sign * bound) if len(bounds) == 2 else None
     best = max(points, key=lambda point: sign * model.objective(point))
     return replace(second, point=best, bound=weaker, start_taken=True)
+
+
+def opened() -> Any:
+    """Return a silent HiGHS.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the installed highspy must not be used.
+    """
+    preload()
+    import highspy
+
+    with native_output_to_stderr():
+        highs = highspy.Highs()
+        set_option(highs, "output_flag", False)
+    return highs
 
 
 def set_option(highs: Any, name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.general.highs_call import preload, set_option
+from apportion.solvers.general.highs_call import opened, set_option
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import power_of_two_scale
 
@@ -59,17 +59,14 @@ class GrowingProgramme:
     def __init__(
         self, row_lower: NDArray[np.float64], row_upper: NDArray[np.float64], costs: NDArray[np.float64]
     ) -> None:
-        preload()
-        import highspy
-
-        self._scale = power_of_two_scale(costs, stepped=False)
+        # HiGHS minimises: what is worth much costs little
+        self._scale = -power_of_two_scale(costs, stepped=False)
         self._rows, self._columns = row_lower.size, 0
         none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
+        self._highs = opened()
         with native_output_to_stderr():
-            self._highs: Any = highspy.Highs()
-            for name, value in {"output_flag": False, "presolve": "off", "threads": 1}.items():
+            for name, value in {"presolve": "off", "threads": 1}.items():
                 set_option(self._highs, name, value)
-            self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
             starts = np.zeros(self._rows, dtype=np.int32)
             self._well = self._is_well(
                 self._highs.addRows(self._rows, row_lower, row_upper, 0, starts, none, nothing)
@@ -94,8 +91,6 @@ class GrowingProgramme:
 
     def solved(self, seconds: float | None) -> Relaxed | None:
         """Return the optimum over the columns so far; ``None`` where HiGHS does not find it in time."""
-        import highspy
-
         if not self._well:
             return None
         highs = self._highs
@@ -104,7 +99,7 @@ class GrowingProgramme:
                 set_option(highs, "time_limit", highs.getRunTime() + max(0.0, seconds))
             status = highs.run()
             set_option(highs, "simplex_strategy", _PRIMAL)
-        if not self._is_well(status) or highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if not self._is_well(status) or highs.getModelStatus().name != "kOptimal":
             return None
         solution = highs.getSolution()
         point, duals = np.array(solution.col_value), np.array(solution.row_dual)
@@ -117,6 +112,4 @@ class GrowingProgramme:
 
     @staticmethod
     def _is_well(status: Any) -> bool:
-        import highspy
-
-        return bool(status == highspy.HighsStatus.kOk)
+        return bool(status.name == "kOk")

@@ -24,6 +24,7 @@ WRITE_ONLY = {
     "paper_repro/accuracy/__main__.py",
     "paper_repro/malletrain/live.py",
     "paper_repro/malletrain/main_queue_delay.py",
+    "paper_repro/malletrain/mixed_types.py",
 }
 """Their only path is a folder that they make."""
 

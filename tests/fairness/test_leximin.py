@@ -151,7 +151,7 @@ def test_groups_that_are_served_later_decide_among_equal_sets() -> None:
 
 
 def test_nothing_above_a_level_that_a_limit_left_open_is_called_proved() -> None:
-    instance = generate_tenants(1, 200, 40, 96, Fairness())
+    instance = generate_tenants(3, 60, 20, 48, Fairness())
     menus = menus_of_tenants(instance, None)
     assert isinstance(menus, TenantedMenus)
 

@@ -195,7 +195,8 @@ PATHS = _table(
         {
             f"{_SEVERAL}.linear_dual:_MANY": 0,
             f"{_SEVERAL}.linear_dual:_DENSITY": 1.0,
-            f"{_SEVERAL}.linear_dual:_FIRST": 0,
+            f"{_SEVERAL}.linear_dual:_WORTH": 0,
+            f"{_SEVERAL}.sifting:_FIRST": 0,
         },
         complete=False,
         witness=f"{_SEVERAL}.growing_core:solve_core",

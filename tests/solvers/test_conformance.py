@@ -201,9 +201,9 @@ def test_a_bad_option_is_an_error(backend: Backend, monkeypatch: pytest.MonkeyPa
     from apportion.solvers.general import cp_sat_call, highs_call, pyomo_bridge, scip
 
     if backend.name == "highs":
-        original = highs_call._set
+        original = highs_call.set_option
         monkeypatch.setattr(
-            highs_call, "_set", lambda native, name, value: original(native, name + "x", value)
+            highs_call, "set_option", lambda native, name, value: original(native, name + "x", value)
         )
     elif backend.name == "scip":
         from ortools.math_opt.python import mathopt

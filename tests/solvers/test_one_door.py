@@ -6,13 +6,14 @@ import ast
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import highspy
 import numpy as np
 import pytest
 
 import apportion
 from apportion.errors import BackendUnavailable
 from apportion.models.assignment import Assignment
-from apportion.solvers.general import guard, highs_call
+from apportion.solvers.general import guard
 from tests.patience import patience
 from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 
@@ -55,8 +56,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object) -> None:
         raise AssertionError("a refused HiGHS was opened")
 
-    monkeypatch.setattr(highs_call, "_passed", opened)
-    monkeypatch.setattr(highs_call, "_set", opened)
+    monkeypatch.setattr(highspy, "Highs", opened)
 
 
 def generalised(jobs: int = 12, machines: int = 4) -> Assignment:
