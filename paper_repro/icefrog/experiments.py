@@ -45,15 +45,16 @@ BASELINES = (
 )
 """Every one with its authors' settings, on every workload."""
 TUNED: dict[str, Case] = {
+    "fifo, rounds of 30 s": Case("", "fifo", round_s=30.0),
     "optimus, rounds of 120 s": Case("", "optimus", round_s=120.0),
     "tiresias, rounds of 30 s": Case("", "tiresias", round_s=30.0),
     "afs, rounds of 120 s": Case("", "afs", round_s=120.0),
-    "titan, rounds of 240 s": Case("", "titan", round_s=240.0),
-    "pollux, rounds of 120 s": Case("", "pollux", round_s=120.0),
+    "titan, rounds of 240 s, p -0.5": Case("", "titan", round_s=240.0, power=-0.5),
+    "pollux, rounds of 120 s, p -0.5": Case("", "pollux", round_s=120.0, power=-0.5),
 }
-"""The round length that was best on philly-1, of 30, 60, 120 and 240 s (Gavel: 180, 360, 720, 1,920 s).
+"""The settings that were best on philly-1, as `tuning` found them: round length, then the knob p.
 
-For those that are not here it is the authors' own. Sia is left as published.
+For those that are not here, Sia among them, the authors' own were best.
 """
 FREEZING: dict[str, Case] = {
     "IceFrog, theta 1": Case("", "icefrog", theta=1.0),
@@ -74,7 +75,7 @@ AFTERWARDS: dict[str, Case] = {
 }
 """What deciding GPUs and depth together is worth is seen beside these."""
 LOADS = (0.5, 1.5, 2.0)
-LOADED = ("optimus", "tiresias", "pollux", "sia")
+LOADED = ("optimus", "tiresias", "afs", "pollux", "sia")
 FIXED = ("optimus", "tiresias", "pollux", "sia")
 THETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 CAPS = (0.3, 0.5, 0.7)
