@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +29,10 @@ from tests.live.agents import SRC, Site
 from tests.patience import patience
 
 NUMPY = (sys.executable, "-m", "apportion.live.trainers.numpy_mlp", "--save-every-s", "0.5")
+TORCHRUN = (
+    *(sys.executable, "-m", "apportion.live.trainers.torchrun", "--nnodes", "1:8", "--"),
+    *("-m", "apportion.live.trainers.torch_gloo", "--save-every-s", "0.5"),
+)
 torch_is_here = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="PyTorch is not installed (the extra `torch`)"
 )
@@ -249,16 +255,14 @@ def test_a_pytorch_trainer_resizes_and_counts_exactly(site: Site) -> None:
 @torch_is_here
 @pytest.mark.slow
 def test_torchrun_trains_over_two_nodes_and_again_over_one(site: Site) -> None:
-    command = [sys.executable, "-m", "apportion.live.trainers.torchrun", "--nnodes", "1:8", "--"]
-    command += ["-m", "apportion.live.trainers.torch_gloo", "--save-every-s", "0.5"]
     goal = 60_000
-    site.run(["a-1", "a-2"], command, 1, samples=goal)
+    site.run(["a-1", "a-2"], TORCHRUN, 1, samples=goal)
     site.progress(500, 1, 90.0)
     site.stop(["a-1", "a-2"], 1, grace_s=20.0)
     assert {one.code for one in site.exits(["a-1", "a-2"], 1, 60.0)} == {STOPPED}
     held = durable_samples(site.folder / "j1")
     assert held is not None and held >= 500
-    site.run(["a-1"], command, 2, samples=goal)
+    site.run(["a-1"], TORCHRUN, 2, samples=goal)
     [ended] = site.exits(["a-1"], 2, 120.0)
     assert ended.code == 0
     assert ended.last is not None and ended.last.samples == goal
@@ -292,24 +296,59 @@ def test_where_pytorch_ranks_meet_is_closed_to_others(tmp_path: Path) -> None:
 
 @torch_is_here
 @pytest.mark.slow
-def test_a_stranger_finds_no_store_to_join_and_no_file_to_read(site: Site) -> None:
+def test_nobody_reaches_a_store_of_the_ranks(site: Site) -> None:
     """torchrun's rendezvous kept pickled state in a store that anybody who reached its port could write."""
-    command = [sys.executable, "-m", "apportion.live.trainers.torchrun", "--nnodes", "1:8", "--"]
-    command += ["-m", "apportion.live.trainers.torch_gloo", "--save-every-s", "0.5"]
     first = site.server.agents()["a-1"]
-    site.run(["a-1", "a-2"], command, 1, samples=60_000)
+    site.run(["a-1", "a-2"], TORCHRUN, 1, samples=60_000)
     site.progress(500, 1, 120.0)
     with pytest.raises(ConnectionRefusedError), socket.create_connection((first.host, first.port), 5.0):
         pass
-    folder = site.folder / "j1" / ".rendezvous"
-    [met] = folder.iterdir()
-    if os.getuid() == 0:  # only root can try as somebody else
-        for path in (folder, met):
-            tried = subprocess.run(
-                ["ls", "-l", str(path)], user=65534, group=65534, extra_groups=[], check=False
-            )
-            assert tried.returncode != 0
     assert {one.code for one in site.exits(["a-1", "a-2"], 1, 180.0)} == {0}
+
+
+@torch_is_here
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try as another user")
+def test_another_user_can_neither_read_nor_join_nor_run_anything() -> None:
+    """Every folder above the place where ranks meet is open to all here, so that its own mode must do."""
+    from tests.live.stranger import ATTEMPTS, attempted
+
+    with tempfile.TemporaryDirectory(prefix="stranger-") as folder, contextlib.ExitStack() as stack:
+        base = Path(folder)
+        base.chmod(0o755)
+        site = Site(base)
+        stack.callback(site.close)
+        site.start("a-1", "a-2")
+        first = site.server.agents()["a-1"]
+        site.run(["a-1", "a-2"], TORCHRUN, 1, samples=60_000)
+        site.progress(500, 1, 120.0)
+        (base / "j1").chmod(0o755)
+        [met] = (base / "j1" / ".rendezvous").iterdir()
+        told = attempted(met, first.port, base / "channel.pem")
+        assert sorted(told) == sorted(ATTEMPTS) and all(told.values()), told
+        assert {one.code for one in site.exits(["a-1", "a-2"], 1, 180.0)} == {0}, "it trained on undisturbed"
+        assert _torch_counts(base / "j1")["ledger"] == 60_000 * (60_000 - 1) // 2
+
+
+@torch_is_here
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try as another user")
+def test_the_same_user_comes_through_where_nothing_is_closed() -> None:
+    """What the test before this one is worth: a store on a port and a file that others may write are open."""
+    from torch.distributed import TCPStore
+
+    from tests.live.stranger import ATTEMPTS, attempted
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with tempfile.TemporaryDirectory(prefix="stranger-") as folder:
+        base, met, secret = Path(folder), Path(folder) / "met", Path(folder) / "secret"
+        for path in (met, secret):
+            path.touch()
+            path.chmod(0o666)
+        base.chmod(0o777)
+        told = attempted(met, store.port, secret)
+    assert told == dict.fromkeys(ATTEMPTS)
+    assert store.get("torch.rendezvous.j1-1"), "what torchrun would unpickle is the stranger's"
 
 
 def _torch_counts(folder: Path) -> dict[str, int]:
