@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from apportion.estimation.last_bits import without_last_bits
 from apportion.policies import GapFillingView, Plan, Policy
 from apportion.policies.gap_filling_view import count_held
 
@@ -59,7 +60,7 @@ class Instrument:
         """Note what was seen since the last decision, and ask the policy."""
         jobs = view.jobs.tolist()
         error = (
-            np.exp(self._rng.normal(0.0, self.noise, (2, len(jobs))))
+            without_last_bits(np.exp(self._rng.normal(0.0, self.noise, (2, len(jobs)))))
             if self.noise
             else np.ones((2, len(jobs)))
         )

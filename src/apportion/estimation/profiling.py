@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.estimation.last_bits import without_last_bits
+
 __all__ = ["ProfilingAdvisor"]
 
 _FIRST_SLOPE = 0.05
@@ -91,7 +93,7 @@ class ProfilingAdvisor:
         known = self._curves.get(job)
         if known is not None and known.size > reach:
             return known[: reach + 1]
-        counts = np.arange(1, reach + 1)
+        counts = np.arange(1, reach + 1, dtype=np.float64)
         doublings = np.log2(counts)
         curve = np.zeros(reach + 1)
         base = self._level - self._slope * doublings
@@ -101,7 +103,7 @@ class ProfilingAdvisor:
             seen = np.log2(at)
             own = np.log([points[count] / count for count in at.tolist()]) - self._level + self._slope * seen
             base = base + np.interp(doublings, seen, own)
-        curve[1:] = counts * np.exp(base)
+        curve[1:] = without_last_bits(counts * np.exp(base))
         if points:
             self._curves[job] = curve
         return curve

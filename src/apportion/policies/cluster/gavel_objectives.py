@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.estimation.last_bits import without_last_bits
 from apportion.policies.cluster.believed_speeds import shares_problem
 from apportion.policies.cluster.claims import claims_of
 from apportion.policies.cluster.cluster_view import ClusterView
@@ -105,8 +106,8 @@ OBJECTIVES: Mapping[str, Callable[[], FractionsOf]] = MappingProxyType(
 def _rising_together(problem: SharesProblem, norm: NDArray[np.float64]) -> NDArray[np.float64]:
     """Maximise the least throughput over its norm, then the sum of them."""
     # the last bits differ by machine: jobs that are alike shall be alike everywhere
-    digits, exponent = np.frexp(problem.throughput / norm[:, None])
-    relative = replace(problem, throughput=np.ldexp(np.round(digits, _DIGITS), exponent))
+    normed = without_last_bits(problem.throughput / norm[:, None], _DIGITS)
+    relative = replace(problem, throughput=normed)
     ones = np.ones(problem.num_jobs)
     level = programme(relative, rising=ones).level or 0.0
     return programme(relative, least=ones * level * (1 - _SLACK), value=relative.throughput).shares
