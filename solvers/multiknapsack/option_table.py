@@ -18,6 +18,11 @@ from apportion.models.ragged import Ragged
 
 __all__ = ["OptionTable", "build"]
 
+_SHORT = 16
+"""Length up to which menus are gone through place by place; numpy takes longer over short rows."""
+_MANY = 30
+"""So many menus for every place of one, or the calls cost more than they spare."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionTable(Ragged):
@@ -96,19 +101,21 @@ class OptionTable(Ragged):
 
     def largest(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [jobs]: the largest score of each menu."""
-        if self.width is not None:
-            wide: NDArray[np.float64] = scores.reshape(-1, self.width).max(axis=1)
-            return wide
-        best: NDArray[np.float64] = np.maximum.reduceat(scores, self.offsets[:-1])
-        return best
+        return self._outermost(np.maximum, scores)
 
     def smallest(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [jobs]: the smallest score of each menu."""
-        if self.width is not None:
-            wide: NDArray[np.float64] = scores.reshape(-1, self.width).min(axis=1)
-            return wide
-        best: NDArray[np.float64] = np.minimum.reduceat(scores, self.offsets[:-1])
-        return best
+        return self._outermost(np.minimum, scores)
+
+    def _outermost(self, outer: np.ufunc, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the larger, or smaller, of all scores of each menu: of many short menus place by place."""
+        width = self.width
+        if width is None or width > _SHORT or self.num_jobs < _MANY * width:
+            return np.asarray(outer.reduceat(scores, self.offsets[:-1]), dtype=np.float64)
+        found = scores[::width].copy()
+        for place in range(1, width):
+            outer(found, scores[place::width], out=found)
+        return found
 
     def per_option(self, per_job: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [options]: each job's entry repeated over its menu."""

@@ -44,12 +44,12 @@ def filled_alone(
     menus = model.model
     limits = [own.get(name, room) for name, room in zip(menus.capacity_names, menus.capacities, strict=True)]
     capacities = np.array(limits, dtype=np.int64)
-    if (menus.uses[begin].sum(axis=0) > capacities).any():
+    if (begin.used > capacities).any():
         return None
     found = model.walker([claimant]).raised(
         begin, np.array([most], dtype=np.int64), replace(menus, capacities=capacities)
     )
-    if found is None or model.of(claimant, found) != most:
+    if found is None or model.of(claimant, found.choice) != most:
         return None
     return most if model.keeps(found, inside) else None
 

@@ -158,16 +158,17 @@ class Answering:
 
     def _walked(self, floors: Mapping[Claimant, int], rungs: Sequence[Rung]) -> Integers | None:
         """Return a choice that a short walk finds, with those on the rungs who are nearest, or cheapest."""
-        begin = self.model.least() if self.choice is None else self.choice
+        least = self.model.least()
+        begin = self.choice if self.choice is not None or least is None else least.choice
         if begin is None:
             return None
         found = self._raised(begin, self._named(floors, rungs))
         if found is None and rungs and self._prices is not None:
             costs = [self._prices.cheapest(floors, rung) for rung in rungs]
             found = self._raised(begin, self._named(floors, rungs, costs))
-        least = None if found is not None or self.choice is None else self.model.least()
-        if least is not None:  # what others have at hand may stand in the way: begin with nothing
-            found = self._raised(least, self._named(floors, rungs))
+        if found is None and self.choice is not None and least is not None:
+            # what others have at hand may stand in the way: begin with nothing
+            found = self._raised(least.choice, self._named(floors, rungs))
         return found
 
     def _raised(self, begin: Integers, due: Mapping[Claimant, int]) -> Integers | None:
@@ -177,18 +178,18 @@ class Answering:
             group = sorted(_disjoint(due), key=lambda one: one.name)
             walker = self.model.walker(group)
         wanted = np.array([due.get(one, 0) for one in group], dtype=np.int64)
-        found = walker.raised(begin, wanted, self.model.model)
-        if found is None or (walker.have(found) < wanted).any():
+        found = walker.raised(self.model.held(begin), wanted, self.model.model)
+        if found is None or (walker.have(found.choice) < wanted).any():
             return None
         inside = set(group)
         rest = {one: floor for one, floor in due.items() if one not in inside}
         for one in sorted(rest, key=lambda one: (len(one.jobs), one.name)):
-            lacks = rest[one] - self.model.of(one, found)
+            lacks = rest[one] - self.model.of(one, found.choice)
             more = walker.gained(found, self.model.rows(one), lacks, self.model.model) if lacks > 0 else found
             if more is None:
                 return None
             found = more
-        return found if self.model.keeps(found, rest) else None
+        return found.choice if self.model.keeps(found, rest) else None
 
     def _named(
         self,

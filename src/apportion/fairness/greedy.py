@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-__all__ = ["Walker"]
+__all__ = ["Held", "Walker"]
 
 Integers = NDArray[np.int64]
+
+
+class Held(NamedTuple):
+    """A choice that keeps the capacities, one row per job, and what it uses of each.
+
+    Attributes
+    ----------
+    choice
+        int64 [jobs].
+    used
+        int64 [capacities].
+    """
+
+    choice: Integers
+    used: Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +68,20 @@ class Walker:
         shares = np.where(taken >= 0, self.share[taken], 0)
         return np.asarray(np.add.reduceat(shares, self.begins), dtype=np.int64)
 
-    def raised(self, choice: Integers, due: Integers, model: MultipleChoiceKnapsack) -> Integers | None:
+    def raised(self, held: Held, due: Integers, model: MultipleChoiceKnapsack) -> Held | None:
         """Return a choice that reaches what is due to every claimant, ``None`` where this walk finds none.
 
         Parameters
         ----------
-        choice
-            A choice that keeps the capacities, one row per job.
+        held
+            Where it begins.
         due
             int64 [claimants].
         model
             The menus.
         """
-        uses, share = model.uses, self.share
-        now, used, have = choice.copy(), uses[choice].sum(axis=0), self.have(choice)
+        share = self.share
+        now, used, have = held.choice.copy(), held.used.copy(), self.have(held.choice)
         for one in np.argsort(due - have, kind="stable").tolist():
             if have[one] == due[one]:
                 continue
@@ -82,17 +98,15 @@ class Walker:
                 if moved is None:
                     return None
                 now, used = moved
-        return now
+        return Held(now, used)
 
-    def gained(
-        self, choice: Integers, rows: Integers, lacks: int, model: MultipleChoiceKnapsack
-    ) -> Integers | None:
+    def gained(self, held: Held, rows: Integers, lacks: int, model: MultipleChoiceKnapsack) -> Held | None:
         """Return a choice in which some jobs have so much more, none of them less; ``None`` if not found.
 
         Parameters
         ----------
-        choice
-            A choice that keeps the capacities, one row per job.
+        held
+            Where it begins.
         rows
             The rows of the jobs' options.
         lacks
@@ -100,8 +114,8 @@ class Walker:
         model
             The menus.
         """
-        moved = self._gained(choice.copy(), model.uses[choice].sum(axis=0), rows, lacks, model)
-        return None if moved is None else moved[0]
+        moved = self._gained(held.choice.copy(), held.used.copy(), rows, lacks, model)
+        return None if moved is None else Held(*moved)
 
     def _gained(
         self, now: Integers, used: Integers, part: Integers, lacks: int, model: MultipleChoiceKnapsack

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.fairness.claimants import Claimant
-from apportion.fairness.greedy import Walker
+from apportion.fairness.greedy import Held, Walker
 from apportion.fairness.placing import Placing
 from apportion.fairness.prices import SharePrices
 from apportion.formulations.tenants import TenantedMenus
@@ -78,6 +78,8 @@ class LevelModel:
         self._rows: dict[Claimant, Integers] = {}
         self._places: dict[Claimant, Integers] = {}
         self._reachable: dict[Claimant, _Sums | None] = {}
+        self._least_of: MultipleChoiceKnapsack | None = None
+        self._least_uses = np.zeros(0, dtype=np.int64)
         self.best = np.zeros(self.model.num_jobs, dtype=np.int64)
         np.maximum.at(self.best, self.owner, self.share)
 
@@ -86,9 +88,18 @@ class LevelModel:
         """The model, with what was cut off so far."""
         return self.placing.menus.model
 
-    def least(self) -> Integers | None:
+    def least(self) -> Held | None:
         """Return the choice of least use, each capacity counted in parts of it, if that keeps them all."""
-        return self._least if self.model.check(self._least).feasible else None
+        if (self._least < 0).any():
+            return None
+        if self._least_of is not self.model:  # a cut is another model
+            self._least_of, self._least_uses = self.model, self.model.used(self._least)
+        keeps = (self._least_uses <= self.model.capacities).all()
+        return Held(self._least, self._least_uses) if keeps else None
+
+    def held(self, choice: Integers) -> Held:
+        """Return a choice that keeps the capacities, with what it uses."""
+        return Held(choice, self.model.used(choice))
 
     @cached_property
     def _least(self) -> Integers:
@@ -208,11 +219,12 @@ class LevelModel:
             self.share,
         )
 
-    def keeps(self, choice: Integers, floors: Mapping[Claimant, int]) -> bool:
+    def keeps(self, held: Held, floors: Mapping[Claimant, int]) -> bool:
         """Return whether a choice reaches floors, keeps every capacity and can be placed."""
-        if any(self.of(one, choice) < floor for one, floor in floors.items()):
+        if any(self.of(one, held.choice) < floor for one, floor in floors.items()):
             return False
-        return self.model.fits(choice) and self.placing.of(choice) == "placed"
+        fits = bool((held.used <= self.model.capacities).all())
+        return fits and self.placing.of(held.choice) == "placed"
 
     def jobs(self, claimant: Claimant) -> Integers:
         """Return a claimant's jobs, by their index."""
