@@ -3,7 +3,8 @@
     apportion submit --min 1 --max 1 --samples 5000 -- python examples/trainers/minimal.py
 
 It "trains" (here: it counts), saves a checkpoint every second and at SIGTERM, reports, and goes on from its
-checkpoint. One rank does the work; others would meet it at APPORTION_RENDEZVOUS.
+checkpoint, a file for every start of the job. One rank does the work; others would meet it at
+APPORTION_RENDEZVOUS.
 """
 
 import json
@@ -15,7 +16,8 @@ import time
 from pathlib import Path
 
 STOPPED = 75
-checkpoint = Path(os.environ["APPORTION_CHECKPOINT"]) / "samples.json"
+folder = Path(os.environ["APPORTION_CHECKPOINT"])
+generation = int(os.environ["APPORTION_GENERATION"])
 goal = int(os.environ["APPORTION_SAMPLES"])
 host, port = os.environ["APPORTION_REPORT"].rsplit(":", 1)
 stop = False
@@ -27,11 +29,22 @@ def be_told_to_stop(number: int, frame: object) -> None:
     stop = True
 
 
+def restore() -> int:
+    """Return what the newest checkpoint holds: that of the latest start that saved any."""
+    saved = sorted(folder.glob("samples-*.json"))
+    return json.loads(saved[-1].read_text()) if saved else 0
+
+
 def save(samples: int) -> int:
-    """Write the checkpoint whole or not at all, and return what is safe now."""
-    new = checkpoint.with_suffix(".new")
+    """Write the checkpoint whole or not at all, and return what is safe; end if a later start has begun."""
+    new = folder / f".samples-{generation:010d}.new"
     new.write_text(json.dumps(samples))
-    new.rename(checkpoint)
+    if any(int(path.name.rpartition("-")[2]) > generation for path in folder.glob(".generation-*")):
+        new.unlink()
+        sys.exit(STOPPED)
+    new.rename(folder / f"samples-{generation:010d}.json")
+    for older in sorted(folder.glob("samples-*.json"))[:-2]:
+        older.unlink(missing_ok=True)
     return samples
 
 
@@ -48,7 +61,7 @@ def report(samples: int, durable: int, done: bool = False) -> None:
 
 
 signal.signal(signal.SIGTERM, be_told_to_stop)
-samples = durable = json.loads(checkpoint.read_text()) if checkpoint.exists() else 0
+samples = durable = restore()
 report(samples, durable)
 said = time.monotonic()
 while samples < goal and not stop:

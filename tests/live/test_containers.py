@@ -75,7 +75,7 @@ def test_a_trainer_in_an_apptainer_image_trains_saves_and_goes_on(site: Site, gp
     binds = ["--bind", str(site.folder / "j1"), "--bind", str(site.folder), "--pwd", str(site.folder)]
     assert told == ["exec", *(["--nv"] if gpu else []), *binds, "/images/my train.sif", *trainer]
     assert {"APPORTION_CHECKPOINT", "APPORTION_REPORT", "APPORTION_RENDEZVOUS"} <= set(names)
-    saved = json.loads((site.folder / "j1" / "samples.json").read_text())
+    saved = json.loads((site.folder / "j1" / "samples-0000000001.json").read_text())
     site.run(["a-1"], command, generation=2, samples=saved + 1, environment=environment)
     [ended] = site.exits(["a-1"], generation=2)
     assert ended.code == 0

@@ -29,6 +29,7 @@ from tests.live.agents import SRC, Site
 from tests.patience import patience
 
 NUMPY = (sys.executable, "-m", "apportion.live.trainers.numpy_mlp", "--save-every-s", "0.5")
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "minimal.py"
 TORCHRUN = (
     *(sys.executable, "-m", "apportion.live.trainers.torchrun", "--nnodes", "1:8", "--"),
     *("-m", "apportion.live.trainers.torch_gloo", "--save-every-s", "0.5"),
@@ -360,8 +361,7 @@ def _torch_counts(folder: Path) -> dict[str, int]:
 
 
 def test_the_example_of_the_protocol_stops_and_goes_on(site: Site) -> None:
-    example = Path(__file__).resolve().parents[2] / "examples" / "trainers" / "minimal.py"
-    command = [sys.executable, str(example)]
+    command = [sys.executable, str(EXAMPLE)]
     site.run(["a-1"], command, 1, samples=3000)
     site.progress(100, 1)
     site.stop(["a-1"], 1)
@@ -372,3 +372,15 @@ def test_the_example_of_the_protocol_stops_and_goes_on(site: Site) -> None:
     assert site.progress(held, 2).samples >= held
     [ended] = site.exits(["a-2"], 2)
     assert ended.code == 0 and ended.last is not None and ended.last.samples == 3000 and ended.last.done
+
+
+def test_the_example_of_the_protocol_saves_nothing_once_its_successor_has_begun(site: Site) -> None:
+    site.run(["a-1"], [sys.executable, str(EXAMPLE)], 1, samples=10**9)
+    site.progress(1, 1)
+    held = site.folder / "j1" / "samples-0000000001.json"
+    site.until(held.exists)
+    claim(held.parent, 3)
+    [ended] = site.exits(["a-1"], 1)
+    assert ended.code == STOPPED and not ended.asked
+    assert ended.last is not None and ended.last.durable == int(held.read_text())
+    assert sorted(path.name for path in held.parent.iterdir()) == [".generation-0000000003", held.name]
