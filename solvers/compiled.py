@@ -19,6 +19,7 @@ NAMES = (
     "multiknapsack.dual_c",
     "search.assignment_tree_c",
     "search.depth_first_c",
+    "search.schedule_tree_c",
 )
 """The compiled modules below `apportion.solvers`; each stands as a C file beside the Python that calls it."""
 

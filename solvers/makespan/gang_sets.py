@@ -2,9 +2,11 @@
 
 Logic-based Benders decomposition (Hooker 2007, "Planning and scheduling by logic-based Benders
 decomposition"). The master is the relaxation of `gang_model`: who runs where, by how much time and width they
-fill. Each pool's jobs are then scheduled by themselves. Where they take longer than the master says, it is
-told: a schedule that gives the pool only some of them ends sooner by the times of the others at most, for
-these could follow it. Where a pool stays open, its set is left out from then on, and the bound stays.
+fill. Each pool's jobs are then scheduled by themselves, by lists and by a tree (`search.schedule_tree`), to
+end before the best schedule known. Where a pool cannot, jobs are taken from it while it still cannot,
+and the master is told of those that are left: a schedule that gives the pool only some of them ends sooner by
+the times of the others at most, for these could follow it. Where a pool stays open, its set is left out from
+then on, and the bound stays.
 """
 
 from __future__ import annotations
@@ -20,17 +22,26 @@ from apportion.models.packing import pack
 from apportion.outcome import Termination
 from apportion.solvers.general.cp_sat_call import Limits, call
 from apportion.solvers.makespan.gang_model import PoolsModel, alone
+from apportion.solvers.search.schedule_tree import LARGEST, ScheduleTree, Status, available
 
 __all__ = ["SetSearch"]
 
 _LISTS, _SHAKEN = 60, 0.3
-"""Lists tried for a pool before CP-SAT is asked, and by how much their keys are disturbed."""
-_WORK = 0.2
-"""Deterministic seconds of CP-SAT for one pool."""
+"""Lists tried for a pool before a tree is searched, and by how much their keys are disturbed."""
+_NODES = (20_000, 200_000, 2_000_000, 20_000_000)
+"""Nodes of a pool's tree, round by round: sets that stay open wait until the others had as many."""
+_SHORT = _NODES[1]
+"""The most of them with which a schedule that is good enough is made better."""
+_TOTAL = 60_000_000
+"""Nodes of all trees, after which the search ends: some ten million take a second."""
+_TWIN = 100
+"""By how much the uncompiled twin of the tree is slower: it has so many nodes less, but for the fewest."""
+_SLICE = 100_000
+"""Nodes between two looks at the clock."""
 _MASTER = 2.0
-"""The same for one master, which takes hundredths."""
+"""Deterministic seconds of CP-SAT for one master, which takes hundredths."""
 _OPEN = 6
-"""Pools left open after which the search ends: what comes later has seldom helped."""
+"""Sets left open after which the search ends: what comes later has seldom helped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +51,14 @@ class _Packed:
     low: int
     end: int
     turns: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One pool's jobs: their entries, and the machines of the pool."""
+
+    rows: NDArray[np.int64]
+    count: int
 
 
 class SetSearch:
@@ -81,15 +100,37 @@ class SetSearch:
         self.low, self.ended = low, Termination.SOLUTION_LIMIT
         self._model, self._time, self._top, self._seed, self._left = model, time, top, seed, left
         self._whole = replace(model, values=time.astype(np.float64))
-        self._master = PoolsModel(model, time, low, top, choice, starts=False)
+        self._hint = choice
         self._rng = np.random.default_rng(seed)
         self._known: dict[tuple[int, ...], _Packed] = {}
-        self._left_open = 0
+        self._cuts: list[tuple[NDArray[np.int64], int]] = []
+        share = 1 if available() else _TWIN
+        self._nodes = (_NODES[0], *(most // share for most in _NODES[1:] if most // share > _NODES[0]))
+        self._left_open, self._nodes_left = 0, _TOTAL // share
 
     def schedules(self) -> Iterator[NDArray[np.int64]]:
         """Yield every better schedule: int64 [2, jobs], where the jobs run and in which turn."""
-        while self.low < self._top and self._left_open < _OPEN and self._seconds() != 0.0:
-            said = call(self._master.native, self._limits(_MASTER))
+        try:
+            yield from self._rounds()
+        except KeyboardInterrupt:
+            self.ended = Termination.INTERRUPTED
+
+    def _rounds(self) -> Iterator[NDArray[np.int64]]:
+        """Go through the sets with small trees, then with larger ones while some stay open."""
+        for nodes in self._nodes:
+            yield from self._round(nodes)
+            if self.low >= self._top:
+                self.ended = Termination.OPTIMAL
+            if not self._left_open or self.ended is not Termination.SOLUTION_LIMIT or self._over():
+                return
+
+    def _round(self, nodes: int) -> Iterator[NDArray[np.int64]]:
+        model, self._left_open = self._model, 0
+        master = PoolsModel(model, self._time, self.low, self._top, self._hint, starts=False)
+        for rows, least in self._cuts:
+            master.at_least(rows, least)
+        while self.low < self._top and self._left_open < _OPEN and not self._over():
+            said = call(master.native, Limits(seconds=self._seconds(), work=_MASTER, seed=self._seed))
             if said.interrupted:
                 self.ended = Termination.INTERRUPTED
                 return
@@ -97,53 +138,87 @@ class SetSearch:
                 self.low = max(self.low, round(said.bound))
             if said.value is None or said.termination is not Termination.OPTIMAL:
                 return
-            length = said.value(self._master.end)
+            length, choice = said.value(master.end), master.choice(said.value)
             if length >= self._top:
-                break
-            point = self._scheduled(self._master.choice(said.value), length)
-            if (end := int(self._whole.objective(point))) < self._top:
-                self._top = end
-                yield point
-        if self.low >= self._top:
-            self.ended = Termination.OPTIMAL
-
-    def _scheduled(self, choice: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-        """Schedule the pools, and tell the master of those that do not end by the length."""
-        ranks = np.zeros(choice.size, dtype=np.int64)
-        pool_of = self._model.machine[choice]
-        for pool in range(self._model.num_machines):
-            jobs = np.flatnonzero(pool_of == pool)
-            if not jobs.size:
-                continue
-            rows = choice[jobs]
-            known = self._packed(rows, int(self._model.counts[pool]), length)
-            ranks[jobs] = known.turns
-            if known.low > length:
-                self._master.at_least(rows, known.low)
-            elif known.end > length:
-                self._master.forbid(rows)
+                return
+            pool_of = model.machine[choice]
+            pools = np.unique(pool_of).tolist()
+            parts = [_Part(choice[pool_of == pool], int(model.counts[pool])) for pool in pools]
+            cut = self._refuted(parts, length, nodes)
+            late = [part for part in parts if self._packed(part, length).end >= self._top]
+            if cut is not None:
+                self._cuts.append((cut, self._top))
+                master.at_least(cut, self._top)
+            elif late:
                 self._left_open += 1
+                for part in late:
+                    master.forbid(part.rows)
+            else:
+                self._shorten(parts, length, min(nodes, _SHORT))
+                point = self._point(parts, choice, length)
+                self._top = int(self._whole.objective(point))
+                yield point
+
+    def _refuted(self, parts: list[_Part], length: int, nodes: int) -> NDArray[np.int64] | None:
+        """Ask the pools to end before the best, and return entries of one that cannot, if there is one."""
+        for part in parts:
+            if self._decided(part, length, self._top - 1, nodes).low >= self._top:
+                return self._needed(part)
+        return None
+
+    def _point(self, parts: list[_Part], choice: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+        """Return the pools' schedules as one: where the jobs run, and in which turn."""
+        ranks = np.zeros(choice.size, dtype=np.int64)
+        for part in parts:
+            ranks[self._model.job_of_option()[part.rows]] = self._packed(part, length).turns
         turns = np.empty_like(ranks)
         turns[np.argsort(ranks, kind="stable")] = np.arange(ranks.size)
         return np.stack((choice, turns))
 
-    def _packed(self, rows: NDArray[np.int64], count: int, length: int) -> _Packed:
-        """Schedule one pool's jobs by lists, and by CP-SAT where none ends by the length."""
-        key = tuple(rows.tolist())
+    def _shorten(self, parts: list[_Part], length: int, nodes: int) -> None:
+        """Let the pools that end last end sooner, halving what such trees leave open."""
+        while True:
+            last = max(parts, key=lambda part: self._packed(part, length).end)
+            begun = self._packed(last, length).end
+            low = max(self._packed(last, length).low, length)
+            while low < (end := self._packed(last, length).end):
+                target = (low + end - 1) // 2
+                if self._decided(last, length, target, nodes).end > target:
+                    low = target + 1
+            if self._packed(last, length).end == begun:
+                return
+
+    def _decided(self, part: _Part, length: int, target: int, nodes: int) -> _Packed:
+        """Find out whether a pool can end by the target, and return what is known of it then."""
+        known = self._packed(part, length)
+        if known.low <= target < known.end:
+            status, turns = self._asked(part, target, nodes)
+            if status is Status.EXHAUSTED:
+                known = replace(known, low=target + 1)
+            elif turns is not None:
+                times = self._time[part.rows].astype(np.float64)
+                end = int(pack(times, self._model.gpus[part.rows], part.count, turns)[2])
+                known = _Packed(known.low, end, turns)
+            self._known[tuple(part.rows.tolist())] = known
+        return known
+
+    def _packed(self, part: _Part, length: int) -> _Packed:
+        """Return what is known of one pool's jobs, at first by lists."""
+        key = tuple(part.rows.tolist())
         if key not in self._known:
-            self._known[key] = self._asked(rows, count, self._listed(rows, count, length), length)
+            self._known[key] = self._listed(part, length)
         return self._known[key]
 
-    def _listed(self, rows: NDArray[np.int64], count: int, length: int) -> _Packed:
-        times, gpus = self._time[rows].astype(np.float64), self._model.gpus[rows]
+    def _listed(self, part: _Part, length: int) -> _Packed:
+        times, gpus = self._time[part.rows].astype(np.float64), self._model.gpus[part.rows]
         keys = (times, times * gpus, gpus * (times.max() + 1.0) + times)
-        last = alone(gpus, count)
+        last = alone(gpus, part.count)
         best: _Packed | None = None
         for turn in range(_LISTS):
-            shake = _SHAKEN * self._rng.random(rows.size) if turn >= len(keys) else 0.0
-            turns = np.empty(rows.size, dtype=np.int64)
-            turns[np.lexsort((-keys[turn % len(keys)] * (1.0 + shake), last))] = np.arange(rows.size)
-            end = int(pack(times, gpus, count, turns)[2])
+            shake = _SHAKEN * self._rng.random(times.size) if turn >= len(keys) else 0.0
+            turns = np.empty(times.size, dtype=np.int64)
+            turns[np.lexsort((-keys[turn % len(keys)] * (1.0 + shake), last))] = np.arange(times.size)
+            end = int(pack(times, gpus, part.count, turns)[2])
             if best is None or end < best.end:
                 best = _Packed(0, end, turns)
             if best.end <= length:
@@ -151,31 +226,48 @@ class SetSearch:
         assert best is not None
         return best
 
-    def _asked(self, rows: NDArray[np.int64], count: int, best: _Packed, length: int) -> _Packed:
-        if best.end <= length or rows.size == 1:
-            return best
-        times, own = self._time[rows], np.arange(rows.size, dtype=np.int64)
-        pool = Assignment.from_arrays(
-            "makespan",
-            times.astype(np.float64),
-            np.zeros(rows.size, dtype=np.int64),
-            np.arange(rows.size + 1),
-            1,
-            gpus=self._model.gpus[rows],
-            counts=[count],
-        )
-        written = PoolsModel(pool, times, length, best.end, own)
-        said = call(written.native, self._limits(_WORK))
-        low = best.low if said.bound is None else round(said.bound)
-        if said.value is None:
-            return replace(best, low=low)
-        turns = written.point(said.value)[1]
-        end = int(pool.objective(np.stack((own, turns))))
-        return _Packed(low, end, turns) if end <= best.end else replace(best, low=low)
+    def _needed(self, part: _Part) -> NDArray[np.int64]:
+        """Return entries of a pool that cannot end before the best, as few as come without a search."""
+        kept = part.rows
+        for row in part.rows[np.argsort(self._time[part.rows] * self._model.gpus[part.rows])].tolist():
+            fewer = _Part(kept[kept != row], part.count)
+            if self._asked(fewer, self._top - 1, _NODES[0])[0] is Status.EXHAUSTED:
+                kept = fewer.rows
+        return kept
+
+    def _asked(self, part: _Part, target: int, nodes: int) -> tuple[Status, NDArray[np.int64] | None]:
+        """Search for a schedule that ends by the target; return its turns."""
+        times, gpus = self._time[part.rows], self._model.gpus[part.rows]
+        # what takes no time goes first, what takes the pool alone last
+        kind = np.where(times > 0, 1 + alone(gpus, part.count), 0)
+        room, starts = target - int(times[kind == 2].sum()), np.zeros_like(times)
+        own = kind == 1
+        status = Status.FOUND if room >= 0 else Status.EXHAUSTED
+        if own.any() and room >= 0:
+            if part.count * room >= LARGEST:
+                return Status.OUT_OF_NODES, None
+            tree = ScheduleTree.begin(times[own], gpus[own], part.count, room)
+            status = self._run(tree, nodes)
+            if status is Status.FOUND:
+                starts[own] = tree.starts
+        if status is not Status.FOUND:
+            return status, None
+        turns = np.empty_like(starts)
+        turns[np.lexsort((starts, kind))] = np.arange(starts.size)
+        return status, turns
+
+    def _run(self, tree: ScheduleTree, nodes: int) -> Status:
+        """Search until the end, a schedule, so many nodes, or a limit."""
+        status = Status.OUT_OF_NODES
+        while status is Status.OUT_OF_NODES and tree.nodes < nodes and not self._over():
+            before = tree.nodes
+            status = tree.run(min(_SLICE, nodes - before))
+            self._nodes_left -= tree.nodes - before
+        return status
+
+    def _over(self) -> bool:
+        return self._nodes_left <= 0 or self._seconds() == 0.0
 
     def _seconds(self) -> float | None:
         seconds = self._left()
         return None if seconds is None else max(seconds, 0.0)
-
-    def _limits(self, work: float) -> Limits:
-        return Limits(seconds=self._seconds(), work=work, seed=self._seed)

@@ -35,7 +35,7 @@ _GRAIN = 2**40
 """The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
 _WORK = 4.0
 """Deterministic seconds of each of two searches without a clock."""
-_SETS = 0.2
+_SETS = 0.5
 """Share of the time in which pools are looked at one by one."""
 _REARRANGED, _PART = 3.0, 0.2
 """Most seconds of local search, and its share of what is left of the time then."""
