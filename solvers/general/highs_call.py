@@ -54,6 +54,9 @@ class Answer:
         float64 [columns], or ``None`` where it has no feasible point.
     duals
         float64 [rows]: what the objective gains per unit of each row's side; of an optimal linear program.
+    ray
+        float64 [rows]: multipliers of the rows that no point within the columns' bounds keeps together; of a
+        linear program that it calls infeasible.
     bound
         Its dual bound, loosened by `CUTOFF` where costs are not whole; ``None`` without one.
     nodes, iterations
@@ -68,6 +71,7 @@ class Answer:
     raw: str
     point: NDArray[np.float64] | None = None
     duals: NDArray[np.float64] | None = None
+    ray: NDArray[np.float64] | None = None
     bound: float | None = None
     nodes: int = 0
     iterations: int = 0
@@ -270,7 +274,7 @@ def _read(
     termination = _terminations().get(native, Termination.ERROR)
     whole = bool(model.integer.any())
     solution = highs.getSolution()
-    point, duals, bound = None, None, None
+    point, duals, bound, ray = None, None, None, None
     if info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible):
         value = np.array(solution.col_value, dtype=np.float64)
         if value.shape == (model.num_columns,) and np.isfinite(value).all():
@@ -280,6 +284,10 @@ def _read(
         price = np.array(solution.row_dual, dtype=np.float64)
         if price.shape == (model.num_rows,) and np.isfinite(price).all():
             duals = price * scaling.rows / scaling.objective
+    if native == highspy.HighsModelStatus.kInfeasible and not whole:
+        _, told, weights = highs.getDualRay()
+        if told and weights.shape == (model.num_rows,) and np.isfinite(weights).all():
+            ray = np.array(weights, dtype=np.float64) * scaling.rows
     if whole and termination not in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR):
         bound = _outward(model, scaling, float(info.mip_dual_bound))
     elif optimal:
@@ -289,6 +297,7 @@ def _read(
         raw=highs.modelStatusToString(native),
         point=point,
         duals=duals,
+        ray=ray,
         bound=bound,
         nodes=max(int(info.mip_node_count), 0),
         iterations=int(info.simplex_iteration_count),

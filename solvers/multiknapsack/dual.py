@@ -24,7 +24,7 @@ from .linear_dual import has_sparse_rows, relaxed
 from .master import Master
 from .option_table import OptionTable, build
 
-__all__ = ["Dual", "bound_at", "model_bound", "multipliers", "solve_dual", "solve_large"]
+__all__ = ["Dual", "bound_at", "model_bound", "multipliers", "overdrawn_by_all", "solve_dual", "solve_large"]
 
 _ROUNDS = 400
 _RAISES = 5
@@ -67,6 +67,12 @@ def bound_at(menus: OptionTable, weights: NDArray[np.float64]) -> float:
         return float(weights @ menus.capacities)
     scores = menus.scores(weights)
     return float(weights @ menus.capacities + menus.largest(scores).sum())
+
+
+def overdrawn_by_all(menus: OptionTable, weights: NDArray[np.float64]) -> bool:
+    """Return whether even the smallest uses cost more at these prices than the capacities are worth."""
+    least = menus.smallest(over_rows(weights, menus.uses)).sum()
+    return bool(least > weights @ menus.capacities * (1 + 1e-9))
 
 
 def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> float | None:
@@ -191,7 +197,7 @@ class _Search:
             if self.bound - floor <= gap * max(1.0, abs(self.bound)):
                 if self._master.artificial <= 1e-9 or raised == _RAISES:
                     return False
-                if self._overdrawn_by_all(weights):
+                if overdrawn_by_all(self.menus, weights):
                     return True
                 raised += 1
                 self._master.penalise(self._least_value - self._penalty * 30.0**raised)
@@ -214,11 +220,6 @@ class _Search:
     def _proposed(self) -> tuple[NDArray[np.float64], float]:
         weights, floor = self._master.solve()
         return weights / self._scale, floor
-
-    def _overdrawn_by_all(self, weights: NDArray[np.float64]) -> bool:
-        """Return whether even the smallest uses cost more at these prices than the capacities are worth."""
-        least = self.menus.smallest(over_rows(weights, self.menus.uses)).sum()
-        return bool(least > weights @ self.menus.capacities * (1 + 1e-9))
 
 
 def _compiled(
@@ -253,7 +254,10 @@ def solve_large(
     """
     if has_sparse_rows(menus) and (found := relaxed(menus, seconds, anchor)) is not None:
         prices, choice = found
-        return Dual(prices, bound_at(menus, prices), 1, (choice,), False), menus
+        if choice is not None:
+            return Dual(prices, bound_at(menus, prices), 1, (choice,), False), menus
+        if overdrawn_by_all(menus, prices):
+            return Dual(prices, bound_at(menus, prices), 1, (), True), menus
     jobs, options = menus.num_jobs, menus.num_options
     if options < _LARGE or jobs < 64:
         return solve_dual(menus, gap=gap, start=start, late=late), menus

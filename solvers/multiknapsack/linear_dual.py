@@ -26,6 +26,8 @@ from .written import written
 
 __all__ = ["has_sparse_rows", "relaxed"]
 
+Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
+
 _MANY = 32
 """Capacities above which the dense master's work grows beyond that of the simplex,"""
 _DENSITY = 0.25
@@ -45,7 +47,7 @@ def has_sparse_rows(menus: OptionTable) -> bool:
 
 def relaxed(
     menus: OptionTable, seconds: float | None, anchor: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+) -> Priced | None:
     """Return the relaxation's prices, float64 [capacities] >= 0, and every job's largest option in it.
 
     Parameters
@@ -60,7 +62,8 @@ def relaxed(
     Returns
     -------
     tuple or None
-        ``None`` where HiGHS does not solve it: nothing is concluded from that.
+        Without options where HiGHS says that no point keeps the capacities: at these prices their least uses
+        should cost more. ``None`` where HiGHS does not solve it: nothing is concluded from that.
     """
     began = time.monotonic()
 
@@ -82,15 +85,15 @@ def _agree(shown: float, objective: float) -> bool:
     return abs(shown - objective) <= _AGREES * max(abs(shown), abs(objective))
 
 
-def _solved(
-    menus: OptionTable, seconds: float | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+def _solved(menus: OptionTable, seconds: float | None) -> Priced | None:
     """Solve the relaxation of menus whole; presolve would find nothing, for a third of the time."""
     model = replace(written(menus), integer=np.zeros(menus.num_options, dtype=np.bool_))
     settings: dict[str, object] = {"threads": 1, "presolve": "off"}
     if seconds is not None:
         settings["time_limit"] = max(0.0, seconds)
     said = call(model, settings)
+    if said.ray is not None:
+        return np.abs(said.ray[menus.num_jobs :]), None
     if said.termination is not Termination.OPTIMAL or said.duals is None or said.point is None:
         return None
     prices = np.maximum(said.duals[menus.num_jobs :], 0.0)

@@ -78,6 +78,34 @@ def test_a_relaxation_without_time_concludes_nothing() -> None:
     assert linear_dual.relaxed(menus, 0.0) is None
 
 
+def here_or_there(room: int) -> MultipleChoiceKnapsack:
+    """Three hundred jobs that take one of two capacities, at most two of each owner's the first."""
+    owner = np.arange(300) % 100
+    uses = np.zeros((600, 102), dtype=np.int64)
+    uses[0::2, 0] = uses[1::2, 1] = 1
+    uses[np.arange(0, 600, 2), 2 + owner] = 1
+    limits = np.concatenate((np.array([room, room]), np.full(100, 2)))
+    return MultipleChoiceKnapsack.from_arrays(np.zeros(600), uses, np.arange(0, 601, 2), limits)
+
+
+def test_prices_of_an_infeasible_relaxation_refute_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    menus = build(here_or_there(149))
+    assert menus is not None and linear_dual.has_sparse_rows(menus)
+    found = linear_dual.relaxed(menus, None)
+    assert found is not None and found[1] is None
+    assert (found[0] >= 0).all() and dual.overdrawn_by_all(menus, found[0])
+    assert not dual.overdrawn_by_all(menus, np.zeros(menus.num_capacities))
+    options = SolveOptions(time_limit=None)
+    with monkeypatch.context() as patched:
+        patched.delattr(dual, "solve_dual")  # nothing is priced again
+        assert solve(here_or_there(149), options, None).termination is Termination.INFEASIBLE
+    assert solve(here_or_there(150), options, None).point is not None
+    wrong = np.zeros(menus.num_capacities), None
+    monkeypatch.setattr(dual, "relaxed", lambda *_: wrong)  # what does not refute concludes nothing
+    assert solve(here_or_there(149), options, None).termination is Termination.INFEASIBLE
+    assert solve(here_or_there(150), options, None).point is not None
+
+
 @pytest.mark.parametrize("first", [0, 1, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_portions_of_columns_come_to_the_bound_of_all(
