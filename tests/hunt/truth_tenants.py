@@ -295,7 +295,7 @@ def _alone(told: Told, tenant: Told) -> int:
         after = dict[tuple[Any, ...], tuple[int, Choice]]()
         for used, (share, chosen) in states.items():
             mine = offers(told, job) if job["tenant"] == tenant["id"] else []
-            for offer in [nothing, *mine]:
+            for offer in mine or [nothing]:  # a job of its own that must run does so
                 total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, room, strict=False))
                 if any(u > guaranteed.get(n, 0) for u, n in zip(total, room, strict=True)):
                     continue
@@ -305,4 +305,4 @@ def _alone(told: Told, tenant: Told) -> int:
                 if total not in after or after[total][0] < more:
                     after[total] = more, (*chosen, offer)
         states = after
-    return max(share for share, chosen in states.values() if fits(told, chosen))
+    return max((share for share, chosen in states.values() if fits(told, chosen)), default=0)

@@ -40,7 +40,7 @@ def filled_alone(
     begin = model.least()
     if bound is None or begin is None:
         return None
-    most = model.last_sum(claimant, bound + 1)
+    most = model.last_sum(claimant, min(bound, model.most(claimant)) + 1)
     menus = model.model
     limits = [own.get(name, room) for name, room in zip(menus.capacity_names, menus.capacities, strict=True)]
     capacities = np.array(limits, dtype=np.int64)

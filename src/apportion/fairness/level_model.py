@@ -139,7 +139,8 @@ class LevelModel:
         sums = self._sums(claimant)
         if sums is None:
             return floor - 1
-        below = sums.reachable & ((1 << -(-floor // sums.grain)) - 1)
+        above = -(-min(floor, self.most(claimant) + 1) // sums.grain)  # else as many bits as the floor
+        below = sums.reachable & ((1 << above) - 1)
         return (below.bit_length() - 1) * sums.grain if below else -1
 
     def exactly(self, claimant: Claimant, total: int) -> dict[int, int] | None:
