@@ -47,7 +47,8 @@ class MemoryCluster:
     now_s
         The clock.
     lease_s
-        An agent of a failed node that nobody hears of ends its rank after this time.
+        An agent of a failed node that nobody hears of ends its rank after this time, and one that the
+        controller turns away ends.
     main
         Nodes the main queue has.
     trainers
@@ -260,6 +261,10 @@ class MemoryCluster:
                 alone_s = 0.0 if pilot.left_s is None else self.now_s - pilot.left_s
                 if pilot.silent and pilot.run is not None and alone_s > self.lease_s:
                     self._exit(pilot, STOPPED, asked=True)
+                if pilot.state is not PilotState.RUNNING or pilot.silent or pilot.pilot in self._expected:
+                    pilot.heard_s = self.now_s
+                elif self.now_s - max(pilot.heard_s, pilot.ready_s) > self.lease_s:
+                    self._end(pilot, "turned away for a lease")
             for job in sorted({pilot.run.job for pilot in self.pilots.values() if pilot.run is not None}):
                 self._train(job, step_s)
 

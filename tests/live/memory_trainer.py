@@ -66,3 +66,4 @@ class MemoryPilot:
     silent: bool = False
     forgotten: bool = False
     left_s: float | None = None
+    heard_s: float = 0.0

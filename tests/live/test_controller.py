@@ -494,8 +494,9 @@ def check_faults(actions: list[tuple[str, int]]) -> None:
             assert job.id == "c"
             assert job.samples == job.durable <= site.world.trainers[job.id].saved
     site.drain()
+    site.world.advance(site.world.lease_s + 1.0)
     assert all(pilot.state.value == "ended" or pilot.silent for pilot in site.world.pilots.values()), (
-        "a pilot is orphaned"
+        "a pilot is orphaned beyond its lease"
     )
     assert not any(pilot.hold is not Hold.ENDED for pilot in site.controller.state.pilots.values())
     assert not site.world.broken, site.world.broken
@@ -511,6 +512,13 @@ def test_a_forgotten_pilot_on_a_node_that_then_fails_is_waited_for() -> None:
     """Not listed and not connected, its rank once went on for its lease beside the next generation."""
     waits = [("wait", 1)] * 8
     check_faults([*waits, ("take", 0), ("scheduler", 1), ("forget", 1), ("fail", 1)])
+
+
+def test_a_pilot_whose_order_was_lost_and_that_slurm_forgot_ends_with_its_lease() -> None:
+    """Nobody knows of it: its agent is turned away, and there is nothing else that could end it."""
+    earlier = [("forget", 0), ("disk", 1), ("disk", 0), ("forget", 0), ("forget", 4)]
+    lost = [("scheduler", 2), ("kill", 15), ("wait", 2), ("fail", 3), ("take", 2), ("forget", 4), ("wait", 1)]
+    check_faults([*earlier, *lost, ("wait", 1), ("fail", 0), ("forget", 4)])
 
 
 @pytest.mark.slow
