@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import apportion
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingInstance
 from apportion.instances.matching.generator import generate_cluster
@@ -16,7 +19,7 @@ from apportion.solvers.makespan import gang_sets
 from apportion.solvers.makespan.gang_sets import SetSearch
 from apportion.solvers.makespan.gangs import small_enough
 from apportion.solvers.search.lattice import on_lattice
-from apportion.solvers.search.schedule_tree import available
+from apportion.solvers.search.schedule_tree import ScheduleTree, Status, available
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings
 
@@ -92,3 +95,22 @@ def test_twenty_four_gangs_are_proven(pools: dict[str, int], wide: float, seed: 
     search, bound, found = _searched(model)
     assert search.ended is Termination.OPTIMAL
     assert found == pytest.approx(makespan, rel=1e-9) == bound
+
+
+def test_a_stroke_inside_a_pools_tree_gives_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes between two slices of the tree of one pool."""
+    struck, run = list[int](), ScheduleTree.run
+
+    def strike(tree: ScheduleTree, nodes: int) -> Status:
+        struck.append(nodes)
+        signal.raise_signal(signal.SIGINT)
+        return run(tree, nodes)
+
+    monkeypatch.setattr(ScheduleTree, "run", strike)
+    instance = generate_cluster(2, 24, TWO, wide=0.6)
+    solution = apportion.solve(instance, time_limit=None)
+    assert len(struck) == 1
+    assert solution.termination is Termination.INTERRUPTED
+    assert solution.plan is not None and apportion.check(instance, solution.plan).feasible
+    assert solution.bound is not None and solution.objective is not None
+    assert solution.bound <= 6140.9 * (1 + 1e-9) and solution.objective >= 6140.9 * (1 - 1e-9)
