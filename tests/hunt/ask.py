@@ -71,7 +71,7 @@ def asked(case: Case) -> Asked:
                 tolerance=path.tolerance,
             )
             if case.kind == TENANTS and solution.termination.value == "optimal" and not limited:
-                told = misshared(case.document, solution, path.tolerance)
+                told = misshared(case.document, solution, path.tolerance, options.get("gap", 0.0))
                 result.wrong += [Mismatch("misshared", wrong) for wrong in told]
             if again:
                 result.wrong += differences(solution, apportion.solve(subject, **options), "not_repeatable")

@@ -173,10 +173,10 @@ def worth(told: Told, plan: Any) -> Fraction | None:
     return own if told.get("objective") == "makespan" else _kind(told).total(told, choice)
 
 
-def misshared(told: Told, solution: Any, tolerance: float = 0.0) -> Iterator[str]:
+def misshared(told: Told, solution: Any, tolerance: float = 0.0, gap: float = 0.0) -> Iterator[str]:
     """Yield what is wrong with the shares of an optimal solution: guarantees, floors, the sorted levels.
 
-    Of all plans with the greatest sorted levels it must have the best objective, within a tolerance.
+    Of all plans with the greatest sorted levels it must have the best objective, within the gap asked for.
     """
     choice = _chosen(told, solution.plan)
     if choice is None:
@@ -212,15 +212,17 @@ def misshared(told: Told, solution: Any, tolerance: float = 0.0) -> Iterator[str
             return
         plans = [plan for plan in plans if _vector(told, plan, group) == best]
     if told.get("objective") != "makespan":
-        yield from _outdone(told, solution, [plan.total for plan in plans], tolerance)
+        yield from _outdone(told, solution, [plan.total for plan in plans], tolerance, gap)
 
 
-def _outdone(told: Told, solution: Any, equally_fair: Sequence[Fraction], tolerance: float) -> Iterator[str]:
+def _outdone(
+    told: Told, solution: Any, equally_fair: Sequence[Fraction], tolerance: float, gap: float
+) -> Iterator[str]:
     """Yield what is wrong with the objective, and with its bound, among plans that are equally fair."""
     sign = 1 if _maximize(told) else -1
     best = max(sign * total for total in equally_fair)
     slack = max(Fraction(tolerance), _CLOSE) * abs(best)
-    if best - sign * Fraction(solution.objective) > slack:
+    if best - sign * Fraction(solution.objective) > max(slack, Fraction(gap) * abs(best)):
         yield f"an equally fair plan has {float(sign * best)!r}, the solution {solution.objective!r}"
     if solution.fair_bound is None:
         yield "the objective has no bound among equally fair plans"
