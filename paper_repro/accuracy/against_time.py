@@ -13,7 +13,7 @@ from paper_repro.intervals import Mean
 
 __all__ = ["course_rows", "courses_chart"]
 
-_LEFT, _TOP, _WIDTH, _HEIGHT, _GAP = 70.0, 96.0, 380.0, 210.0, 84.0
+_LEFT, _TOP, _WIDTH, _HEIGHT, _GAP = 70.0, 120.0, 380.0, 210.0, 84.0
 _TENTHS = 10
 
 
@@ -75,8 +75,8 @@ def _panel(
         share = value if field == "accuracy" else logarithm
         return bottom - _HEIGHT * min(max(share, 0.0), 1.0)
 
-    svg.text(left, top + 2, name, size=13, bold=True)
-    across(svg, x, [(share / 5, f"{share / 5:g}") for share in range(6)], top + 10, bottom)
+    svg.text(left, top - 12, name, size=13, bold=True)
+    across(svg, x, [(share / 5, f"{share / 5:g}") for share in range(6)], top, bottom)
     if field == "accuracy":
         upward(svg, y, [(share / 5, f"{share / 5:g}") for share in range(6)], left, left + _WIDTH)
     else:
