@@ -7,24 +7,20 @@ but none of the system's configuration, keys, ports or state, and leaves nothing
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import pwd
 import secrets
-import shutil
 import signal
-import socket
-import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 
-__all__ = ["Hardware", "OneMachineSlurm", "SlurmFailed", "missing_programs"]
+from paper_repro.malletrain.processes import end_with_parent, processes_with, program_of
+from paper_repro.malletrain.slurm_files import Hardware, files_of, make_gpus
 
-_LIBC = ctypes.CDLL(None)
+__all__ = ["OneMachineSlurm", "SlurmFailed", "missing_programs"]
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scancel", "scontrol", "srun")
 
 
@@ -32,35 +28,9 @@ class SlurmFailed(RuntimeError):
     """A daemon did not come up, or a Slurm command failed; the message holds the end of its log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """What Slurm is told that a node has; a GPU is a twin of /dev/null (only root can make one).
-
-    Attributes
-    ----------
-    gpu_type
-        Of the node's GPUs, as in ``Gres=gpu:TYPE:COUNT``; empty for none.
-    features
-        Of the node.
-    """
-
-    cpus: int = 1
-    memory_mib: int = 500
-    gpus: int = 0
-    gpu_type: str = ""
-    features: tuple[str, ...] = ()
-
-    def words(self) -> str:
-        """Return the end of the node's line in ``slurm.conf``."""
-        told = f"CPUs={self.cpus} RealMemory={self.memory_mib}"
-        if self.gpus:
-            told += f" Gres={':'.join(filter(None, ('gpu', self.gpu_type, str(self.gpus))))}"
-        return told + (f" Feature={','.join(self.features)}" if self.features else "")
-
-
 def missing_programs() -> list[str]:
     """Return the programs of Slurm and munge that are not on the search path."""
-    return [name for name in PROGRAMS if _program(name) is None]
+    return [name for name in PROGRAMS if program_of(name) is None]
 
 
 class OneMachineSlurm:
@@ -96,7 +66,7 @@ class OneMachineSlurm:
     ) -> None:
         self.folder, self.slowness, self.beside = folder, slowness, dict(beside)
         self.hardware = tuple(hardware) or (Hardware(),) * nodes
-        self.selects = "CR_Core_Memory" if hardware else "CR_Core"
+        self.shares_memory = bool(hardware)
         self.names = [f"n{i}" for i in range(1, len(self.hardware) + 1)]
         self.kill_wait_s = kill_wait_s
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -145,7 +115,7 @@ class OneMachineSlurm:
         for name in reversed(list(self.daemons)):
             self.end(name)
         end = time.monotonic() + 5.0
-        while (left := _processes_with(f"SLURM_CONF={self.folder}/")) and time.monotonic() < end:
+        while (left := processes_with(f"SLURM_CONF={self.folder}/")) and time.monotonic() < end:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -309,68 +279,13 @@ class OneMachineSlurm:
         self.wait_until((run / "munge.socket").exists, "munged listens", 10.0)
 
     def _write_configuration(self) -> None:
-        host, user = socket.gethostname().split(".")[0], pwd.getpwuid(os.getuid()).pw_name
-        ports = _free_ports(len(self.names) + 1)
-        at = self.folder
-        lines = [
-            "ClusterName=onemachine",
-            f"SlurmctldHost={host}(127.0.0.1)",
-            f"SlurmctldPort={ports[0]}",
-            f"SlurmUser={user}",
-            f"SlurmdUser={user}",
-            "AuthType=auth/munge",
-            f"AuthInfo=socket={at}/run/munge.socket",
-            "CredType=cred/munge",
-            f"StateSaveLocation={at}/state",
-            f"SlurmdSpoolDir={at}/spool/%n",
-            f"SlurmctldPidFile={at}/run/slurmctld.pid",
-            f"SlurmdPidFile={at}/run/slurmd.%n.pid",
-            f"SlurmctldLogFile={at}/log/slurmctld.log",
-            f"SlurmdLogFile={at}/log/%n.log",
-            "ProctrackType=proctrack/pgid",
-            "TaskPlugin=task/none",
-            "JobAcctGatherType=jobacct_gather/none",
-            "AccountingStorageType=accounting_storage/none",
-            "MpiDefault=none",
-            "SwitchType=switch/none",
-            "SelectType=select/cons_tres",
-            f"SelectTypeParameters={self.selects}",
-            "SchedulerType=sched/backfill",
-            "SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,sched_min_interval=1000",
-            "PreemptType=preempt/partition_prio",
-            "PreemptMode=CANCEL",
-            f"KillWait={self.kill_wait_s}",
-            "SlurmdTimeout=10",
-            "ReturnToService=2",
-            "MinJobAge=10",
-            "SlurmdParameters=config_overrides",  # a node has what is written here, whatever this machine has
-        ]
-        if any(has.gpus for has in self.hardware):
-            lines += ["GresTypes=gpu"]
-            self._write_gpus()
-        for name, port, has in zip(self.names, ports[1:], self.hardware, strict=True):
-            at_port = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
-            lines.append(f"NodeName={name} {at_port} {has.words()}")
-        nodes = ",".join(self.names)
-        lines.append(f"PartitionName=main Nodes={nodes} Default=YES PriorityTier=10 PreemptMode=OFF")
-        lines.append(f"PartitionName=harvest Nodes={nodes} PriorityTier=1 PreemptMode=CANCEL GraceTime=0")
-        (at / "slurm.conf").write_text("\n".join(lines) + "\n")
-        for name, text in self.beside.items():
-            (at / name).write_text(text)
-
-    def _write_gpus(self) -> None:
-        folder, lines = self.folder / "gpus", ["AutoDetect=off"]
-        folder.mkdir()
-        for name, has in zip(self.names, self.hardware, strict=True):
-            kind = f" Type={has.gpu_type}" if has.gpu_type else ""
-            for number in range(has.gpus):
-                file = folder / f"{name}-gpu{number}"
-                os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-                lines.append(f"NodeName={name} Name=gpu{kind} File={file}")
-        (self.folder / "gres.conf").write_text("\n".join(lines) + "\n")
+        files = files_of(self.folder, self.names, self.hardware, self.shares_memory, self.kill_wait_s)
+        make_gpus(self.folder, self.names, self.hardware)
+        for name, text in {**files, **self.beside}.items():
+            (self.folder / name).write_text(text)
 
     def _daemon(self, name: str, command: list[str]) -> None:
-        program = _program(command[0])
+        program = program_of(command[0])
         if program is None:
             raise SlurmFailed(f"missing program: {command[0]}")
         with (self.folder / "log" / f"{name}.out").open("ab") as out:
@@ -380,41 +295,5 @@ class OneMachineSlurm:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
-
-
-def _program(name: str) -> str | None:
-    """Find a program, also where daemons live and users' search paths do not reach."""
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now, none that an outgoing connection may be given meanwhile."""
-    found: list[int] = []
-    with contextlib.ExitStack() as stack:
-        while len(found) < count:
-            one = stack.enter_context(socket.socket())
-            port = 15000 + secrets.randbelow(15000)
-            with contextlib.suppress(OSError):
-                one.bind(("127.0.0.1", port))
-                found.append(port)
-    return found
-
-
-def _end_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent dies, so that a killed test leaves no daemon (Linux)."""
-    _LIBC.prctl(1, signal.SIGTERM)
-
-
-def _processes_with(variable: str) -> list[int]:
-    """Return processes of this machine, other than this one, whose environment holds a variable's start."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            pid = int(path.parent.name)
-            if pid != os.getpid() and any(
-                entry.startswith(variable.encode()) for entry in path.read_bytes().split(b"\0")
-            ):
-                found.append(pid)
-    return found

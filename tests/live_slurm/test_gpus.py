@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
-from paper_repro.malletrain.one_machine import Hardware, OneMachineSlurm, SlurmFailed, missing_programs
+from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed, missing_programs
+from paper_repro.malletrain.slurm_files import Hardware
 
 from apportion.live.slurm.cluster import SlurmCluster
 from tests.patience import slower
