@@ -18,6 +18,7 @@ _SHORT = 1e-3
 """Seconds below which a step may always begin."""
 _ALWAYS = 1000
 """Steps that may always be taken."""
+_UNLIMITED = SolveOptions()
 
 
 class Clock:
@@ -108,7 +109,7 @@ class Clock:
 
     def part(self, work: float) -> Clock:
         """Return a clock with the same deadline and at most `work` units of the work that is left."""
-        part = Clock(SolveOptions())
+        part = Clock(_UNLIMITED)
         part._began, part._cpu_began = self._began, self._cpu_began
         part._deadline, part._limit = self._deadline, self._limit
         part._work_limit = min(work, self._work_limit - self.work)

@@ -239,24 +239,36 @@ def _rates(
     reach = np.zeros(len(index), dtype=np.int64)
     np.maximum.at(reach, curve, np.maximum(top, current))
     start = np.concatenate(([0], np.cumsum(reach + 1))).astype(np.int64)
-    table = np.concatenate(
-        [_interpolated(int(reach[i]), nodes, rate) for (nodes, rate), i in index.items()] or [np.zeros(0)]
-    )
+    table = _interpolated(reach, start, list(index)) if index else np.zeros(0)
     running = np.where(current >= low, table[start[curve] + current], 0.0) if curve.size else np.zeros(0)
     return table[start[curve[job_of]] + counts], running
 
 
-def _interpolated(reach: int, nodes: Sequence[int], rate: Sequence[float]) -> NDArray[np.float64]:
-    """Return float64 [reach + 1]: the rate on every count, as sums of two amounts that cannot cancel."""
-    count = np.arange(reach + 1)
-    at, known = np.array(nodes, dtype=np.int64), np.array(rate, dtype=np.float64)
-    right = np.minimum(np.searchsorted(at, count), at.size - 1)
-    left = np.maximum(right - 1, 0)
-    above, below = (at[right] - count).clip(0), count - at[left]
-    between = (above > 0) & (right > 0)
-    rates = known[right]
-    mixed = above[between] * known[left[between]] + below[between] * known[right[between]]
-    rates[between] = mixed / (above[between] + below[between])
+def _interpolated(
+    reach: NDArray[np.int64],
+    start: NDArray[np.int64],
+    curves: Sequence[tuple[Sequence[int], Sequence[float]]],
+) -> NDArray[np.float64]:
+    """Return the rates of all curves on every count up to their reach, one behind another from `start` on.
+
+    Between points they are sums of two amounts that cannot cancel.
+    """
+    at = np.array([node for nodes, _ in curves for node in nodes], dtype=np.int64)
+    known = np.array([value for _, rate in curves for value in rate], dtype=np.float64)
+    ends = np.cumsum([len(nodes) for nodes, _ in curves])
+    first = np.concatenate(([0], ends[:-1]))
+    span = int(max(at.max(), reach.max())) + 1  # behind one another, the points of all curves rise
+    curve = np.repeat(np.arange(len(curves)), reach + 1)
+    count = np.arange(start[-1]) - start[curve]
+    points = at + np.repeat(np.arange(len(curves)), ends - first) * span
+    right = np.minimum(np.searchsorted(points, count + curve * span), ends[curve] - 1)
+    left = np.maximum(right - 1, first[curve])
+    above, below = at[right] - count, count - at[left]
+    between = np.flatnonzero((above > 0) & (right > left))
+    rates: NDArray[np.float64] = known[right]
+    above, below = above[between], below[between]
+    mixed = above * known[left[between]] + below * known[right[between]]
+    rates[between] = mixed / (above + below)
     return rates
 
 

@@ -59,6 +59,8 @@ class _Active:
     high_value: NDArray[np.float64]
     low_use: NDArray[np.int64]
     high_use: NDArray[np.int64]
+    low_used: int
+    high_used: int
 
 
 def narrowed(
@@ -111,7 +113,7 @@ class _Trial:
     columns: Columns
     values: list[NDArray[np.float64]]
     uses: list[NDArray[np.int64]]
-    used: int
+    used: list[int]
 
 
 class _Bracket:
@@ -141,12 +143,12 @@ class _Bracket:
             _activate(block, own_low, own_high, None)
             for block, own_low, own_high in zip(menus.blocks, self.low, self.high, strict=True)
         ]
-        self.room = menus.capacity - menus.used(self.low) + sum(int(a.low_use.sum()) for a in self._active)
+        self.room = menus.capacity - menus.used(self.low) + sum(a.low_used for a in self._active)
         self._last_side, self._same_side = 0, 0
 
     def crossing(self) -> float | None:
         """Return where the lines of the two ends meet, ``None`` where their choices use the same."""
-        use_gap = sum(int(a.low_use.sum()) - int(a.high_use.sum()) for a in self._active)
+        use_gap = sum(a.low_used - a.high_used for a in self._active)
         if use_gap <= 0:
             return None
         value_gap = sum(float((a.low_value - a.high_value).sum()) for a in self._active)
@@ -171,7 +173,7 @@ class _Bracket:
         columns = [a.block.best(guess) for a in self._active]
         values = [a.block.value_at(c) for a, c in zip(self._active, columns, strict=True)]
         uses = [a.block.use_at(c) for a, c in zip(self._active, columns, strict=True)]
-        return _Trial(guess, columns, values, uses, sum(int(u.sum()) for u in uses))
+        return _Trial(guess, columns, values, uses, [int(u.sum()) for u in uses])
 
     def touched_by(self, trial: _Trial) -> bool:
         """Return whether no line lies above the crossing: the trial is worth there what the ends are."""
@@ -179,6 +181,9 @@ class _Bracket:
         for a, v, u in zip(self._active, trial.values, trial.uses, strict=True):
             step = (v - a.low_value) - trial.at * (u - a.low_use)
             above += float(np.maximum(step, 0.0).sum())
+        if above == 0.0:
+            return True
+        for v, u in zip(trial.values, trial.uses, strict=True):
             scale += float((np.abs(v) + trial.at * u).sum())
         return above <= _NOISE * scale
 
@@ -188,20 +193,24 @@ class _Bracket:
         At a multiplier far above all values ``value - lambda * use`` has no digits left, and the choice is
         best only as far as they show: the search goes on to a smaller one.
         """
-        side = 1 if trial.used > self.room else -1
+        used = sum(trial.used)
+        side = 1 if used > self.room else -1
         self._same_side = self._same_side + 1 if side == self._last_side else 1
         self._last_side = side
-        for a, c, v, u in zip(self._active, trial.columns, trial.values, trial.uses, strict=True):
+        found = zip(trial.columns, trial.values, trial.uses, trial.used, strict=True)
+        for a, (column, value, use, total) in zip(self._active, found, strict=True):
             if side > 0:
-                a.low, a.low_value, a.low_use = c, v, u
+                a.low, a.low_value, a.low_use, a.low_used = column, value, use, total
             else:
-                a.high, a.high_value, a.high_use = c, v, u
+                a.high, a.high_value, a.high_use, a.high_used = column, value, use, total
         if side > 0:
             self.low_at = trial.at
             return False
         self.high_at = trial.at
+        if used != self.room:
+            return False
         size = sum(float(np.abs(v).sum()) for v in trial.values)
-        return trial.used == self.room and trial.at * float(trial.used) <= _FAR * size
+        return trial.at * float(used) <= _FAR * size
 
     def shrink(self) -> None:
         """Let the jobs go whose best option is the same at both ends, where they are many."""
@@ -210,7 +219,7 @@ class _Bracket:
             if int(np.count_nonzero(differ)) <= 0.75 * differ.size:
                 _write_back(a, self.low[k], self.high[k])
                 part = _activate(self._blocks[k], self.low[k], self.high[k], (a, np.flatnonzero(differ)))
-                self.room -= int(a.low_use.sum()) - int(part.low_use.sum())
+                self.room -= a.low_used - part.low_used
                 self._active[k] = part
 
     def closed_at(self, multiplier: float) -> DualPoint:
@@ -250,6 +259,7 @@ def _activate(
         index = keep if outer.index is None else outer.index[keep]
         part = outer.block.subset(keep)
         lows, highs = low[index], high[index]
+    low_use, high_use = part.use_at(lows), part.use_at(highs)
     return _Active(
         part,
         index,
@@ -257,8 +267,10 @@ def _activate(
         highs,
         part.value_at(lows),
         part.value_at(highs),
-        part.use_at(lows),
-        part.use_at(highs),
+        low_use,
+        high_use,
+        int(low_use.sum()),
+        int(high_use.sum()),
     )
 
 

@@ -20,6 +20,9 @@ __all__ = ["Block", "Columns", "MenuBlocks", "build"]
 _CHUNK = 1 << 16
 """Options swept at a time: values, uses and scores of a chunk stay in a second-level cache."""
 
+_TAME = 2.0**900
+"""No 64-bit use times a multiplier up to this overflows."""
+
 Columns = list[NDArray[np.int64]]
 """A choice by blocks: the chosen column of each job of each block."""
 
@@ -93,8 +96,11 @@ class Block:
             stop = min(start + step, size)
             score = scratch[: stop - start]
             use = self.use if self.use_float is None else self.use_float
-            with np.errstate(over="ignore"):  # what costs more than a double holds is worth minus infinity
+            if multiplier <= _TAME:
                 np.multiply(use[start:stop], -multiplier, out=score)
+            else:
+                with np.errstate(over="ignore"):  # what costs more than a double holds: worth minus infinity
+                    np.multiply(use[start:stop], -multiplier, out=score)
             score += self.value[start:stop]
             yield start, stop, score
 
@@ -205,10 +211,10 @@ def build(model: MultipleChoiceKnapsack, prune: bool = True) -> MenuBlocks | Non
     value = model.values if sign > 0 else -model.values
     use = model.uses[:, 0]
     if counts.size and int(counts.min()) == int(counts.max()) > 0:
-        blocks = [_block(model, value, None)]
+        blocks = [_block(model, value, None, int(counts[0]))]
     else:
         alike = (jobs[counts[jobs] > 0] for jobs in model.jobs_by_length())
-        blocks = [_block(model, value, jobs) for jobs in alike if jobs.size]
+        blocks = [_block(model, value, jobs, int(counts[jobs].max())) for jobs in alike if jobs.size]
     least = [_least(block) for block in blocks]
     least_uses = [block.use_at(column) for block, column in zip(blocks, least, strict=True)]
     total = sum(int(uses.sum()) for uses in least_uses)
@@ -224,13 +230,12 @@ def build(model: MultipleChoiceKnapsack, prune: bool = True) -> MenuBlocks | Non
 
 
 def _block(
-    model: MultipleChoiceKnapsack, value: NDArray[np.float64], jobs: NDArray[np.int64] | None
+    model: MultipleChoiceKnapsack, value: NDArray[np.float64], jobs: NDArray[np.int64] | None, width: int
 ) -> Block:
-    """Return the block of some jobs, or of all, whose menus are then of one length."""
+    """Return the block of some jobs, `width` their longest menu, or of all, whose menus are then so long."""
     use, capacity = model.uses[:, 0], int(model.capacities[0])
     everyone = slice(None) if jobs is None else jobs
     first, required = model.offsets[:-1][everyone], model.required[everyone]
-    width = int(np.diff(model.offsets)[everyone].max())
     if jobs is None and required.all():
         return Block(value.reshape(-1, width), use.reshape(-1, width), None, first, None)
     columns = width if required.all() else width + 1

@@ -35,6 +35,8 @@ _MOST_ENTRIES = 2_000_000
 _SECONDS_PER_ENTRY = 2.5e-6
 _SECONDS_PER_VALUE = 1e-7
 _TIE_WORK = 3e7
+_SPARE = 2.0**-48
+"""Part of the objective that a core holds more than asked for: its base then loses no more than that."""
 
 
 class PhasedSolve:
@@ -56,6 +58,7 @@ class PhasedSolve:
         self._sign = self._best.sign
         self.incumbent: Columns = menus.least
         self.base: Columns = menus.least
+        self._valued: tuple[Columns, float] | None = None
         self._multiplier = 0.0
         self._loss = np.inf  # unknown until the dual is solved
         self._floor = 0.0
@@ -169,14 +172,17 @@ class PhasedSolve:
         """Return the core of what loses no more than the incumbent and so much `beyond`, its base exact.
 
         A base that was best only up to rounding gives way to the true one; losses are then those to that.
+        Mostly they are within what the core was given to spare, and it holds all that it must.
         """
         while True:
-            limit = self._loss + beyond
+            limit = self._loss + beyond + _SPARE * abs(self._objective())
             core = reduce(self._menus, self._multiplier, self.base, limit, prune_dominated, most)
             if core is None or core.base is self.base:
                 return core
             self.base = core.base
             self._loss = self._priced.loss_of(self.incumbent)
+            if self._loss + beyond <= limit:
+                return core
 
     def _give_up(self, why: Termination) -> Termination:
         """Return `why` the core is not searched, unless the grid of values alone proves the incumbent."""
@@ -264,7 +270,9 @@ class PhasedSolve:
 
     def _objective(self) -> float:
         """Return the incumbent's value, to be maximised."""
-        return self._menus.value(self.incumbent)
+        if self._valued is None or self._valued[0] is not self.incumbent:
+            self._valued = self.incumbent, self._menus.value(self.incumbent)
+        return self._valued[1]
 
     def _noise(self) -> float:
         """Return a difference of objectives that float64 sums do not show."""

@@ -227,8 +227,11 @@ def _ordered(
     total = np.add.reduceat(0.618 * loss[order] + deviation[order], start)
     signature = np.mod(total * 0.6180339887, 1.0)
     rank = np.lexsort((signature, second))
-    counts = np.diff(np.append(start, order.size))[rank]
-    starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+    lengths = np.empty_like(start)
+    lengths[:-1], lengths[-1] = start[1:] - start[:-1], order.size - start[-1]
+    counts = lengths[rank]
+    starts = np.zeros(counts.size + 1, dtype=np.int64)
+    np.cumsum(counts, out=starts[1:])
     order = order[np.repeat(start[rank] - starts[:-1], counts) + np.arange(order.size)]
     loss, deviation = loss[order], deviation[order]
     rise, fall = _slopes(loss, deviation, starts[:-1])
@@ -277,8 +280,11 @@ def _undominated(
     """Return which entries are worth more than every kept entry of their group that uses no more."""
     entries = np.flatnonzero(keep)
     order = entries[np.lexsort((-gain[entries], deviation[entries], group[entries]))]
-    rank = np.empty(order.size, dtype=np.int64)
-    _, rank[:] = np.unique(gain[order], return_inverse=True)
+    ordered = gain[order]
+    rising = np.argsort(ordered)
+    ordered = ordered[rising]
+    rank = np.zeros(order.size, dtype=np.int64)
+    rank[rising[1:]] = np.cumsum(ordered[1:] != ordered[:-1])  # equal gains have one rank
     rank += group[order] * (order.size + 1)  # ranks of later groups lie above those of earlier ones
     highest = np.maximum.accumulate(rank)
     good = np.ones(order.size, dtype=np.bool_)
@@ -292,11 +298,10 @@ def _slopes(
     loss: NDArray[np.float64], deviation: NDArray[np.int64], start: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return, per group, the least loss per unit of use that it and later groups gain, and give back."""
-    ends = []
-    for direction in (1, -1):
-        towards = np.where(direction * deviation > 0, np.abs(deviation).astype(np.float64), 0.0)
-        slope = np.full(loss.size, np.inf)
-        np.divide(loss, towards, out=slope, where=towards > 0.0)
-        least = np.append(np.minimum.reduceat(slope, start), np.inf)
-        ends.append(np.minimum.accumulate(least[::-1])[::-1])
+    slope = np.full(loss.size, np.inf)
+    np.divide(loss, np.abs(deviation), out=slope, where=deviation != 0)
+    ends = np.full((2, start.size + 1), np.inf)
+    for end, towards in zip(ends, (deviation > 0, deviation < 0), strict=True):
+        np.minimum.reduceat(np.where(towards, slope, np.inf), start, out=end[:-1])
+        np.minimum.accumulate(end[::-1], out=end[::-1])
     return ends[0], ends[1]

@@ -194,7 +194,7 @@ def _shared_out(
     reserved = 0.0 if options.time_limit is None else options.time_limit / 3
 
     def left() -> float | None:
-        seconds = call.remaining().time_limit
+        seconds = call.seconds_left
         return None if seconds is None else max(seconds - reserved, 1e-3)
 
     def asked(model: MultipleChoiceKnapsack) -> Solution:
@@ -202,7 +202,7 @@ def _shared_out(
         return _solved(model, structured, limited, backend, None, None)
 
     def preferred(model: MultipleChoiceKnapsack, point: Point) -> Solution:
-        rest = call.remaining().time_limit
+        rest = call.seconds_left
         limited = replace(options, time_limit=None if rest is None else rest / 2, on_incumbent=None)
         return _solved(model, structured, limited, backend, point, None)
 
@@ -282,7 +282,9 @@ def _solved(
     call.log.lap("compile")
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with held() as hold:  # what was found is kept, whenever Ctrl-C comes
-        known = replace(carried_over(structure, warm_start, call.log), bound=bounded)
+        known = carried_over(structure, warm_start, call.log)
+        if bounded is not None:
+            known = replace(known, bound=bounded)
         call.log.lap("start")
         with engines_noted() as engines:
             try:
@@ -309,7 +311,7 @@ def _tested(solution: Solution, call: Call) -> Solution:
     """Run our own search behind a general solver's claim, unless no clock may decide."""
     if call.options.deterministic:
         return solution
-    left = call.remaining().time_limit
+    left = call.seconds_left
     from apportion.solving.second_opinion import second_opinion
 
     def ask(seconds: float) -> Solution:
@@ -335,7 +337,7 @@ def _proved(solution: Solution, call: Call, model: object) -> Solution:
 
     try:
         with released():
-            return with_proof(solution, call.remaining().time_limit, model)
+            return with_proof(solution, call.seconds_left, model)
     except KeyboardInterrupt:
         return replace(solution, termination=Termination.INTERRUPTED)
 

@@ -70,16 +70,22 @@ def _listener() -> _Listener | None:
 
 
 @contextmanager
-def listening() -> Iterator[None]:
-    """Remember every Ctrl-C from here on, where Python's own handler would only raise it."""
-    standing = signal.getsignal(signal.SIGINT)
-    main = threading.current_thread() is threading.main_thread()
-    if not main or standing is not signal.default_int_handler:
-        yield
+def listening() -> Iterator[_Listener | None]:
+    """Remember every Ctrl-C from here on, where Python's own handler would only raise it.
+
+    Yields what remembers them, ``None`` where nobody does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield None
         return
-    signal.signal(signal.SIGINT, _Listener())
+    standing = signal.getsignal(signal.SIGINT)
+    if standing is not signal.default_int_handler:
+        yield standing if isinstance(standing, _Listener) else None
+        return
+    listener = _Listener()
+    signal.signal(signal.SIGINT, listener)
     try:
-        yield
+        yield listener
     finally:
         signal.signal(signal.SIGINT, standing)
 
@@ -94,8 +100,7 @@ def held(yields: bool = False) -> Iterator[Held]:
         Leave it to a `solve` inside to release its long calls and to say that it was interrupted: for
         whoever has to write that answer.
     """
-    with listening():
-        listener = _listener()
+    with listening() as listener:
         if listener is None:
             yield Held(None)
             return
@@ -118,7 +123,8 @@ def released() -> Iterator[None]:
     listener.depth = before[0] - 1
     listener.yields = before[1] and listener.depth > 0
     try:
-        raise_if_interrupted()
+        if listener.heard and not listener.waits:
+            raise KeyboardInterrupt
         yield
     finally:
         listener.depth, listener.yields = before

@@ -37,3 +37,20 @@ def test_a_sum_that_does_not_cancel_is_not_added_up_twice(monkeypatch: pytest.Mo
     monkeypatch.setattr(math, "fsum", slowly)
     for values in (np.ones(100), np.linspace(1e-30, 1e-20, 50), np.zeros(0), np.zeros(9), -np.ones(2)):
         assert accurate_sum(values) == values.sum()
+
+
+@pytest.mark.parametrize("size", [451, 1 << 14, (1 << 14) + 1, 100_000])
+@pytest.mark.parametrize("spread", [0, 3, 40, 280])
+def test_a_long_sum_is_rounded_once(size: int, spread: int) -> None:
+    rng = np.random.default_rng(size + spread)
+    values = rng.standard_normal(size) * 10.0 ** rng.integers(-spread, spread + 1, size)
+    values[:: size // 7] *= -1.0
+    assert accurate_sum(values) == math.fsum(values.tolist())
+    assert accurate_sum(np.concatenate((values, -values[1:]))) == values[0]
+
+
+@pytest.mark.parametrize("magnitude", [5e-324, 1e-300, 1e300])
+def test_a_long_sum_of_extreme_values_is_rounded_once(magnitude: float) -> None:
+    values = np.random.default_rng(0).integers(-9, 10, 2_000) * magnitude
+    assert accurate_sum(values) == math.fsum(values.tolist())
+    assert accurate_sum(np.zeros(2_000)) == 0.0

@@ -105,6 +105,8 @@ def exact_lagrangian_bound(
 def _job_chunks(offsets: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return job ranges of about a quarter million options, so that temporaries stay in cache."""
     num_jobs = offsets.size - 1
+    if 0 < offsets[-1] <= _CHUNK:
+        return [(0, num_jobs)]
     cuts = np.searchsorted(offsets, np.arange(0, int(offsets[-1]) + _CHUNK, _CHUNK), side="left")
     bounds = np.unique(np.concatenate(([0], cuts, [num_jobs])))
     bounds = bounds[bounds <= num_jobs]

@@ -40,6 +40,12 @@ def over_columns(matrix: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[
     """
     if matrix.size < _ALONE:
         return np.asarray(matrix @ weights, dtype=np.float64)
+    if weights.size == 1:
+        return np.asarray(matrix[:, 0] * weights[0], dtype=np.float64)
+    if weights.size == 2:
+        total = np.asarray(matrix[:, 0] * weights[0], dtype=np.float64)
+        total += matrix[:, 1] * weights[1]
+        return total
     return np.asarray(np.einsum("nk,k->n", matrix, weights), dtype=np.float64)
 
 

@@ -89,7 +89,7 @@ def _by_formulation(
     call: Call, backend: Backend, structure: Structure, known: Start, linear: LinearFormulation
 ) -> Attempt:
     known = begun(call, structure, known)
-    plan = None if known.point is None else structure.plan(known.point, call.remaining().time_limit)
+    plan = None if known.point is None else structure.plan(known.point, call.seconds_left)
     start = None if plan is None else linear.point(plan)
     outcome, columns = ask_linear(call, backend, linear.model, start)
     call.log.lap("solve")
@@ -98,7 +98,7 @@ def _by_formulation(
 
 
 def _checked_point(call: Call, asked: Asked) -> Checked | None:
-    """Check a point against its model, then its plan against the instance."""
+    """Check a point against its model, then its plan against the instance, where these are not the same."""
     if asked.point is None:
         return None
     report = asked.structure.check(asked.point)
@@ -107,7 +107,9 @@ def _checked_point(call: Call, asked: Asked) -> Checked | None:
         return Checked(report)
     plan = asked.plan
     if plan is None:
-        plan = asked.structure.plan(asked.point, call.remaining().time_limit)
+        plan = asked.structure.plan(asked.point, call.seconds_left)
+    if plan is asked.point and asked.structure.model is call.instance:
+        return Checked(report, plan, asked.point)
     return None if plan is None else checked_plan(call, plan, asked.point)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from apportion.instances.kinds import Kind
 from apportion.options import SolveOptions
@@ -66,13 +66,18 @@ class Call:
         """Whether a larger objective is better."""
         return self.kind.maximizes(self.instance)
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds left of the time limit, a millisecond at least; ``None`` without one."""
+        limit = self.options.time_limit
+        return None if limit is None else max(limit - self.log.elapsed, 1e-3)
+
     def remaining(self) -> SolveOptions:
-        """Return the options with the time that is left of the limit, a millisecond at least."""
-        if self.options.time_limit is None:
-            return self.options
-        return replace(self.options, time_limit=max(self.options.time_limit - self.log.elapsed, 1e-3))
+        """Return the options with the time that is left of the limit."""
+        left = self.seconds_left
+        return self.options if left is None else self.options.within(left)
 
     def is_late(self) -> bool:
         """Return whether the time is up."""
-        left = self.remaining().time_limit
+        left = self.seconds_left
         return left is not None and left <= 2e-3

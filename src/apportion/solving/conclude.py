@@ -73,7 +73,7 @@ def _better_checked(call: Call, tried: Attempt) -> Checked | None:
     objective = tried.structure.objective(own)
     if found is not None and (objective <= found if call.maximizes else objective >= found):
         return checked
-    plan = tried.structure.plan(own, call.remaining().time_limit)
+    plan = tried.structure.plan(own, call.seconds_left)
     report = None if plan is None else call.kind.check(call.instance, plan)
     return Checked(report, plan, own) if report is not None and report.feasible else checked
 

@@ -96,7 +96,7 @@ def _chosen(structure: KnapsackStructure, tried: Attempt, call: Call) -> Attempt
         return None if best is None else _ended(tried, best, call, None)
     rows = [-1 if at is None else bounds[job] + at for job, at in enumerate(best.choice)]
     point = np.array(rows, dtype=np.int64)
-    plan = structure.plan(point, call.remaining().time_limit)
+    plan = structure.plan(point, call.seconds_left)
     return _ended(tried, best, call, None if plan is None else checked_plan(call, plan, point))
 
 
@@ -275,7 +275,7 @@ def _divided(model: Assignment, tried: Attempt, call: Call) -> Attempt | None:
     if found is None:
         return None
     point, prices = found
-    plan = tried.structure.plan(point, call.remaining().time_limit)
+    plan = tried.structure.plan(point, call.seconds_left)
     if plan is None:
         return None
     call.log.note("decided in fractions")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -74,4 +73,5 @@ class KnapsackStructure(Formulated[KnapsackFormulation]):
     def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
         """Ask a knapsack solver; who changes least is preferred."""
         solver = cast(KnapsackSolver, backend.load())
-        return solver(self.model, options, replace(start, preferred=self.formulation.preferred()))
+        preferred = self.formulation.preferred()
+        return solver(self.model, options, Start(start.point, preferred, start.hint, start.bound))

@@ -80,7 +80,7 @@ class PlacedStructure(KnapsackStructure):
         for _ in range(_MOST_REPAIRS):
             if near is None:
                 return None
-            found = structure.packed(near, call.remaining().time_limit)
+            found = structure.packed(near, call.seconds_left)
             if all(placed.nodes is not None for placed in found.values()):
                 return near
             tighter = structure.without(near, found, proven=False)
@@ -120,7 +120,7 @@ def chosen_on_nodes(
         if asked.point is None or not structure.check(asked.point).feasible:
             return _certifiable(structure, outcome, asked.point, Start(best, hint=prices))
         choice = rows_of(asked.point)
-        found = structure.packed(choice, call.remaining().time_limit)
+        found = structure.packed(choice, call.seconds_left)
         if all(placed.nodes is not None for placed in found.values()):
             plan = structure.on(choice, found)
             return _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
