@@ -26,7 +26,10 @@ from apportion.solving.placement import PlacedStructure
 from apportion.solving.structure import Structure
 from apportion.solving.subject import Subject, kind_of_any
 
-__all__ = ["compiled", "entry_of", "menus_of_tenants", "structure_of", "structured"]
+__all__ = ["Compiler", "compiled", "entry_of", "menus_of_tenants", "structure_of", "structured"]
+
+Compiler = Callable[[Subject, FormulationEntry], Structure]
+"""From an instance and an entry of the registry to the structured model."""
 
 
 def compiled(subject: Subject, entry: FormulationEntry) -> Formulation:
