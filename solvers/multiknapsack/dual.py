@@ -254,10 +254,10 @@ def solve_large(
     """
     if has_sparse_rows(menus) and (found := relaxed(menus, seconds, anchor)) is not None:
         prices, choice = found
-        if choice is not None:
-            return Dual(prices, bound_at(menus, prices), 1, (choice,), False), menus
-        if overdrawn_by_all(menus, prices):
-            return Dual(prices, bound_at(menus, prices), 1, (), True), menus
+        infeasible = choice is None and overdrawn_by_all(menus, prices)
+        if choice is not None or infeasible:
+            choices = () if choice is None else (choice,)
+            return Dual(prices, bound_at(menus, prices), 1, choices, infeasible), menus
     jobs, options = menus.num_jobs, menus.num_options
     if options < _LARGE or jobs < 64:
         return solve_dual(menus, gap=gap, start=start, late=late), menus
