@@ -1,6 +1,7 @@
-"""The door to HiGHS: open, configure, scale, hand over, run, read.
+"""The door to HiGHS: open, configure, scale, hand over, run, and take what it says.
 
-`apportion.solvers.general.highs_columns` comes by it for programmes that grow.
+`apportion.solvers.general.highs_columns` comes by it for programmes that grow, and what it says is read and
+judged in `apportion.solvers.general.highs_answer`.
 
 Every return code is looked at, every status listed. HiGHS's tolerances are absolute and its ``infeasible`` is
 a word, not a proof: what it answers is an `Answer` to be judged, and a call that failed says so.
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,24 @@ from apportion.errors import BackendUnavailable
 from apportion.models.linear import LinearModel
 from apportion.outcome import Termination
 from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.highs_answer import Answer, Said, answer_of, doubted, outward
 from apportion.solvers.general.interrupting import interruptibly
 from apportion.solvers.general.points import Start, rounded
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import Scaling, scaling_of
 
-__all__ = ["HIGHS_ERROR", "LONG", "Answer", "Listen", "call", "opened", "preload", "set_option"]
+__all__ = [
+    "HIGHS_ERROR",
+    "LONG",
+    "Answer",
+    "Listen",
+    "call",
+    "is_optimal",
+    "is_well",
+    "opened",
+    "preload",
+    "set_option",
+]
 
 HIGHS_ERROR = 1e-6
 """What HiGHS's tolerances may add to a bound, relative to it: near ties of 1e-9 have been called decided."""
@@ -33,50 +45,8 @@ HIGHS_ERROR = 1e-6
 LONG = 1.0
 """Seconds from which a call is worth a thread, so that Ctrl-C is heard while it lasts."""
 
-CUTOFF = 1e-6
-"""By how much HiGHS lowers its cutoff below an incumbent (`mip_feasibility_tolerance`), in scaled units."""
-
 Listen = Callable[[NDArray[np.float64] | None, float | None], bool]
 """``listen(point, bound)``; a point with every improvement, a bound alone now and then. True stops HiGHS."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """What HiGHS said, in the model's own units.
-
-    Attributes
-    ----------
-    termination
-        Its status by a total table; ``error`` where a call failed.
-    raw
-        Its own words.
-    point
-        float64 [columns], or ``None`` where it has no feasible point.
-    duals
-        float64 [rows]: what the objective gains per unit of each row's side; of an optimal linear program.
-    ray
-        float64 [rows]: multipliers of the rows that no point within the columns' bounds keeps together; of a
-        linear program that it calls infeasible.
-    bound
-        Its dual bound, loosened by `CUTOFF` where costs are not whole; ``None`` without one.
-    nodes, iterations
-        What it counted.
-    start_taken
-        Whether the start was handed over; ``None`` without one.
-    seconds
-        Of handing over and of running.
-    """
-
-    termination: Termination
-    raw: str
-    point: NDArray[np.float64] | None = None
-    duals: NDArray[np.float64] | None = None
-    ray: NDArray[np.float64] | None = None
-    bound: float | None = None
-    nodes: int = 0
-    iterations: int = 0
-    start_taken: bool | None = None
-    seconds: tuple[float, float] = (0.0, 0.0)
 
 
 def preload() -> None:
@@ -139,27 +109,8 @@ def call(
         return Answer(Termination.ERROR, f"HiGHS failed: {raw}", start_taken=taken, seconds=seconds)
     answer = _read(highs, model, scaling, taken, seconds)
     if taken and answer.termination is Termination.OPTIMAL and answer.nodes == 0 and model.integer.any():
-        return _doubted(model, answer, call(model, settings, listen=listen, interruptible=interruptible))
+        return doubted(model, answer, call(model, settings, listen=listen, interruptible=interruptible))
     return answer
-
-
-def _doubted(model: LinearModel, first: Answer, second: Answer) -> Answer:
-    """Return the better of two answers with the weaker bound: with the start, and without.
-
-    HiGHS 1.13 with a start cuts off in presolve by more than its tolerances: it has called a start optimal,
-    without a node, that was 3e-8 of the objective below the optimum. Where presolve decides all, asking again
-    costs next to nothing.
-    """
-    if second.point is None or second.termination is not Termination.OPTIMAL:
-        return replace(
-            first, termination=Termination.NUMERICAL_ERROR, raw=f"{first.raw}; without the start {second.raw}"
-        )
-    sign = 1.0 if model.sense == "maximize" else -1.0
-    points = [answer.point for answer in (first, second) if answer.point is not None]
-    bounds = [answer.bound for answer in (first, second) if answer.bound is not None]
-    weaker = max(bounds, key=lambda bound: sign * bound) if len(bounds) == 2 else None
-    best = max(points, key=lambda point: sign * model.objective(point))
-    return replace(second, point=best, bound=weaker, start_taken=True)
 
 
 def opened() -> Any:
@@ -182,6 +133,20 @@ def opened() -> Any:
 def set_option(highs: Any, name: str, value: Any) -> Any:
     """Set one of HiGHS's own options; return its status."""
     return highs.setOptionValue(name, value)
+
+
+def is_well(status: Any) -> bool:
+    """Return whether a call of HiGHS's returned without a warning or an error."""
+    import highspy
+
+    return bool(status == highspy.HighsStatus.kOk)
+
+
+def is_optimal(highs: Any) -> bool:
+    """Return whether HiGHS calls what it has an optimum."""
+    import highspy
+
+    return bool(highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
 
 def _passed(highs: Any, model: LinearModel, scaling: Scaling) -> Any:
@@ -230,12 +195,12 @@ def _subscribe(highs: Any, model: LinearModel, scaling: Scaling, listen: Listen)
     def improved(event: Any) -> None:
         nonlocal stopped
         point = np.array(event.data_out.mip_solution, dtype=np.float64) * scaling.columns
-        bound = _outward(model, scaling, float(event.data_out.mip_dual_bound))
+        bound = outward(model, scaling, float(event.data_out.mip_dual_bound))
         stopped = listen(rounded(model, point), bound) or stopped
 
     def pulse(event: Any) -> None:
         nonlocal stopped
-        bound = _outward(model, scaling, float(event.data_out.mip_dual_bound))
+        bound = outward(model, scaling, float(event.data_out.mip_dual_bound))
         stopped = listen(None, bound) or stopped
         if stopped:
             event.interrupt()
@@ -271,57 +236,26 @@ def _read(
 
     info = highs.getInfo()
     native = highs.getModelStatus()
-    termination = _terminations().get(native, Termination.ERROR)
-    whole = bool(model.integer.any())
+    optimal, whole = native == highspy.HighsModelStatus.kOptimal, bool(model.integer.any())
     solution = highs.getSolution()
-    point, duals, bound, ray = None, None, None, None
-    if info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible):
-        value = np.array(solution.col_value, dtype=np.float64)
-        if value.shape == (model.num_columns,) and np.isfinite(value).all():
-            point = rounded(model, value * scaling.columns)
-    optimal = native == highspy.HighsModelStatus.kOptimal
-    if optimal and not whole:
-        price = np.array(solution.row_dual, dtype=np.float64)
-        if price.shape == (model.num_rows,) and np.isfinite(price).all():
-            duals = price * scaling.rows / scaling.objective
+    feasible = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
+    weights = None
     if native == highspy.HighsModelStatus.kInfeasible and not whole:
-        _, told, weights = highs.getDualRay()
-        if told and weights.shape == (model.num_rows,) and np.isfinite(weights).all():
-            ray = np.array(weights, dtype=np.float64) * scaling.rows
-    if whole and termination not in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR):
-        bound = _outward(model, scaling, float(info.mip_dual_bound))
-    elif optimal:
-        bound = _outward(model, scaling, float(info.objective_function_value))
-    return Answer(
-        termination=termination,
+        _, told, found = highs.getDualRay()
+        weights = found if told else None
+    said = Said(
+        termination=_terminations().get(native, Termination.ERROR),
         raw=highs.modelStatusToString(native),
-        point=point,
-        duals=duals,
-        ray=ray,
-        bound=bound,
-        nodes=max(int(info.mip_node_count), 0),
+        is_optimal=optimal,
+        values=solution.col_value if feasible else None,
+        prices=solution.row_dual if optimal and not whole else None,
+        weights=weights,
+        objective=float(info.objective_function_value),
+        dual_bound=float(info.mip_dual_bound),
+        nodes=int(info.mip_node_count),
         iterations=int(info.simplex_iteration_count),
-        start_taken=taken,
-        seconds=seconds,
     )
-
-
-def _outward(model: LinearModel, scaling: Scaling, native: float) -> float | None:
-    """Return HiGHS's bound in the model's unit, loosened by what its cutoff may have thrown away.
-
-    A point better than its incumbent by less than `CUTOFF` is pruned, so ``bound = incumbent`` shows the
-    optimum to within `CUTOFF` only. An objective that moves by steps far larger than that lies on the last
-    step within the loosened bound.
-    """
-    if not np.isfinite(native):
-        return None
-    sign = 1.0 if model.sense == "maximize" else -1.0
-    slack = CUTOFF / scaling.objective
-    bound = native / scaling.objective + sign * slack
-    steps = sign * (bound - model.offset) / scaling.step if scaling.step > 16.0 * slack else np.inf
-    if abs(steps) < 2.0**40:
-        return sign * float(np.floor(steps + 2.0**-10)) * scaling.step + model.offset
-    return bound
+    return answer_of(model, scaling, said, taken, seconds)
 
 
 def _terminations() -> dict[Any, Termination]:

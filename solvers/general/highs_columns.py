@@ -7,12 +7,12 @@ What it says is an answer to be judged, as that of `apportion.solvers.general.hi
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.general.highs_call import opened, set_option
+from apportion.solvers.general.highs_call import is_optimal, is_well, opened, set_option
 from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import power_of_two_scale
 
@@ -68,7 +68,7 @@ class GrowingProgramme:
             for name, value in {"presolve": "off", "threads": 1}.items():
                 set_option(self._highs, name, value)
             starts = np.zeros(self._rows, dtype=np.int32)
-            self._well = self._is_well(
+            self._well = is_well(
                 self._highs.addRows(self._rows, row_lower, row_upper, 0, starts, none, nothing)
             )
 
@@ -86,7 +86,7 @@ class GrowingProgramme:
             told = self._highs.addCols(
                 num, cost * self._scale, np.zeros(num), np.ones(num), data.size, *arrays
             )
-        self._well = self._well and self._is_well(told)
+        self._well = self._well and is_well(told)
         self._columns += num
 
     def solved(self, seconds: float | None) -> Relaxed | None:
@@ -99,7 +99,7 @@ class GrowingProgramme:
                 set_option(highs, "time_limit", highs.getRunTime() + max(0.0, seconds))
             status = highs.run()
             set_option(highs, "simplex_strategy", _PRIMAL)
-        if not self._is_well(status) or highs.getModelStatus().name != "kOptimal":
+        if not (is_well(status) and is_optimal(highs)):
             return None
         solution = highs.getSolution()
         point, duals = np.array(solution.col_value), np.array(solution.row_dual)
@@ -109,7 +109,3 @@ class GrowingProgramme:
             return None
         value = float(highs.getInfo().objective_function_value)
         return Relaxed(value / self._scale, point, duals / self._scale)
-
-    @staticmethod
-    def _is_well(status: Any) -> bool:
-        return bool(status.name == "kOk")
