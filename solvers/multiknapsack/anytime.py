@@ -24,7 +24,7 @@ from .core_mip import solve_core
 from .incumbent import BestChoice
 from .option_table import OptionTable
 from .proving import Proving, provable
-from .reduction import within_reach
+from .reduction import within_reach, without_dominated
 from .tables_turn import TablesTurn
 
 __all__ = ["Ending", "Search"]
@@ -85,7 +85,7 @@ class Search:
     Parameters
     ----------
     menus
-        All options, misfits and dominated ones gone.
+        All options, misfits gone; dominated ones may stand in them.
     weights
         float64 [capacities]: near-optimal multipliers.
     bound
@@ -135,6 +135,10 @@ class Search:
     def first_turn(self) -> Ending | None:
         """Let the exact search have its first turn; ``None`` if that proves nothing."""
         return None if self._proving is None else self._prove()
+
+    def leave_out_dominated(self) -> None:
+        """Leave dominated options out of all that follows; the exact search goes on among those it has."""
+        self._all = self._live = without_dominated(self._all)
 
     def run(self) -> Ending:
         """Search until something ends it."""

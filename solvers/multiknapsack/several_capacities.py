@@ -201,12 +201,13 @@ class _Run:
         self._mark("repair")
         if (ended := self._ended()) is not None:
             return ended
-        tight = without_dominated(menus)
-        search = Search(tight, dual.multipliers, dual.bound, best, self._options, self._clock, self._counters)
+        kept = menus if quick else without_dominated(menus)
+        search = Search(kept, dual.multipliers, dual.bound, best, self._options, self._clock, self._counters)
         ending = search.first_turn() if quick else None
         if ending is None:
             if quick:
                 near_choices(menus, top, dual.multipliers, dual.choices[:-1], best, self._clock.late)
+                search.leave_out_dominated()
             ending = search.run()
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)

@@ -185,8 +185,9 @@ PATHS = _table(
     Path(
         "no-dominance",
         _SUMS,
-        {f"{_SEVERAL}.reduction:_LARGEST_PAIRWISE": 0},
-        witness=f"{_SEVERAL}.several_capacities:without_dominated",
+        {f"{_SEVERAL}.reduction:_LARGEST_PAIRWISE": 0, f"{_SEVERAL}.proving:_MOST_OPTIONS": 0},
+        complete=False,
+        witness=f"{_SEVERAL}.anytime:without_dominated",
         wants="several",
     ),
     Path(
