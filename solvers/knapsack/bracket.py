@@ -67,6 +67,7 @@ def narrowed(
     menus: MenuBlocks,
     low: Columns,
     low_at: float,
+    low_used: int,
     high: Columns,
     high_at: float | None,
     sweeps: int,
@@ -78,8 +79,8 @@ def narrowed(
     ----------
     menus
         The knapsack.
-    low, low_at
-        Columns that use too much, and the multiplier that they are best at.
+    low, low_at, low_used
+        Columns that use too much, the multiplier that they are best at, and what they use.
     high, high_at
         Columns that fit, and the multiplier that they are best at, ``None`` for the columns of least use.
     sweeps
@@ -87,7 +88,7 @@ def narrowed(
     clock
         The limits.
     """
-    bracket = _Bracket(menus, low, low_at, high, high_at, sweeps)
+    bracket = _Bracket(menus, low, low_at, low_used, high, high_at, sweeps)
     for _ in range(_MOST_SWEEPS):
         crossing = bracket.crossing()
         if crossing is None:
@@ -132,6 +133,7 @@ class _Bracket:
         menus: MenuBlocks,
         low: Columns,
         low_at: float,
+        low_used: int,
         high: Columns,
         high_at: float | None,
         sweeps: int,
@@ -143,7 +145,7 @@ class _Bracket:
             _activate(block, own_low, own_high, None)
             for block, own_low, own_high in zip(menus.blocks, self.low, self.high, strict=True)
         ]
-        self.room = menus.capacity - menus.used(self.low) + sum(a.low_used for a in self._active)
+        self.room = menus.capacity - low_used + sum(a.low_used for a in self._active)
         self._last_side, self._same_side = 0, 0
 
     def crossing(self) -> float | None:

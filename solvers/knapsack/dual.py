@@ -98,20 +98,22 @@ def solve_dual(menus: MenuBlocks, clock: Clock, hint: float | None = None) -> Du
             used = menus.used(columns)
         if used <= menus.capacity:
             return DualPoint(0.0, columns, columns, sweeps, True)
-    low, low_at = columns, guess
+    low, low_at, low_used = columns, guess, used
     if high is None and around[1] > 0.0:
         guess = around[1]
         for _ in range(8):
             columns = _best(menus.blocks, guess)
             sweeps += 1
-            if menus.used(columns) <= menus.capacity:
+            used = menus.used(columns)
+            if used <= menus.capacity:
                 high, high_at = columns, guess
                 break
-            low, low_at = columns, guess
+            low, low_at, low_used = columns, guess, used
             guess *= 2.0
             if clock.stopped():
                 return DualPoint(low_at, low, low, sweeps, False)
-    return narrowed(menus, low, low_at, menus.least if high is None else high, high_at, sweeps, clock)
+    found = menus.least if high is None else high
+    return narrowed(menus, low, low_at, low_used, found, high_at, sweeps, clock)
 
 
 def _best(blocks: list[Block], guess: float) -> Columns:
@@ -134,8 +136,9 @@ def _sampled_bracket(menus: MenuBlocks) -> tuple[float, float]:
             parts, least_use + int(factor * spare), jobs, least, least_use, menus.largest_use, False
         )
         low = _best(parts, 0.0)
-        if sample.used(low) <= sample.capacity:
+        used = sample.used(low)
+        if used <= sample.capacity:
             found.append(0.0)
             continue
-        found.append(narrowed(sample, low, 0.0, least, None, 0, Clock(SolveOptions())).multiplier)
+        found.append(narrowed(sample, low, 0.0, used, least, None, 0, Clock(SolveOptions())).multiplier)
     return min(found), max(found)

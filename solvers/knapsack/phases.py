@@ -58,6 +58,7 @@ class PhasedSolve:
         self._sign = self._best.sign
         self.incumbent: Columns = menus.least
         self.base: Columns = menus.least
+        self._base_used = menus.least_use
         self._valued: tuple[Columns, float] | None = None
         self._multiplier = 0.0
         self._loss = np.inf  # unknown until the dual is solved
@@ -82,7 +83,8 @@ class PhasedSolve:
         self._counters["sweeps"] = point.sweeps
         late = clock.stopped() is not None
         self.base = choice = break_solution(menus, point.low, point.high, largest_first=not late)
-        if menus.used(choice) > menus.capacity:
+        self._base_used = menus.used(choice)
+        if self._base_used > menus.capacity:
             choice = menus.least if late else repaired(menus, choice)
         warm = self.incumbent if self._start_used else None
         self._accept(choice, self._priced.loss_of(choice))
@@ -179,7 +181,7 @@ class PhasedSolve:
             core = reduce(self._menus, self._multiplier, self.base, limit, prune_dominated, most)
             if core is None or core.base is self.base:
                 return core
-            self.base = core.base
+            self.base, self._base_used = core.base, self._menus.capacity - core.room
             self._loss = self._priced.loss_of(self.incumbent)
             if self._loss + beyond <= limit:
                 return core
@@ -203,12 +205,17 @@ class PhasedSolve:
         menus = self._menus
         self._proven = self._objective()
         equal = _EQUAL * max(abs(self._proven), 1e-300)
+        wanted = menus.columns(preferred)
+        if not self._priced.may_hold(wanted, self.incumbent, self._loss + equal):
+            self._counters["tie_break_proven"] = 1.0
+            self._add("ties", perf_counter() - began)
+            return
         most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
         core = self._reduced(equal, False, most)
         settled = core is not None
         if core is not None and core.groups:
             charge = 0.5 * equal / core.groups
-            tied = charged(core, menus, menus.columns(preferred), charge)
+            tied = charged(core, menus, wanted, charge)
             current = tied.entries(self.incumbent)
             settled = current is not None
             if current is not None:
@@ -266,7 +273,7 @@ class PhasedSolve:
 
     @property
     def _priced(self) -> PricedMenus:
-        return PricedMenus(self._menus, self._multiplier, self.base)
+        return PricedMenus(self._menus, self._multiplier, self.base, self._base_used)
 
     def _objective(self) -> float:
         """Return the incumbent's value, to be maximised."""

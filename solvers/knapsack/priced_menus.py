@@ -12,6 +12,7 @@ from apportion.solvers.knapsack.menu_blocks import Block, Columns, MenuBlocks
 __all__ = ["PricedMenus", "sampled_losses"]
 
 _SAMPLED = 1 << 13
+_ROUNDING = 2.0**-49
 _UNSEEN = 1e-13
 """Rounding of no more than this part of the objective is stated as it is."""
 
@@ -28,15 +29,18 @@ class PricedMenus:
         What one unit of the capacity costs.
     base
         Columns that are best at the multiplier.
+    base_used
+        What these use of the capacity.
     """
 
     menus: MenuBlocks
     multiplier: float
     base: Columns
+    base_used: int
 
     def loss_of(self, columns: Columns) -> float:
         """Return the total loss of a feasible choice."""
-        total = 0.0
+        total, used = 0.0, self.base_used
         for block, column, base in zip(self.menus.blocks, columns, self.base, strict=True):
             if column is base:
                 continue
@@ -47,12 +51,31 @@ class PricedMenus:
                 value, use = block.value.ravel(), block.use.ravel()
                 gain, more = value.take(to) - value.take(origin), use.take(to) - use.take(origin)
                 total += float((self.multiplier * more - gain).sum())
-        left = self.menus.capacity - self.menus.used(columns)
-        return max(total, 0.0) + self.multiplier * left
+                used += int(more.sum())
+        return max(total, 0.0) + self.multiplier * (self.menus.capacity - used)
+
+    def may_hold(self, wanted: Columns, other: Columns, limit: float) -> bool:
+        """Return whether a choice that loses at most `limit` may hold a wanted option that `other` does not.
+
+        All options of such a choice lose as little; rounding counts in favour. A column below 0 is no option.
+        """
+        margin = limit + _ROUNDING * (self.multiplier * self.menus.largest_use + limit)
+        for block, column, base, now in zip(self.menus.blocks, wanted, self.base, other, strict=True):
+            jobs = np.flatnonzero((column != now) & (column >= 0) & (column < block.width))
+            if not jobs.size:
+                continue
+            at, value, use = jobs * block.width, block.value.ravel(), block.use.ravel()
+            to, origin = at + column[jobs], at + base[jobs]
+            with np.errstate(over="ignore", invalid="ignore"):  # what is no number counts as within
+                score = value.take(to) - self.multiplier * use.take(to)
+                best = value.take(origin) - self.multiplier * use.take(origin)
+                if not (score < best - margin - _ROUNDING * np.abs(best)).all():
+                    return True
+        return False
 
     def rounding(self, choice: Columns) -> float:
         """Return what the float64 errors of the bound stay below."""
-        used = float(self.menus.used(choice)) + float(self.menus.used(self.base))
+        used = float(self.menus.used(choice)) + float(self.base_used)
         size = self._size(choice) + self._size(self.base) + self.multiplier * (used + self.menus.capacity)
         scores = (
             3.0 * self.multiplier * self.menus.largest_use * self.menus.num_jobs

@@ -13,6 +13,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.knapsack import dense_dp, one_capacity, phases
+from apportion.solvers.knapsack.priced_menus import PricedMenus
 
 
 def stubborn(jobs: int = 300, seed: int = 0) -> MultipleChoiceKnapsack:
@@ -183,6 +184,29 @@ def test_an_interrupt_in_the_search_keeps_the_best_choice_announced(number: int)
     assert_honest(model, outcome)
     assert outcome.objective == pytest.approx(seen[-1].objective, rel=1e-12)
     assert outcome.bound is not None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_who_skips_the_search_for_ties_chooses_what_it_would(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, 8)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    values, uses = rng.integers(0, 6, offsets[-1]).astype(float), rng.integers(0, 6, offsets[-1])
+    if seed % 2:
+        values = np.round(20.0 * rng.random(offsets[-1]), 1)
+    model = MultipleChoiceKnapsack.from_arrays(
+        values, uses, offsets, [int(rng.integers(1, 24))], required=rng.random(8) < 0.5
+    )
+    preferred = np.where(rng.random(8) < 0.8, offsets[:-1] + rng.integers(0, sizes), -1)
+    outcome = one_capacity.solve(model, SolveOptions(), None, preferred=preferred)
+    monkeypatch.setattr(PricedMenus, "may_hold", lambda *_: True)
+    searched = one_capacity.solve(model, SolveOptions(), None, preferred=preferred)
+    assert outcome.termination is searched.termination
+    assert (outcome.point is None) == (searched.point is None)
+    if outcome.point is not None and searched.point is not None:
+        assert (outcome.point == searched.point).all()
 
 
 def test_preferred_rows_among_many_identical_jobs() -> None:
