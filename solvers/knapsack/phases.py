@@ -19,7 +19,8 @@ from apportion.solvers.knapsack.granularity import closes, improvement_step
 from apportion.solvers.knapsack.greedy import break_solution, repaired
 from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks, build
 from apportion.solvers.knapsack.priced_menus import PricedMenus, sampled_losses
-from apportion.solvers.knapsack.reduction import Core, charged, reduce
+from apportion.solvers.knapsack.reduction import Core, reduce
+from apportion.solvers.knapsack.ties import most_kept
 
 __all__ = ["PhasedSolve"]
 
@@ -206,28 +207,15 @@ class PhasedSolve:
         self._proven = self._objective()
         equal = _EQUAL * max(abs(self._proven), 1e-300)
         wanted = menus.columns(preferred)
-        if not self._priced.may_hold(wanted, self.incumbent, self._loss + equal):
-            self._counters["tie_break_proven"] = 1.0
-            self._add("ties", perf_counter() - began)
-            return
-        most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
-        core = self._reduced(equal, False, most)
-        settled = core is not None
-        if core is not None and core.groups:
-            charge = 0.5 * equal / core.groups
-            tied = charged(core, menus, wanted, charge)
-            current = tied.entries(self.incumbent)
-            settled = current is not None
-            if current is not None:
-                left = menus.capacity - menus.used(self.incumbent)
-                loss = float(tied.loss[current].sum()) + self._multiplier * left
+        settled = not self._priced.may_hold(wanted, self.incumbent, self._loss + equal)
+        if not settled:
+            most = self._clock.count_affordable(_SECONDS_PER_ENTRY, _MOST_ENTRIES)
+            core = self._reduced(equal, False, most)
+            if core is not None:
                 clock = self._clock.part(_TIE_WORK)
-                found = search(tied, loss, 0.5 * charge, 0.0, _CAPS[1], clock, lambda _: None)
-                if found.entries is not None:
-                    self.incumbent = tied.columns(found.entries)
-                settled = found.floor >= found.loss
-                if found.stopped is Termination.INTERRUPTED:
-                    raise KeyboardInterrupt
+                self.incumbent, settled = most_kept(
+                    core, menus, wanted, self.incumbent, equal, _CAPS[1], clock
+                )
         self._counters["tie_break_proven"] = float(settled)
         self._add("ties", perf_counter() - began)
 
