@@ -138,6 +138,12 @@ class MemoryCluster:
             if pilot.node == node and pilot.state is PilotState.RUNNING:
                 pilot.state, pilot.silent, pilot.left_s = PilotState.LOST, not connected, self.now_s
 
+    def silence(self, node: str) -> None:
+        """Let nobody hear of a node's agent, nor it of the controller: its rank ends with its lease."""
+        for pilot in self.pilots.values():
+            if pilot.node == node and _goes_on(pilot) and not pilot.silent:
+                pilot.silent, pilot.left_s = True, self.now_s
+
     def forget(self, node: str) -> None:
         """Let the scheduler lose its record of a pilot that goes on."""
         for pilot in self.pilots.values():
@@ -216,7 +222,7 @@ class MemoryCluster:
         self.reconnect()
 
     def _connected(self, pilot: MemoryPilot, ended: bool = False) -> bool:
-        there = ended or pilot.state in (PilotState.RUNNING, PilotState.LOST)
+        there = ended or _goes_on(pilot)
         return there and pilot.pilot in self._expected and self.now_s >= pilot.ready_s and not pilot.silent
 
     def _told_to_run(self, pilot: MemoryPilot, run: Run) -> None:
@@ -261,7 +267,7 @@ class MemoryCluster:
                 alone_s = 0.0 if pilot.left_s is None else self.now_s - pilot.left_s
                 if pilot.silent and pilot.run is not None and alone_s > self.lease_s:
                     self._exit(pilot, STOPPED, asked=True)
-                if pilot.state is not PilotState.RUNNING or pilot.silent or pilot.pilot in self._expected:
+                if not _goes_on(pilot) or pilot.silent or pilot.pilot in self._expected:
                     pilot.heard_s = self.now_s
                 elif self.now_s - max(pilot.heard_s, pilot.ready_s) > self.lease_s:
                     self._end(pilot, "turned away for a lease")
@@ -350,6 +356,10 @@ class MemoryCluster:
 
 def _holds(pilot: MemoryPilot) -> bool:
     return pilot.state in (PilotState.RUNNING, PilotState.ENDING)
+
+
+def _goes_on(pilot: MemoryPilot) -> bool:
+    return pilot.state in (PilotState.RUNNING, PilotState.LOST)
 
 
 def _due(pilot: MemoryPilot, now_s: float) -> bool:

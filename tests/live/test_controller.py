@@ -347,7 +347,7 @@ def test_an_agent_that_falls_silent_loses_its_pilot() -> None:
     site.submit("a", concave(10.0), samples=3000)
     site.run(15)
     victim = next(pilot for pilot in site.world.pilots.values() if pilot.run is not None)
-    victim.silent = True
+    site.world.silence(victim.node)
     site.run_until_done()
     assert victim.state.value == "ended"
     assert site.job("a").samples == 3000
@@ -462,9 +462,7 @@ def act(site: Site, action: str, number: int) -> None:
         world.forget(NODES[number])
         site.run(1)
     elif action == "silence":
-        for pilot in world.pilots.values():
-            if pilot.node == NODES[number]:
-                pilot.silent = True
+        world.silence(NODES[number])
         site.run(1)
     elif action == "cancel" and not site.job("c").ended:
         site.job("c").cancel = True
@@ -519,6 +517,20 @@ def test_a_pilot_whose_order_was_lost_and_that_slurm_forgot_ends_with_its_lease(
     earlier = [("forget", 0), ("disk", 1), ("disk", 0), ("forget", 0), ("forget", 4)]
     lost = [("scheduler", 2), ("kill", 15), ("wait", 2), ("fail", 3), ("take", 2), ("forget", 4), ("wait", 1)]
     check_faults([*earlier, *lost, ("wait", 1), ("fail", 0), ("forget", 4)])
+
+
+def test_a_forgotten_pilot_that_is_not_reached_ends_its_rank_with_its_lease() -> None:
+    """The controller waits for that; in the cluster in memory the rank went on beside the next generation."""
+    before = [("wait", 11), ("take", 0), ("wait", 2), ("take", 1), ("disk", 0), ("wait", 2), ("fail", 4)]
+    check_faults([*before, ("wait", 1), ("wait", 1), ("silence", 3), ("wait", 1), ("wait", 1), ("forget", 3)])
+
+
+def test_a_forgotten_pilot_that_is_not_reached_and_then_lost_ends_with_its_lease() -> None:
+    """By the time it is heard of again the controller has written it off, and turns its agent away."""
+    before = [("kill", 48), ("cancel", 0), ("return", 0), ("forget", 4), ("cancel", 0), ("silence", 4)]
+    check_faults(
+        [*before, ("wait", 4), ("wait", 8), ("fail", 4), ("silence", 1), ("wait", 2), ("silence", 1)]
+    )
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from tests.live.test_controller import NODES, Site, concave
 GOAL = 900
 FAULTS = ("cut_off", "main_takes", "mark_down", "forget", "heal", "main_returns")
 """What happens to a node, by the names of the methods of `FailingCluster`."""
+STEPS = (*FAULTS, "wait", "kill")
 
 
 class FailingCluster(MemoryCluster):
@@ -71,11 +72,7 @@ class FailingCluster(MemoryCluster):
 
     def cut_off(self, node: str) -> None:
         self.cut.add(node)
-        for pilot in self.pilots.values():
-            if pilot.node == node and pilot.state in (PilotState.RUNNING, PilotState.LOST):
-                if not pilot.silent:
-                    pilot.left_s = self.now_s
-                pilot.silent = True
+        self.silence(node)
 
     def mark_down(self, node: str) -> None:
         if node not in self.cut:
@@ -216,9 +213,11 @@ def test_no_two_generations_at_once_whatever_fails() -> None:
 
 
 @pytest.mark.slow
-def test_no_two_generations_at_once_in_many_runs() -> None:
+@pytest.mark.parametrize("part", range(8))
+def test_no_two_generations_at_once_in_many_runs(part: int) -> None:
+    """4,000 runs, in parts: a limit of the clock holds for each, and a busy machine keeps that."""
     options = settings(
-        max_examples=4000, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=500, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(Fencing, settings=options)
 
@@ -267,10 +266,13 @@ def test_a_job_whose_start_and_stop_were_both_lost_goes_on() -> None:
     assert not any(pilot.run for pilot in machine.world.pilots.values())
 
 
-def every_order_of_faults(depth: int) -> int:
-    """Play every sequence of `depth` faults on one of two nodes, a job of one rank on it; return how many."""
+def every_order_of_faults(depth: int, *first: str) -> int:
+    """Play every sequence of `depth` faults, behind the `first`, on one of two nodes; return how many.
+
+    A job of one rank trains on the node.
+    """
     played = 0
-    for faults in itertools.product((*FAULTS, "wait", "kill"), repeat=depth):
+    for faults in itertools.product(*((fault,) for fault in first), *(STEPS,) * depth):
         world = FailingCluster(NODES[:2])
         site = Site(world=world)
         site.submit("a", concave(30.0), low=1, high=1, samples=90_000)
@@ -296,5 +298,6 @@ def test_every_order_of_three_faults() -> None:
 
 
 @pytest.mark.slow
-def test_every_order_of_five_faults() -> None:
-    assert every_order_of_faults(5) == 32_768
+@pytest.mark.parametrize("first", STEPS)
+def test_every_order_of_five_faults(first: str) -> None:
+    assert every_order_of_faults(4, first) == 4_096
