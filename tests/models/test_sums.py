@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -54,3 +55,30 @@ def test_a_long_sum_of_extreme_values_is_rounded_once(magnitude: float) -> None:
     values = np.random.default_rng(0).integers(-9, 10, 2_000) * magnitude
     assert accurate_sum(values) == math.fsum(values.tolist())
     assert accurate_sum(np.zeros(2_000)) == 0.0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_long_sum_with_one_small_value_of_the_other_sign_is_rounded_once(sign: float) -> None:
+    values = np.append(np.random.default_rng(0).random(5_000) * 1e9, -1e-9) * sign
+    assert accurate_sum(values) == math.fsum(values.tolist())
+
+
+def test_values_near_the_greatest_double_cancel() -> None:
+    assert accurate_sum(np.append(np.resize([1.5e306, -1.5e306], 2_000), 7.0)) == 7.0
+
+
+def test_many_ones_add_up() -> None:
+    assert accurate_sum(np.ones(20_000)) == 20_000.0
+
+
+def test_a_long_sum_is_not_added_up_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).random(100_000)
+    exact, asked = math.fsum(values.tolist()), []
+
+    def counted(terms: list[float], fsum: Callable[[list[float]], float] = math.fsum) -> float:
+        asked.append(len(terms))
+        return fsum(terms)
+
+    monkeypatch.setattr(math, "fsum", counted)
+    assert accurate_sum(values) == exact
+    assert len(asked) == 1 and asked[0] < 50
