@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
-from apportion.solvers.generalised_assignment.improving import Improving
+from apportion.solvers.generalised_assignment.improving import NODES, Improving
 from apportion.solvers.search.any_placement import any_placement
 from apportion.solvers.search.assignment_tree import (
     LARGEST_SUM,
     MOST_JOBS,
     AssignmentTree,
     Placement,
-    Status,
     available,
 )
-from apportion.solvers.search.few_machines import FewMachines
+from apportion.solvers.search.few_machines import FewMachines, Trial
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
+from apportion.solvers.search.status import Status
 
 __all__ = ["Searched", "TreeSearch", "fits"]
 
@@ -136,6 +136,7 @@ class TreeSearch:
         seed: int,
         over: Callable[[], bool],
         report: Callable[[NDArray[np.int64], float | None], None],
+        threads: int = 1,
     ) -> Searched:
         """Search until proven, over, or out of nodes.
 
@@ -153,17 +154,19 @@ class TreeSearch:
             Whether the time is over.
         report
             Called with every better choice and the bound.
+        threads
+            Among how many the trees are divided; the answer repeats for the same number.
         """
         self.choice, self._report = None, report
-        self._slices = Slices(over, nodes)
+        self._slices = Slices(over, nodes, threads)
         self._gap = Fraction(gap)
         if start is None:
             status, start = self._any()
             if start is None:
                 return self._ended(None, status is Status.EXHAUSTED)
-        self._improving = Improving(self.placement, self.step * self.scale, self._paid, self._slices)
+        self._improving = Improving(self.placement, self.step * self.scale, self._paid)
         machines = self.placement.cost.shape[0]
-        self._few = FewMachines(machines, _MOST, _BEFORE, seed, self._slices)
+        self._few = FewMachines(machines, _MOST, NODES, _BEFORE, seed, self._slices)
         rising = Rising(
             self._decide, 0, self._value(start), self.step, self.step, self._slices.over, self._improve
         )
@@ -204,31 +207,34 @@ class TreeSearch:
             nodes,
             *(() if first else (_AGAIN,)),
         )
-        status = self._slices.run(tree, nodes)
+        before = self._slices.nodes
+        status, found = self._slices.run(tree, nodes)
         self.prices = tree.prices
         value = None
-        if status is Status.FOUND:
-            value = self._value_of(tree.found)
-            self._take(self._choice_of(tree.found))
+        if found is not None:
+            value = self._value_of(found)
+            self._take(self._choice_of(found))
         bound = None
         if tree.nodes == 1 and status is Status.OUT_OF_NODES:
             bound = -(-tree.bound // self.scale)
-        return Answer(status is Status.EXHAUSTED, value, bound, tree.nodes)
+        return Answer(status is Status.EXHAUSTED, value, bound, self._slices.nodes - before)
 
     def _improve(self) -> None:
         """Search for better plans as long as the decisions took, anew after every one that is found."""
         if self._improves:
             self._few.beside(self._attempt, lambda: self._rising.closed)
 
-    def _attempt(self, rng: np.random.Generator, size: int) -> bool:
+    def _attempt(self, rng: np.random.Generator, size: int) -> Trial:
         assert self.choice is not None
         at = np.argmax(self.rows == self.choice, axis=0).astype(np.int32)
-        better = self._improving.better(at, self.prices, rng, size)
-        if better is None:
-            return False
-        self._take(self._choice_of(better))
-        self._rising.high = min(self._rising.high, self._value_of(better))
-        return True
+        part = self._improving.part(at, self.prices, rng, size)
+
+        def take(found: NDArray[np.int32]) -> None:
+            better = part.whole(found)
+            self._take(self._choice_of(better))
+            self._rising.high = min(self._rising.high, self._value_of(better))
+
+        return Trial(part.tree, take)
 
     def _value_of(self, found: NDArray[np.int32]) -> int:
         return int(self.placement.cost[found, np.arange(found.size)].sum()) // self.scale

@@ -5,16 +5,43 @@ Is there a placement of their jobs that costs less? The prices of the capacities
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.search.assignment_tree import AssignmentTree, Placement, Status
-from apportion.solvers.search.slices import Slices
+from apportion.solvers.search.assignment_tree import AssignmentTree, Placement
 
-__all__ = ["Improving"]
+__all__ = ["NODES", "Improving", "Part"]
 
-_NODES, _STEPS = 100, 60
+NODES, _STEPS = 100, 60
 """Nodes of such a tree at most, and steps of the prices at its root."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A tree over some machines and the jobs that they have.
+
+    Attributes
+    ----------
+    tree
+        Is there a placement of these jobs that costs less?
+    at
+        int32 [all jobs]: the placement that is improved.
+    machines, jobs
+        int64: those of the tree, in its order.
+    """
+
+    tree: AssignmentTree
+    at: NDArray[np.int32]
+    machines: NDArray[np.int64]
+    jobs: NDArray[np.int64]
+
+    def whole(self, found: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return int32 [all jobs]: the placement with what the tree found."""
+        better = self.at.copy()
+        better[self.jobs] = self.machines[found]
+        return better
 
 
 class Improving:
@@ -28,20 +55,18 @@ class Improving:
         The least difference of two costs.
     paid
         float64 [machines]: prices of the capacities, in units of cost.
-    slices
-        Limits of the call.
     """
 
-    def __init__(self, placement: Placement, step: int, paid: NDArray[np.float64], slices: Slices) -> None:
-        self._placement, self._step, self._paid, self._slices = placement, step, paid, slices
+    def __init__(self, placement: Placement, step: int, paid: NDArray[np.float64]) -> None:
+        self._placement, self._step, self._paid = placement, step, paid
         able = placement.open == 1
         self._reduced = np.where(able, placement.cost + paid[:, None] * placement.use[0], np.inf)
         self._reduced -= self._reduced.min(axis=0)
 
-    def better(
+    def part(
         self, at: NDArray[np.int32], prices: NDArray[np.int64], rng: np.random.Generator, size: int
-    ) -> NDArray[np.int32] | None:
-        """Return a placement int32 [jobs] that costs less, on some machines that are drawn; else ``None``.
+    ) -> Part:
+        """Return a tree over some machines that are drawn, for a placement that costs less.
 
         Parameters
         ----------
@@ -68,9 +93,5 @@ class Improving:
             placement.capacity[:1, machines],
             placement.open[part],
         )
-        tree = AssignmentTree(small, now - self._step, self._step, prices[own], _NODES, _STEPS)
-        if self._slices.run(tree, _NODES) is not Status.FOUND:
-            return None
-        better = at.copy()
-        better[own] = machines[tree.found]
-        return better
+        tree = AssignmentTree(small, now - self._step, self._step, prices[own], NODES, _STEPS)
+        return Part(tree, at, machines, own)

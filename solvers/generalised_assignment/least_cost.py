@@ -78,7 +78,7 @@ def _by_tree(
         call.offer(choice)
 
     found = TreeSearch(model, prices).run(
-        best, call.options.gap, clock.work_left, call.options.seed, clock.late, take
+        best, call.options.gap, clock.work_left, call.options.seed, clock.late, take, call.options.threads
     )
     clock.charge(found.nodes)
     if found.choice is None and found.closed:

@@ -19,13 +19,13 @@ from apportion.solvers.search.assignment_tree import (
     MOST_JOBS,
     AssignmentTree,
     Placement,
-    Status,
     available,
 )
-from apportion.solvers.search.few_machines import FewMachines
+from apportion.solvers.search.few_machines import FewMachines, Trial
 from apportion.solvers.search.lattice import Lattice, on_lattice
 from apportion.solvers.search.rising import Answer, Rising
 from apportion.solvers.search.slices import Slices
+from apportion.solvers.search.status import Status
 
 __all__ = ["MakespanSearch", "first_choice", "fits"]
 
@@ -131,7 +131,7 @@ class MakespanSearch:
         self._rising: Rising | None = None
         self.shown: NDArray[np.int64] | None = None
         self._placed = model.machine[choice]
-        self._few = FewMachines(model.num_machines, _MOST, _BEFORE, seed, slices)
+        self._few = FewMachines(model.num_machines, _MOST, _SMALL, _BEFORE, seed, slices)
 
     def run(self) -> tuple[float, bool]:
         """Search until proven or a limit is reached; return the bound and whether it is closed."""
@@ -163,7 +163,7 @@ class MakespanSearch:
             rising = self._rising
             self._few.beside(self._attempt, lambda: rising.closed)
 
-    def _attempt(self, rng: np.random.Generator, size: int) -> bool:
+    def _attempt(self, rng: np.random.Generator, size: int) -> Trial | None:
         """Let the busiest machine and some others, those with room more often, end earlier.
 
         Where several end last, each gain has one less of them: the makespan falls with the last one.
@@ -179,25 +179,25 @@ class MakespanSearch:
         others = rng.choice(machines, size=size - 1, replace=False, p=share)
         chosen = np.unique(np.append(others, int(np.argmax(ends))))
         own = np.flatnonzero(np.isin(placed, chosen))
-        found = self._small(np.ix_(chosen, own), top - 1)
-        if found is None:
-            return False
-        placed[own] = chosen[found]
-        self._take(self._rows[placed, jobs])
-        if self._rising is not None:
-            self._rising.high = min(self._rising.high, self._length(self.choice))
-        return True
+        tree = self._small(np.ix_(chosen, own), top - 1)
 
-    def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> NDArray[np.int32] | None:
-        """Return the place of every job of a part among its machines, all within the target."""
+        def take(found: NDArray[np.int32]) -> None:
+            placed[own] = chosen[found]
+            self._take(self._rows[placed, jobs])
+            if self._rising is not None:
+                self._rising.high = min(self._rising.high, self._length(self.choice))
+
+        return None if tree is None else Trial(tree, take)
+
+    def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> AssignmentTree | None:
+        """Return a tree over a part, for a place of every job among its machines within the target."""
         time = self._time[part]
         fitting = (self._rows[part] >= 0) & (time <= target)
         if target < 0 or not fitting.any(axis=0).all():
             return None
         room = np.full((1, time.shape[0]), target)
         placement = Placement(np.zeros_like(time), time[None], room, fitting.astype(np.uint8))
-        tree = AssignmentTree(placement, 0, _UNIT, self._prices[part[1][0]], _SMALL, _AGAIN // 2)
-        return tree.found if self.slices.run(tree, _SMALL) is Status.FOUND else None
+        return AssignmentTree(placement, 0, _UNIT, self._prices[part[1][0]], _SMALL, _AGAIN // 2)
 
     def _decide(self, target: int, nodes: int) -> Answer:
         used, room = self._time[None], np.full((1, self.model.num_machines), target)
@@ -209,16 +209,17 @@ class MakespanSearch:
         placement = Placement(np.zeros_like(self._time), used, room, fitting.astype(np.uint8))
         first = self._rising is None or self._rising.nodes == 0
         tree = AssignmentTree(placement, 0, _UNIT, self._prices, nodes, *(() if first else (_AGAIN,)))
-        status = self.slices.run(tree, nodes)
+        before = self.slices.nodes
+        status, found = self.slices.run(tree, nodes)
         self._prices = tree.prices
         if status is Status.EXHAUSTED:
             self.shown = self._prices
         value = None
-        if status is Status.FOUND:
-            choice = self._rows[tree.found, np.arange(self.model.num_jobs)]
+        if found is not None:
+            choice = self._rows[found, np.arange(self.model.num_jobs)]
             value = self._length(choice)
             self._take(choice)
-        return Answer(status is Status.EXHAUSTED, value, None, tree.nodes)
+        return Answer(status is Status.EXHAUSTED, value, None, self.slices.nodes - before)
 
     def _length(self, choice: NDArray[np.int64]) -> int:
         return int(self._whole.objective(choice))

@@ -22,7 +22,8 @@ from apportion.models.packing import pack
 from apportion.outcome import Termination
 from apportion.solvers.general.cp_sat_call import Limits, call
 from apportion.solvers.makespan.gang_model import PoolsModel, alone
-from apportion.solvers.search.schedule_tree import LARGEST, ScheduleTree, Status, available
+from apportion.solvers.search.schedule_tree import LARGEST, ScheduleTree, available
+from apportion.solvers.search.status import Status
 
 __all__ = ["SetSearch"]
 

@@ -74,7 +74,7 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
         call.best.bound = bound
         call.offer(choice)
 
-    slices = Slices(clock.late, clock.work_left)
+    slices = Slices(clock.late, clock.work_left, options.threads)
     if not found:
         none, choice = first_choice(model, slices)
         if choice is None:

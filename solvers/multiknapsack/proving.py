@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from apportion.outcome import SearchTree
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
-from apportion.solvers.search.menu_search import MenuSearch, Settings, Status
+from apportion.solvers.search.menu_search import MenuSearch, Settings
 from apportion.solvers.search.rows import WholeMenus
+from apportion.solvers.search.status import Status
 from apportion.solvers.search.whole import Unit, unit_of
 
 from .dual import solve_dual
@@ -118,7 +119,7 @@ class Proving:
                 clock.charge(search.nodes - before, (search.nodes - before) * self._price)
                 if status is Status.EXHAUSTED:
                     return True
-                if status is Status.LEAF:
+                if status is Status.FOUND:
                     self._take(search.leaf())
                 if clock.stopped() is not None or best.close or clock.elapsed - began >= seconds:
                     return False

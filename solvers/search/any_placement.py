@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement, Status
+from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement
 from apportion.solvers.search.slices import Slices
+from apportion.solvers.search.status import Status
 
 __all__ = ["any_placement"]
+
+_NODES = 2**40
+"""Searched to the end, as far as the limits of the call let it."""
 
 
 def any_placement(
@@ -35,6 +39,4 @@ def any_placement(
     prices = np.full(jobs, float(unit)) if most <= 0 else np.rint(unit * least / most)
     whole = np.where(np.isfinite(prices), prices, unit).astype(np.int64)
     nothing = Placement(np.zeros_like(use), use[None], capacity[None], allowed.astype(np.uint8))
-    tree = AssignmentTree(nothing, 0, unit, whole, 2**40)
-    status = slices.run(tree, 2**62)
-    return status, tree.found if status is Status.FOUND else None
+    return slices.run(AssignmentTree(nothing, 0, unit, whole, _NODES), _NODES)

@@ -11,8 +11,8 @@ no twin in Python; callers take another road where it is missing.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from types import ModuleType
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
 from apportion.solvers.search.full_counts import with_full_counts
+from apportion.solvers.search.status import Status
 
 __all__ = ["LARGEST_SUM", "MOST_JOBS", "AssignmentTree", "Placement", "Status", "available"]
 
@@ -37,15 +38,8 @@ _STEPS, _FEW = 2_048, 64
 """Steps of a capacity in a tree of few nodes, and how many nodes are few; more nodes may have more steps."""
 _CELLS, _TABLE = 32_000_000, 8_000_000
 """Cells of all tables of one step of the prices, and of one table, at most."""
-
-
-class Status(IntEnum):
-    """Why a slice of the search returned."""
-
-    EXHAUSTED = 0
-    OUT_OF_WORK = 1
-    FOUND = 2
-    OUT_OF_NODES = 3
+_SLICE = 3_000_000
+"""Cells of one slice: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,10 +175,21 @@ class AssignmentTree:
         )
         self._jobs, self._pairs = jobs, (machines, jobs)
 
-    def run(self, work: int, nodes: int = 2**62) -> Status:
-        """Search on for about so much work (cells of tables) and until so many nodes in all."""
-        until = int(self._block[_WORK]) + work
-        return Status(_compiled().run(self._block, self._cost, self._use, self._grain, until, nodes))
+    def run(self, nodes: int, work: int = _SLICE) -> Status:
+        """Search on for so many more nodes, and for about so much work (cells of tables)."""
+        until, most = int(self._block[_WORK]) + work, int(self._block[_NODES]) + nodes
+        return Status(_compiled().run(self._block, self._cost, self._use, self._grain, until, most))
+
+    def widest(self) -> int | None:
+        """Return the least depth above the present one at which machines are still to be tried, if any."""
+        depth = int(_compiled().state(self._block)[2])
+        return None if depth < 0 else depth
+
+    def divided(self) -> AssignmentTree | None:
+        """Give away what is to be tried at the `widest` depth as a tree of its own; ``None``: nothing is."""
+        given: AssignmentTree = copy(self)
+        given._block = np.zeros_like(self._block)
+        return given if _compiled().divided(self._block, self._cost, self._use, given._block) else None
 
     @property
     def nodes(self) -> int:
@@ -195,6 +200,11 @@ class AssignmentTree:
     def work(self) -> int:
         """Cells of tables so far."""
         return int(self._block[_WORK])
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the tree, costs and uses left out."""
+        return int(self._block.nbytes)
 
     @property
     def bound(self) -> int:
@@ -210,5 +220,5 @@ class AssignmentTree:
     @property
     def prices(self) -> NDArray[np.int64]:
         """int64 [jobs]: the best prices of the root."""
-        at = _compiled().state(self._block)[2]
+        at = _compiled().state(self._block)[1]
         return self._block[at // 8 : at // 8 + self._jobs].copy()

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { EXHAUSTED = 0, OUT_OF_WORK = 1, LEAF = 2, OUT_OF_NODES = 3 };
+enum { EXHAUSTED = 0, OUT_OF_NODES = 1, FOUND = 2, OUT_OF_WORK = 3 };
 enum { ENTER, BOUND, FIX, BRANCH, NEXT, BACK, DONE };
 enum {
     JOBS, MACHINES, RESOURCES, WIDTH, TARGET, UNIT, ROOT_STEPS, NODE_STEPS, LARGEST, /* given */
@@ -26,11 +26,12 @@ typedef struct {
     const int64_t *cost, *use, *grain;
     int64_t *rem;    /* [resources, machines]: what is left of the capacities */
     int64_t *prices; /* [jobs + 2, jobs]: the best prices of each depth; the last row is the present one */
-    int64_t *bases, *marks;
-    double *table, *left, *without, *with, *best, *direction;
+    int64_t *marks;
+    double *table, *left, *without, *with, *direction;
     int32_t *degree, *at, *cover, *holder, *found, *item, *order, *branched, *count, *cursor, *trail, *kind, *held;
     uint8_t *open;
     int64_t n, m, r, width;
+    int64_t path; /* bytes from the block's begin that say where the search is; what follows is made anew at every node */
 } Tree;
 
 /* Divide a block into the arrays of a tree; return its size in bytes (without a block: only that). */
@@ -45,27 +46,26 @@ static int64_t layout(Tree *t, char *block, int64_t n, int64_t m, int64_t r, int
     TAKE(rem, int64_t, r * m);
     TAKE(open, uint8_t, m * n);
     TAKE(at, int32_t, n);
-    TAKE(prices, int64_t, (n + 2) * n);
-    TAKE(bases, int64_t, n + 1);
-    TAKE(marks, int64_t, n + 1);
-    TAKE(table, double, (n + 1) * width);
-    TAKE(left, double, 2 * width);
-    TAKE(without, double, m * n);
-    TAKE(with, double, m * n);
-    TAKE(best, double, m);
-    TAKE(direction, double, n);
     TAKE(degree, int32_t, n);
-    TAKE(cover, int32_t, n);
-    TAKE(holder, int32_t, n);
-    TAKE(found, int32_t, n);
-    TAKE(item, int32_t, n);
+    TAKE(kind, int32_t, m);
+    TAKE(held, int32_t, m);
+    TAKE(trail, int32_t, m * n + n + 1);
+    TAKE(marks, int64_t, n + 1);
     TAKE(order, int32_t, (n + 1) * m);
     TAKE(branched, int32_t, n + 1);
     TAKE(count, int32_t, n + 1);
     TAKE(cursor, int32_t, n + 1);
-    TAKE(trail, int32_t, m * n + n + 1);
-    TAKE(kind, int32_t, m);
-    TAKE(held, int32_t, m);
+    TAKE(prices, int64_t, (n + 2) * n);
+    t->path = at;
+    TAKE(table, double, (n + 1) * width);
+    TAKE(left, double, 2 * width);
+    TAKE(without, double, m * n);
+    TAKE(with, double, m * n);
+    TAKE(direction, double, n);
+    TAKE(cover, int32_t, n);
+    TAKE(holder, int32_t, n);
+    TAKE(found, int32_t, n);
+    TAKE(item, int32_t, n);
 #undef TAKE
     t->n = n, t->m = m, t->r = r, t->width = width;
     return at;
@@ -431,7 +431,7 @@ static int search(Tree *t, int64_t limit, int64_t most_nodes) {
             else begin_bounding(t, 0);
             break;
         case BOUND:
-            if (bound_step(t)) return LEAF;
+            if (bound_step(t)) return FOUND;
             break;
         case FIX:
             fix(t);
@@ -444,7 +444,7 @@ static int search(Tree *t, int64_t limit, int64_t most_nodes) {
             c[PHASE] = BACK;
             if (c[BASE] > c[TARGET]) break;
             memcpy(t->found, t->at, (size_t)n * sizeof(int32_t));
-            return LEAF;
+            return FOUND;
         case BACK:
             if (c[DEPTH] == 0) {
                 c[PHASE] = DONE;
@@ -472,6 +472,23 @@ static int search(Tree *t, int64_t limit, int64_t most_nodes) {
         }
     }
     return c[PHASE] == DONE ? EXHAUSTED : OUT_OF_WORK;
+}
+
+/* The least depth above the present one at which machines are still to be tried, -1 without one. */
+static int64_t widest(const Tree *t) {
+    for (int64_t d = 0; d < t->control[DEPTH]; d++)
+        if (t->cursor[d] < t->count[d]) return d;
+    return -1;
+}
+
+/* Give what is still to be tried at the widest depth to another block; nothing is open above that depth. */
+static void divide(Tree *t, Tree *given, int64_t depth) {
+    memcpy(given->control, t->control, (size_t)t->path);
+    t->count[depth] = t->cursor[depth];
+    undo(given, given->marks[depth]);
+    given->control[DEPTH] = depth;
+    given->control[PHASE] = NEXT;
+    given->control[NODES] = given->control[WORK] = 0;
 }
 
 /* ---- Python ---- */
@@ -528,6 +545,16 @@ done:
     return answer;
 }
 
+/* Lend a tree its costs and uses; 0 where they are of another size. */
+static int lend(Tree *t, const Py_buffer *cost, const Py_buffer *use) {
+    if (cost->len != t->m * t->n * 8 || use->len != t->r * t->m * t->n * 8) {
+        PyErr_SetString(PyExc_ValueError, "the arrays of the tree do not fit together");
+        return 0;
+    }
+    t->cost = cost->buf, t->use = use->buf;
+    return 1;
+}
+
 static PyObject *run(PyObject *module, PyObject *arguments) {
     Py_buffer block, cost, use, grain;
     long long work, nodes;
@@ -535,12 +562,12 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
     (void)module;
     if (!PyArg_ParseTuple(arguments, "w*y*y*y*LL", &block, &cost, &use, &grain, &work, &nodes)) return NULL;
     PyObject *answer = NULL;
-    if (!bind(&t, &block)) goto done;
-    if (cost.len != t.m * t.n * 8 || use.len != t.r * t.m * t.n * 8 || grain.len != t.m * 8) {
+    if (!bind(&t, &block) || !lend(&t, &cost, &use)) goto done;
+    if (grain.len != t.m * 8) {
         PyErr_SetString(PyExc_ValueError, "the arrays of the tree do not fit together");
         goto done;
     }
-    t.cost = cost.buf, t.use = use.buf, t.grain = grain.buf;
+    t.grain = grain.buf;
     for (int64_t i = 0; i < t.m; i++)
         if (t.grain[i] < 1 || t.rem[i] < 0 || t.rem[i] / t.grain[i] >= t.width) {
             PyErr_SetString(PyExc_ValueError, "a capacity does not fit the width of the tree");
@@ -559,6 +586,32 @@ done:
     return answer;
 }
 
+static PyObject *divided(PyObject *module, PyObject *arguments) {
+    Py_buffer block, cost, use, other;
+    Tree t, given;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "w*y*y*w*", &block, &cost, &use, &other)) return NULL;
+    PyObject *answer = NULL;
+    if (!bind(&t, &block) || !lend(&t, &cost, &use)) goto done;
+    if (other.len != block.len || other.buf == block.buf) {
+        PyErr_SetString(PyExc_ValueError, "the arrays of the tree do not fit together");
+        goto done;
+    }
+    const int64_t depth = widest(&t);
+    if (depth >= 0) {
+        given = t;
+        layout(&given, other.buf, t.n, t.m, t.r, t.width);
+        divide(&t, &given, depth);
+    }
+    answer = PyBool_FromLong(depth >= 0);
+done:
+    PyBuffer_Release(&block);
+    PyBuffer_Release(&cost);
+    PyBuffer_Release(&use);
+    PyBuffer_Release(&other);
+    return answer;
+}
+
 static PyObject *state(PyObject *module, PyObject *arguments) {
     Py_buffer block;
     Tree t;
@@ -567,8 +620,8 @@ static PyObject *state(PyObject *module, PyObject *arguments) {
     PyObject *answer = NULL;
     if (bind(&t, &block)) {
         const char *own = block.buf;
-        answer = Py_BuildValue("LLL", (long long)((const char *)t.found - own), (long long)((const char *)t.open - own),
-                               (long long)((const char *)t.prices - own));
+        answer = Py_BuildValue("LLL", (long long)((const char *)t.found - own), (long long)((const char *)t.prices - own),
+                               (long long)widest(&t));
     }
     PyBuffer_Release(&block);
     return answer;
@@ -578,7 +631,8 @@ static PyMethodDef methods[] = {
     {"size", size, METH_VARARGS, "Bytes of the block of a tree of so many jobs, machines, resources and steps."},
     {"begin", begin, METH_VARARGS, "Put a tree at its root."},
     {"run", run, METH_VARARGS, "Search on until a plan, the end, or a limit; see assignment_tree.py."},
-    {"state", state, METH_VARARGS, "Where in the block the plan found, the open pairs and the root's prices stand."},
+    {"divided", divided, METH_VARARGS, "Give what is to be tried at the widest depth to another block; whether there is such."},
+    {"state", state, METH_VARARGS, "Where in the block the plan found and the root's prices stand, and the widest depth."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "assignment_tree_c", SOURCE_STAMP, 0, methods, NULL, NULL, NULL, NULL};

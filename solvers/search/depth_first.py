@@ -14,14 +14,15 @@ or is switched off (`apportion.solvers.compiled`), the Python below runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
 
-__all__ = ["LARGEST", "DepthFirst", "Status"]
+from .status import Status
+
+__all__ = ["LARGEST", "DepthFirst"]
 
 LARGEST = 2**30
 """Largest budget of a row. A larger cost is stored as the budget plus one: sums stay within 32 bits."""
@@ -29,14 +30,6 @@ LARGEST = 2**30
 _DEPTH, _NODES, _LIMIT, _FLOOR, _ROOT = range(5)
 _LANES = 4
 """Rows of zeros are added up to a multiple of this many: the compiled search subtracts so many at once."""
-
-
-class Status(IntEnum):
-    """Why a slice of the search returned."""
-
-    EXHAUSTED = 0
-    OUT_OF_NODES = 1
-    LEAF = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +109,11 @@ class DepthFirst:
     def nodes(self) -> int:
         """How many nodes were looked at so far."""
         return int(self.control[_NODES])
+
+    @property
+    def work(self) -> int:
+        """As many as the nodes: each takes about as long."""
+        return self.nodes
 
     @property
     def leaf(self) -> NDArray[np.int64]:
@@ -205,7 +203,7 @@ class DepthFirst:
             if depth + 1 == jobs:
                 if earned[jobs] <= floor:
                     continue
-                status = Status.LEAF
+                status = Status.FOUND
                 break
             depth += 1
             cursor[depth] = offsets[depth]

@@ -1,21 +1,34 @@
 """Better plans between the decisions of a tree: trees over a few machines, as long as the decisions took.
 
 Enough of them in vain, and they have one machine more. What the trees look for, and over which machines, is
-the problem's own.
+the problem's own. As many as there are threads are drawn and searched at once, and the first that finds a
+better plan is taken: the others were drawn for the plan before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from apportion.solvers.search.assignment_tree import AssignmentTree
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["Attempt", "FewMachines"]
+__all__ = ["Attempt", "FewMachines", "Trial"]
 
-Attempt = Callable[[np.random.Generator, int], bool]
-"""Draws so many machines, and returns whether a better plan was found on them."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A tree over some machines, and what is to be done with the machines of its jobs, int32 [jobs]."""
+
+    tree: AssignmentTree
+    take: Callable[[NDArray[np.int32]], None]
+
+
+Attempt = Callable[[np.random.Generator, int], Trial | None]
+"""Draws so many machines; ``None`` where they cannot hold a better plan."""
 
 _FEWEST, _IN_VAIN = 3, 10
 """Machines of the first trees, and how many trees for each of them are in vain until there is one more."""
@@ -32,6 +45,8 @@ class FewMachines:
         How many there are.
     most
         Machines of the largest trees; fewer than all.
+    nodes
+        Nodes of such a tree at most.
     before
         Work (cells of tables) of the decisions before the first turn.
     seed
@@ -40,9 +55,9 @@ class FewMachines:
         Limits of the call.
     """
 
-    def __init__(self, machines: int, most: int, before: int, seed: int, slices: Slices) -> None:
+    def __init__(self, machines: int, most: int, nodes: int, before: int, seed: int, slices: Slices) -> None:
         self._most, self._before, self._slices = min(most, machines - 1), before, slices
-        self._random = np.random.default_rng(seed)
+        self._nodes, self._random = nodes, np.random.default_rng(seed)
         self._size, self._failed = min(_FEWEST, self._most), 0
         self._until = 0
 
@@ -53,27 +68,32 @@ class FewMachines:
         if slices.work < self._before:
             return
 
-        def again(rng: np.random.Generator, size: int) -> bool:
-            nonlocal began, made
-            made += 1
-            found = attempt(rng, size)
-            began, made = (slices.work, 0) if found else (began, made)
-            return found
-
         def spent() -> bool:
             return slices.work - began + made * _MAKING >= work or over()
 
         while self._most > 1 and not spent() and not slices.over():
-            self.descend(again, spent)
+            made += slices.threads
+            if self._turn(attempt):
+                began, made = slices.work, 0
         self._until = slices.work
 
     def descend(self, attempt: Attempt, over: Callable[[], bool]) -> None:
         """Try at the present size until enough were in vain or it is over."""
         while self._most > 1 and not over() and not self._slices.over():
-            if attempt(self._random, self._size):
-                self._failed = 0
-                continue
-            self._failed += 1
-            if self._failed >= _IN_VAIN * self._size:
-                self._failed, self._size = 0, min(self._size + 1, self._most)
+            if not self._turn(attempt) and self._failed == 0:
                 return
+
+    def _turn(self, attempt: Attempt) -> bool:
+        """Try as many as there are threads, return whether one found a better plan; enough in vain: grow."""
+        drawn = [attempt(self._random, self._size) for _ in range(self._slices.threads)]
+        trials = [trial for trial in drawn if trial is not None]
+        found = self._slices.run_each([trial.tree for trial in trials], self._nodes)
+        for trial, plan in zip(trials, found, strict=True):
+            if plan is not None:
+                trial.take(plan)
+                self._failed = 0
+                return True
+        self._failed += len(drawn)
+        if self._failed >= _IN_VAIN * self._size:
+            self._failed, self._size = 0, min(self._size + 1, self._most)
+        return False

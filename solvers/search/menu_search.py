@@ -15,11 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .depth_first import DepthFirst, Status
+from .crew import Crew
+from .depth_first import DepthFirst
 from .rows import WholeMenus, bounds, power_of, whole_multipliers
 from .side_by_side import SideBySide
+from .status import Status
 
-__all__ = ["MenuSearch", "Record", "Settings", "Status"]
+__all__ = ["MenuSearch", "Record", "Settings"]
+
+_ALONE = 100_000
+"""Nodes that one thread searches before a tree is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class MenuSearch:
         threads: int = 1,
     ) -> None:
         self._menus = menus
-        self._threads = threads
+        self._crew = Crew(threads)
         self._fit = fit
         self._settings = settings = Settings() if settings is None else settings
         self._power = power_of(menus)
@@ -124,7 +129,7 @@ class MenuSearch:
         if not self._multipliers.size:
             self._multipliers = np.zeros((1, capacities), dtype=np.int64)
         self._order = np.arange(menus.num_jobs)
-        self._tree: DepthFirst | SideBySide | None = None
+        self._tree: SideBySide[DepthFirst] | None = None
         self._shifts = np.zeros(0, dtype=np.int64)
         self._earlier = 0
         self._limit = settings.first_limit
@@ -151,11 +156,12 @@ class MenuSearch:
             shrunk = np.zeros(self._shifts.size, dtype=np.int64)
             vectors = self._multipliers.shape[0]
             shrunk[:vectors] = rise >> self._shifts[:vectors]
-            self._tree.raise_floor(floor, shrunk)
+            for part in self._tree.parts:
+                part.raise_floor(floor, shrunk)
         self.floor = floor
 
     def run(self, nodes: int) -> Status:
-        """Search on for so many nodes; ``LEAF`` if a choice was found: see `leaf`."""
+        """Search on for so many nodes; ``FOUND`` if a choice was found: see `leaf`."""
         if self._tree is None:
             return Status.EXHAUSTED
         if self._tree.nodes >= self._limit:
@@ -168,13 +174,13 @@ class MenuSearch:
         """Return int64 [jobs]: the option of every job, in their own order, of the choice just found."""
         assert self._tree is not None
         choice = np.empty(self._menus.num_jobs, dtype=np.int64)
-        choice[self._order] = self._options[self._tree.leaf]
+        choice[self._order] = self._options[self._tree.finder.leaf]
         return choice
 
     def _renew(self) -> None:
         """Fit vectors to where the search is, and begin again; once all are fitted, go on without a limit."""
-        tree = self._tree
-        assert tree is not None
+        assert self._tree is not None
+        tree = self._tree.parts[0]
         settings = self._settings
         many = self.fitted >= settings.fitted
         if self.fitted >= settings.fitted + settings.later:
@@ -195,7 +201,7 @@ class MenuSearch:
             return
         more = whole_multipliers(self._menus, np.array(vectors), self._power)
         self._multipliers = np.concatenate((self._multipliers, more))
-        self._earlier += tree.nodes
+        self._earlier += self._tree.nodes
         self._begin()
 
     def _begin(self) -> None:
@@ -221,4 +227,4 @@ class MenuSearch:
             self._tree = None
             return
         tree, self._shifts = begun
-        self._tree = tree if self._threads == 1 else SideBySide(tree, self._threads)
+        self._tree = SideBySide(tree, self._crew, _ALONE)

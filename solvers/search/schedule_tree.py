@@ -15,14 +15,14 @@ built or is switched off (`apportion.solvers.compiled`), the Python below runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
+from apportion.solvers.search.status import Status
 
-__all__ = ["LARGEST", "ScheduleTree", "Status", "available"]
+__all__ = ["LARGEST", "ScheduleTree", "available"]
 
 LARGEST = 2**62
 """Machines times length stay below."""
@@ -30,14 +30,6 @@ LARGEST = 2**62
 _DEPTH, _NODES, _LIMIT, _LEFT, _COUNT, _LENGTH, _BUDGET = range(7)
 _FIELDS = 5
 """Of a level: the moment, the free machines, the idle time so far, what is next, and the job begun."""
-
-
-class Status(IntEnum):
-    """Why a slice of the search returned."""
-
-    EXHAUSTED = 0
-    OUT_OF_NODES = 1
-    FOUND = 2
 
 
 def available() -> bool:

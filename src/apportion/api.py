@@ -65,7 +65,7 @@ def solve(
     gap
         Relative gap at which to stop; 0 asks for a proof of optimality.
     threads
-        Threads of a general solver.
+        Threads; see `SolveOptions`.
     seed
         Random seed.
     warm_start

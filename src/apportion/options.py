@@ -90,8 +90,9 @@ class SolveOptions:
     gap
         Relative gap at which to stop, ``|bound - objective| / max(|objective|, 1e-9)``; 0 asks for a proof.
     threads
-        Worker threads of a general solver, and of the exact search over several capacities where it is
-        compiled; the other exact solvers use one. `deterministic` repeats for the same number.
+        Worker threads of a general solver, and of the exact searches over several capacities and of jobs on
+        machines where they are compiled; other exact solvers use one. `deterministic` repeats for the same
+        number; with another one the plan may be another, equally good.
     seed
         Random seed, at least 0.
     deterministic

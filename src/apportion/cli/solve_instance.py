@@ -63,7 +63,7 @@ class _Limit(click.ParamType[Any]):
     default=1,
     show_default=True,
     metavar="N",
-    help="Of a general solver, and of the exact search over several capacities.",
+    help="Of a general solver, and of the exact search over several capacities or machines.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed.")
 @click.option("--deterministic", is_flag=True, help="No clock decides anything; bound it with --work-limit.")

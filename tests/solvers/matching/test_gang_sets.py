@@ -19,7 +19,8 @@ from apportion.solvers.makespan import gang_sets
 from apportion.solvers.makespan.gang_sets import SetSearch
 from apportion.solvers.makespan.gangs import small_enough
 from apportion.solvers.search.lattice import on_lattice
-from apportion.solvers.search.schedule_tree import ScheduleTree, Status, available
+from apportion.solvers.search.schedule_tree import ScheduleTree, available
+from apportion.solvers.search.status import Status
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings
 

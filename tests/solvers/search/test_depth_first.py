@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.solvers.compiled import NAMES, SWITCH, found, load, outdated
-from apportion.solvers.search.depth_first import LARGEST, DepthFirst, Status
+from apportion.solvers.search.depth_first import LARGEST, DepthFirst
+from apportion.solvers.search.status import Status
 
 
 def some_search(seed: int) -> DepthFirst:
@@ -48,7 +49,7 @@ def all_leaves(search: DepthFirst, slice_nodes: int) -> list[tuple[int, ...]]:
     """Run to the end in slices and return every leaf."""
     found = []
     while (status := search.run(slice_nodes)) is not Status.EXHAUSTED:
-        if status is Status.LEAF:
+        if status is Status.FOUND:
             found.append(tuple(search.leaf.tolist()))
         else:
             assert status is Status.OUT_OF_NODES
@@ -92,7 +93,7 @@ def test_a_raised_floor_cuts_the_rows_of_values_too(road: str) -> None:
         np.array([3, 0, 2, 0]),
         -1,
     )
-    assert search.run(100) is Status.LEAF
+    assert search.run(100) is Status.FOUND
     assert search.leaf.tolist() == [0, 2]
     search.raise_floor(5, np.array([5, 0]))  # nothing is worth more: row 0 has nothing to lose any more
     nodes = search.nodes

@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
-from apportion.solvers.search.assignment_tree import AssignmentTree, Placement, Status
+from apportion.solvers.search.assignment_tree import AssignmentTree, Placement
 from apportion.solvers.search.full_counts import with_full_counts
+from apportion.solvers.search.status import Status
 
 
 def plans(
@@ -59,7 +60,7 @@ def test_jobs_of_nearly_the_same_length_are_decided_in_small_tables(within: int,
     able = np.ones(use[0].shape, dtype=np.uint8)
     placement = Placement(np.zeros_like(use[0]), use, np.full((1, 6), within), able)
     tree = AssignmentTree(placement, 0, 2**16, np.full(60, 2**16), 500)
-    assert tree.run(1_000_000_000, 500) is expected
+    assert tree.run(500, 1_000_000_000) is expected
     if expected is Status.FOUND:
         used = np.bincount(tree.found, weights=use[0][tree.found, np.arange(60)], minlength=6)
         assert (used <= within).all()

@@ -7,11 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
-from apportion.solvers.generalised_assignment.improving import Improving
+from apportion.solvers.generalised_assignment.improving import NODES, Improving
 from apportion.solvers.search.any_placement import any_placement
-from apportion.solvers.search.assignment_tree import Placement, Status
-from apportion.solvers.search.few_machines import FewMachines
+from apportion.solvers.search.assignment_tree import Placement
+from apportion.solvers.search.few_machines import FewMachines, Trial
 from apportion.solvers.search.slices import Slices
+from apportion.solvers.search.status import Status
 
 pytestmark = pytest.mark.skipif(
     load("search.assignment_tree_c") is None, reason="the compiled tree is not built or is switched off"
@@ -34,15 +35,13 @@ def improved(
 ) -> list[NDArray[np.int32]]:
     """Return the placements found one after the other, for as much work as the first one took, and more."""
     found = [at]
-    improving = Improving(placement, 1, np.ones(placement.cost.shape[0]), slices)
+    improving = Improving(placement, 1, np.ones(placement.cost.shape[0]))
 
-    def attempt(rng: np.random.Generator, size: int) -> bool:
-        prices = np.zeros(at.size, dtype=np.int64)
-        better = improving.better(found[-1], prices, rng, size)
-        found.extend([] if better is None else [better])
-        return better is not None
+    def attempt(rng: np.random.Generator, size: int) -> Trial:
+        part = improving.part(found[-1], np.zeros(at.size, dtype=np.int64), rng, size)
+        return Trial(part.tree, lambda better: found.append(part.whole(better)))
 
-    few = FewMachines(placement.cost.shape[0], 5, 0, seed, slices)
+    few = FewMachines(placement.cost.shape[0], 5, NODES, 0, seed, slices)
     few.beside(attempt, lambda: False)
     few.descend(attempt, lambda: False)
     return found
@@ -80,12 +79,11 @@ def test_trees_grow_where_they_are_in_vain_and_end_when_they_have_had_their_work
     slices = Slices(lambda: False, None)
     sizes: list[int] = []
 
-    def in_vain(rng: np.random.Generator, size: int) -> bool:
+    def in_vain(rng: np.random.Generator, size: int) -> None:
         sizes.append(size)
         slices.work += 700_000
-        return False
 
-    few = FewMachines(6, 8, 10_000_000, 0, slices)
+    few = FewMachines(6, 8, NODES, 10_000_000, 0, slices)
     slices.work = 5_000_000
     few.beside(in_vain, lambda: False)
     assert not sizes  # before the decisions had their first turn
@@ -103,14 +101,14 @@ def test_attempts_without_work_end_too() -> None:
     slices = Slices(lambda: False, None)
     slices.work = 150_000_000
     tried: list[int] = []
-    few = FewMachines(6, 5, 0, 0, slices)
-    few.beside(lambda rng, size: bool(tried.append(size)), lambda: False)
+    few = FewMachines(6, 5, NODES, 0, 0, slices)
+    few.beside(lambda rng, size: tried.append(size), lambda: False)
     assert len(tried) == 100
 
 
 def test_one_or_two_machines_are_not_searched_by_twos() -> None:
     slices = Slices(lambda: False, None)
     for machines in (1, 2):
-        few = FewMachines(machines, 5, 0, 0, slices)
+        few = FewMachines(machines, 5, NODES, 0, 0, slices)
         few.beside(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
         few.descend(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)

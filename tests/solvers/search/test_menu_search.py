@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from apportion.solvers.search.depth_first import LARGEST, Status
+from apportion.solvers.search.depth_first import LARGEST
 from apportion.solvers.search.menu_search import MenuSearch, Settings
 from apportion.solvers.search.rows import WholeMenus
+from apportion.solvers.search.status import Status
 from apportion.solvers.search.whole import Unit, unit_of
 
 
@@ -76,7 +77,7 @@ class Case:
             status = self.search.run(nodes)
             if status is Status.EXHAUSTED:
                 return best
-            if status is Status.LEAF and self.feasible(choice := self.search.leaf()):
+            if status is Status.FOUND and self.feasible(choice := self.search.leaf()):
                 worth = self.exact(choice)
                 if best is None or worth > best:
                     best = worth
