@@ -53,7 +53,7 @@ def _exact_terms(block: NDArray[np.float64]) -> list[float]:
     terms: list[float] = []
     rest = block
     for _ in range(_PARTS):
-        top = max(float(rest.max()), -float(rest.min()))
+        top = float(np.abs(rest).max())
         if top == 0.0:
             return terms
         if not _LEAST <= top <= _MOST:
