@@ -234,14 +234,21 @@ class OneMachineSlurm:
             time.sleep(step_s)
 
     def wait_until_idle(self, timeout_s: float = 30.0) -> None:
-        """Wait until every node is idle.
+        """Wait until every node is idle, also those that slurmctld has drained itself.
 
         Raises
         ------
         SlurmFailed
             If they are not within `timeout_s`.
         """
-        self.wait_until(lambda: set(self.node_states().values()) == {"idle"}, "all nodes are idle", timeout_s)
+
+        def idle() -> bool:
+            states = set(self.node_states().values())
+            if any("drain" in state for state in states):
+                self.resume_drained()
+            return states == {"idle"}
+
+        self.wait_until(idle, "all nodes are idle", timeout_s)
 
     def resume_drained(self) -> None:
         """Do what an administrator does after a slurmctld was killed: resume nodes that it drained itself.
