@@ -22,7 +22,7 @@ from apportion.solvers.compiled import load
 from apportion.solvers.search.full_counts import with_full_counts
 from apportion.solvers.search.status import Status
 
-__all__ = ["LARGEST_SUM", "MOST_JOBS", "AssignmentTree", "Placement", "Status", "available"]
+__all__ = ["LARGEST_SUM", "MOST_JOBS", "AssignmentTree", "Placement", "available"]
 
 LARGEST_SUM = 2**50
 """Prices and costs of all jobs together stay below: doubles, in which the tables stand, hold them exactly."""

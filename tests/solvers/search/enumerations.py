@@ -68,9 +68,7 @@ def assignments(seed: int) -> Assignment:
     capacities = (rng.uniform(0.2, 1.0, machines) * total / rng.choice([1, machines])).astype(np.int64)
     return Assignment.from_arrays(
         "cost" if rng.random() < 0.5 else "value",
-        values[allowed],
-        np.nonzero(allowed)[1],
-        np.concatenate(([0], np.cumsum(allowed.sum(axis=1)))),
+        *_menus(values, allowed),
         machines,
         uses=uses[allowed],
         capacities=capacities,
@@ -94,9 +92,7 @@ def makespans(seed: int) -> Assignment:
     capacities = (rng.uniform(0.3, 1.0, machines) * uses.sum(axis=0)).astype(np.int64)
     return Assignment.from_arrays(
         "makespan",
-        times[allowed],
-        np.nonzero(allowed)[1],
-        np.concatenate(([0], np.cumsum(allowed.sum(axis=1)))),
+        *_menus(times, allowed),
         machines,
         uses=uses[allowed],
         capacities=capacities,
@@ -115,13 +111,19 @@ def gangs(seed: int) -> Assignment:
     held = rng.integers(1, counts, (jobs, pools), endpoint=True)
     return Assignment.from_arrays(
         "makespan",
-        times[allowed],
-        np.nonzero(allowed)[1],
-        np.concatenate(([0], np.cumsum(allowed.sum(axis=1)))),
+        *_menus(times, allowed),
         pools,
         gpus=held[allowed],
         counts=counts,
     )
+
+
+def _menus(
+    values: NDArray[np.float64], allowed: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return values, machines and offsets of the pairs that are allowed, job by job."""
+    offsets = np.concatenate(([0], np.cumsum(allowed.sum(axis=1))))
+    return values[allowed], np.nonzero(allowed)[1], offsets
 
 
 def _values(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
