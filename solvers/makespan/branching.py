@@ -14,6 +14,7 @@ from apportion.models.assignment_lowering import LoweredAssignment
 from apportion.outcome import Termination
 from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.assignment.mip import branch_and_bound, trusted
+from apportion.solvers.makespan.outcome import ended
 
 __all__ = ["branched", "open_entries"]
 
@@ -46,13 +47,14 @@ def open_entries(model: Assignment, prices: NDArray[np.float64], incumbent: floa
 
 def branched(
     call: AssignmentCall, lowered: LoweredAssignment, best: NDArray[np.int64], prices: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], bool]:
-    """Return the best schedule found from `best` on, and whether it is proven; the call takes the bound."""
-    model, options, left = call.model, call.options, call.clock.seconds_left
+) -> tuple[NDArray[np.int64], Termination]:
+    """Return the best schedule found from `best` on, and why the search ended; the call takes the bound."""
+    model, options, clock = call.model, call.options, call.clock
+    left, nodes = clock.seconds_left, clock.work_left
     top = model.objective(best)
     allowed = open_entries(model, prices, top)
     if int(allowed.sum()) > _OPEN:
-        return best, False
+        return best, ended(clock)
     begin = lowered.point(best)
     found = branch_and_bound(
         lowered.model,
@@ -61,7 +63,7 @@ def branched(
         np.append(allowed, True) | (begin > 0),
         options.gap,
         options.seed,
-        _NODES if left is None else None,
+        _NODES if left is None and nodes is None else nodes,
         ceiling=top,
     )
     if found.bound is not None:
@@ -72,4 +74,6 @@ def branched(
         if model.check(choice).feasible and model.objective(choice) < top:
             best = choice
             call.offer(best)
-    return best, found.termination is Termination.OPTIMAL and options.gap == 0
+    clock.charge(found.nodes)
+    proven = found.termination is Termination.OPTIMAL and options.gap == 0
+    return best, Termination.OPTIMAL if proven else ended(clock)

@@ -21,7 +21,7 @@ from apportion.solvers.assignment.no_placement import small
 from apportion.solvers.general.guard import usable
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan import gangs
-from apportion.solvers.makespan.outcome import ended, limit_of, searched
+from apportion.solvers.makespan.outcome import ended, searched
 from apportion.solvers.makespan.pools import rearranged
 
 __all__ = ["on_pools"]
@@ -117,6 +117,7 @@ def _branched(
     branched = branch_and_bound(
         lowered.model, clock.seconds_left, begin, None, options.gap, options.seed, nodes
     )
+    clock.charge(branched.nodes)
     if branched.termination is Termination.INFEASIBLE and best is None and small(model):
         return Outcome(termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="solver")
     if branched.point is not None:
@@ -132,7 +133,7 @@ def _branched(
             Termination.NUMERICAL_ERROR,
             Termination.INFEASIBLE,
         )
-        reason = Termination.NUMERICAL_ERROR if known else limit_of(options)
+        reason = Termination.NUMERICAL_ERROR if known else ended(clock)
         return Outcome(termination=reason, raw_status=branched.raw, bound=call.best.bound)
     closed = call.closes(model.objective(best))
     limited = branched.termination in (Termination.TIME_LIMIT, Termination.NODE_LIMIT)

@@ -25,7 +25,7 @@ from apportion.solvers.makespan.by_pools import on_pools
 from apportion.solvers.makespan.by_tree import MakespanSearch, first_choice, fits
 from apportion.solvers.makespan.first import first_schedules, machine_weights
 from apportion.solvers.makespan.local_search import ScheduleSearch
-from apportion.solvers.makespan.outcome import limit_of, searched
+from apportion.solvers.makespan.outcome import ended, searched
 from apportion.solvers.search.slices import Slices
 
 __all__ = ["solve"]
@@ -61,9 +61,9 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     if fits(model):
         return _by_tree(call, found, weights)
     own = call.best.bound
-    choice, ended = _by_descent(call, lowered, found, prices)
-    ended = Termination.OPTIMAL if call.closes(model.objective(choice)) else ended
-    return searched(call, choice, prices, ended, own=own)
+    choice, reason = _by_descent(call, lowered, found, prices)
+    reason = Termination.OPTIMAL if call.closes(model.objective(choice)) else reason
+    return searched(call, choice, prices, reason, own=own)
 
 
 def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDArray[np.float64]) -> Outcome:
@@ -78,9 +78,10 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
     if not found:
         none, choice = first_choice(model, slices)
         if choice is None:
-            ended = Termination.INTERRUPTED if slices.interrupted else limit_of(options)
+            clock.charge(slices.nodes)
+            reason = Termination.INTERRUPTED if slices.interrupted else ended(clock)
             return Outcome(
-                termination=Termination.INFEASIBLE if none else ended,
+                termination=Termination.INFEASIBLE if none else reason,
                 raw_status="the search found no placement",
                 bound=None if none else call.best.bound,
                 bound_source="branch_and_bound",
@@ -107,8 +108,8 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
         tree.rebalance(lambda: clock.seconds >= until)
     call.best.bound, closed = tree.run()
     clock.charge(slices.nodes)
-    ended = Termination.INTERRUPTED if slices.interrupted else limit_of(options)
-    outcome = searched(call, tree.choice, prices, Termination.OPTIMAL if closed else ended, slices.nodes)
+    reason = Termination.INTERRUPTED if slices.interrupted else ended(clock)
+    outcome = searched(call, tree.choice, prices, Termination.OPTIMAL if closed else reason, slices.nodes)
     return outcome if tree.shown is None else replace(outcome, row_multipliers=-tree.shown.astype(np.float64))
 
 
@@ -149,7 +150,4 @@ def _by_descent(
     search.run(over, rounds=100)
     best = search.choice()
     call.offer(best)
-    if over():
-        return best, limit_of(options)
-    best, proven = branched(call, lowered, best, prices)
-    return best, Termination.OPTIMAL if proven else limit_of(options)
+    return (best, ended(call.clock)) if over() else branched(call, lowered, best, prices)

@@ -5,22 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.clock import Clock
 
-__all__ = ["ended", "limit_of", "searched"]
-
-
-def limit_of(options: SolveOptions) -> Termination:
-    """Return which limit a search with these options reached."""
-    return Termination.TIME_LIMIT if options.time_limit is not None else Termination.SOLUTION_LIMIT
+__all__ = ["ended", "searched"]
 
 
 def ended(clock: Clock) -> Termination:
-    """Say why a search that has nothing more to try ended: by the clock only if that was over."""
-    return Termination.TIME_LIMIT if clock.late() else Termination.SOLUTION_LIMIT
+    """Say why a search without a proof ended: by a limit of the call only if that was reached."""
+    return clock.stopped() or Termination.SOLUTION_LIMIT
 
 
 def searched(

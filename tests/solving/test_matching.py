@@ -23,6 +23,7 @@ from apportion.models.assignment import Assignment
 from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
+from apportion.solvers.compiled import SWITCH
 from tests.patience import patience
 from tests.solving.test_liars import LIES, told
 from tests.strategies import matchings
@@ -254,6 +255,20 @@ def test_equal_seeds_give_equal_answers_without_a_clock() -> None:
     model = Assignment.from_matrix("makespan", rng.integers(10, 100, (30, 4)).astype(float))
     runs = [apportion.solve(model, deterministic=True, work_limit=5, seed=1) for _ in range(2)]
     assert runs[0].plan.tolist() == runs[1].plan.tolist()  # type: ignore[union-attr]
+
+
+def test_a_work_limit_ends_a_makespan_without_compiled_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS branches there; its nodes are what is limited, and without a limit it proves the optimum."""
+    rng = np.random.default_rng(4)
+    model = Assignment.from_matrix("makespan", rng.integers(50, 90, (24, 7)).astype(float))
+    compiled = apportion.solve(model, time_limit=None)
+    monkeypatch.setenv(SWITCH, "1")
+    limited = apportion.solve(model, time_limit=None, deterministic=True, work_limit=1)
+    proven = apportion.solve(model, time_limit=None, deterministic=True)
+    assert limited.termination is Termination.NODE_LIMIT
+    assert limited.plan is not None
+    assert proven.termination is Termination.OPTIMAL
+    assert proven.objective == compiled.objective
 
 
 def test_the_kind_is_known() -> None:
