@@ -32,6 +32,8 @@ __all__ = ["solve"]
 
 _WIDE = 2_500
 """Entries from which a few machines at a time are searched before the first decision."""
+_ROUNDS = 100
+"""Kicks before branch and bound, a unit of work each; of little work they have half."""
 
 
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
@@ -132,11 +134,11 @@ def _by_descent(
     found: list[NDArray[np.int64]],
     prices: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], Termination]:
-    model, options = call.model, call.options
-    search = ScheduleSearch(model, options.seed)
+    model, clock = call.model, call.clock
+    search = ScheduleSearch(model, call.options.seed)
 
     def over() -> bool:
-        return call.clock.late() or call.closes(search.makespan())
+        return clock.late() or call.closes(search.makespan())
 
     best: NDArray[np.int64] | None = None
     for choice in found:
@@ -147,7 +149,12 @@ def _by_descent(
             call.offer(best)
     assert best is not None
     search.take(best)
-    search.run(over, rounds=100)
+    left = clock.work_left
+    rounds = _ROUNDS if left is None else min(_ROUNDS, math.ceil(left / 2))
+    search.run(over, rounds)
+    clock.charge(rounds)
     best = search.choice()
     call.offer(best)
-    return (best, ended(call.clock)) if over() else branched(call, lowered, best, prices)
+    if over() or clock.work_left == 0:
+        return best, ended(clock)
+    return branched(call, lowered, best, prices)
