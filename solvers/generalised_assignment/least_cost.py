@@ -59,11 +59,13 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
         best = without_overflow(model, reduced, call.options.seed, clock.late)
     if best is not None and not call.closes(model.objective(best)):
         call.offer(best)
-        best = _searched(call, best, min(200, 20_000 // max(model.num_jobs, 1)))
+        best = _searched(call, best, clock.rounds(min(200, 20_000 // max(model.num_jobs, 1))))
     if best is not None:
         call.offer(best)
         if call.closes(model.objective(best)):
             return _outcome(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
+        if clock.work_left == 0:
+            return _outcome(model, best, bound, prices, Termination.NODE_LIMIT, "searched", 0)
     return _branch(call, lowered, best, bound, prices)
 
 

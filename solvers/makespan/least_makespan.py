@@ -33,7 +33,7 @@ __all__ = ["solve"]
 _WIDE = 2_500
 """Entries from which a few machines at a time are searched before the first decision."""
 _ROUNDS = 100
-"""Kicks before branch and bound, a unit of work each; of little work they have half."""
+"""Kicks before branch and bound."""
 
 
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
@@ -149,10 +149,7 @@ def _by_descent(
             call.offer(best)
     assert best is not None
     search.take(best)
-    left = clock.work_left
-    rounds = _ROUNDS if left is None else min(_ROUNDS, math.ceil(left / 2))
-    search.run(over, rounds)
-    clock.charge(rounds)
+    search.run(over, clock.rounds(_ROUNDS))
     best = search.choice()
     call.offer(best)
     if over() or clock.work_left == 0:

@@ -257,16 +257,24 @@ def test_equal_seeds_give_equal_answers_without_a_clock() -> None:
     assert runs[0].plan.tolist() == runs[1].plan.tolist()  # type: ignore[union-attr]
 
 
-def test_a_work_limit_ends_a_makespan_without_compiled_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HiGHS branches there; its nodes are what is limited, and without a limit it proves the optimum."""
+@pytest.mark.parametrize("goal", ["makespan", "cost"])
+def test_a_work_limit_holds_without_compiled_parts(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local search and HiGHS's nodes are what is limited there; unlimited, they prove the optimum."""
     rng = np.random.default_rng(4)
-    model = Assignment.from_matrix("makespan", rng.integers(50, 90, (24, 7)).astype(float))
+    values, uses = rng.integers(50, 90, (24, 7)).astype(float), rng.integers(1, 101, (24, 7))
+    limits = {} if goal == "makespan" else {"uses": uses, "capacities": np.full(7, uses.sum() // 60)}
+    model = Assignment.from_matrix(goal, values, **limits)
     compiled = apportion.solve(model, time_limit=None)
     monkeypatch.setenv(SWITCH, "1")
-    limited = apportion.solve(model, time_limit=None, deterministic=True, work_limit=1)
+    few, more = (
+        apportion.solve(model, time_limit=None, deterministic=True, work_limit=work) for work in (1, 12)
+    )
     proven = apportion.solve(model, time_limit=None, deterministic=True)
-    assert limited.termination is Termination.NODE_LIMIT
-    assert limited.plan is not None
+    assert few.termination is Termination.NODE_LIMIT
+    assert few.plan is not None
+    assert more.objective is not None
+    assert few.objective is not None
+    assert more.objective <= few.objective
     assert proven.termination is Termination.OPTIMAL
     assert proven.objective == compiled.objective
 
