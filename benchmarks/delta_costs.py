@@ -79,7 +79,7 @@ def main() -> None:
         (
             "gap filling, 20 jobs x 200 nodes",
             generate(jobs=20, nodes=200, seed=1),
-            {"set_capacity": lambda k: {"op": "set_capacity", "name": "idle_nodes", "amount": 150 + k}},
+            {"set_capacity": lambda k: {"op": "set_capacity", "name": "idle_nodes", "amount": 199 - k}},
         ),
         ("gap filling, 500 jobs x 5,000 nodes", filled, {"set_nodes, 1 % go": idle}),
         (

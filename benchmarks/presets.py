@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.NAME [--only PATTERN] [--data FOLDER] [--limit S] [--seeds N]``: the cells are those of
 ``python -m benchmarks run``, measured in the same way, and nothing is written. Seconds are the processor's,
-the least of the calls that a solver was given, whose number is told; a long call is not repeated. A ratio is
-of equally many calls: where one side has a single one, the first call of the other stands beside it.
+the least of the calls that a solver was given, whose number is told; a long call is not repeated. The ratio
+is the quotient of the two seconds that are printed. Where one side had fewer calls, which favours the other,
+the quotient of equally many calls follows with its own two figures.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.suite.registry import Selection, cells_of
 from benchmarks.suite.solvers import OURS
 from benchmarks.timing import provenance
 
-__all__ = ["PRESETS", "Preset", "main", "ratio"]
+__all__ = ["PRESETS", "Preset", "Ratio", "main", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +178,44 @@ def _times(row: dict[str, Any], first: dict[str, Any] | None) -> str:
     own = _cpu(row)
     told = f"{min(own):10.5f} CPU s of {len(own)}" if own else f"{row['seconds']:10.5f} s"
     over = None if first is None else ratio(row, first)
-    return told if over is None else f"{told} {over[0]:9.1f}x by {over[1]}"
+    if over is None:
+        return told
+    told = f"{told} {min(own) / max(min(_cpu(first or {})), 1e-9):9.1f}x"
+    if len(own) == len(_cpu(first or {})):
+        return told
+    return f"{told} ({over.quotient:.1f}x = {over.own:.5f} / {over.base:.5f} by the first {over.calls})"
 
 
-def ratio(row: dict[str, Any], first: dict[str, Any]) -> tuple[float, int] | None:
-    """Return a row's processor seconds over those of the same calls of another row, and how many they are.
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Processor seconds of a row beside those of the same calls of another.
+
+    Attributes
+    ----------
+    own, base
+        The least of the calls, of the row and of the other, in seconds.
+    calls
+        How many calls of each.
+    """
+
+    own: float
+    base: float
+    calls: int
+
+    @property
+    def quotient(self) -> float:
+        """The one by the other."""
+        return self.own / max(self.base, 1e-9)
+
+
+def ratio(row: dict[str, Any], first: dict[str, Any]) -> Ratio | None:
+    """Return a row's processor seconds beside those of the same calls of another row.
 
     ``None`` where nobody counted: a cell that was ended from outside.
     """
     own, base = _cpu(row), _cpu(first)
     calls = min(len(own), len(base))
-    return (min(own[:calls]) / max(min(base[:calls]), 1e-9), calls) if calls else None
+    return Ratio(min(own[:calls]), min(base[:calls]), calls) if calls else None
 
 
 def _cpu(row: dict[str, Any]) -> list[float]:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,16 +92,16 @@ def main() -> None:
     instance = generate(seed=1, jobs=20, nodes=200)
     alone_cpu, alone_s = _in_process(instance, count)
     each = 1e3 / count
-    print(f"{count} decisions of 20 jobs x 200 nodes, another capacity every time")
+    print(f"{count} decisions of 20 jobs x 200 nodes, other idle nodes every time")
     print(f"in process: {each * alone_cpu:.2f} ms CPU, {each * alone_s:.2f} ms by the clock each")
     with _service() as (pid, path):
         connections = [_Connection(path) for _ in range(asked.clients)]
         for number, connection in enumerate(connections):
             connection.ask("/sessions", {"name": f"b{number}", "instance": msgspec.to_builtins(instance)})
-        _loaded(pid, connections, 20 * asked.clients, 0.0)
-        one = _loaded(pid, connections[:1], count, 0.0)
-        several = _loaded(pid, connections, count, 0.0)
-        paced = _loaded(pid, connections, count, asked.clients / _PACE)
+        _loaded(pid, connections, instance.nodes, 20 * asked.clients, 0.0)
+        one = _loaded(pid, connections[:1], instance.nodes, count, 0.0)
+        several = _loaded(pid, connections, instance.nodes, count, 0.0)
+        paced = _loaded(pid, connections, instance.nodes, count, asked.clients / _PACE)
         for connection in connections:
             connection.close()
     print(f"one client: {one}")
@@ -133,21 +133,23 @@ def _service() -> Iterator[tuple[int, Path]]:
 def _in_process(instance: Any, count: int) -> tuple[float, float]:
     session = Session(instance)
     for k in range(20):
-        session.set_capacity("idle_nodes", _AMOUNTS[k % 8])
+        session.set_nodes(_idle(instance.nodes, k))
         session.decide()
     cpu, began = time.process_time(), time.perf_counter()
     for k in range(count):
-        session.set_capacity("idle_nodes", _AMOUNTS[k % 8])
+        session.set_nodes(_idle(instance.nodes, k))
         session.decide()
     return time.process_time() - cpu, time.perf_counter() - began
 
 
-def _loaded(pid: int, connections: list[_Connection], count: int, pause_s: float) -> _Load:
+def _loaded(
+    pid: int, connections: list[_Connection], nodes: Sequence[str], count: int, pause_s: float
+) -> _Load:
     """Ask for decisions, each client in a thread of its own and every `pause_s`, or as soon as answered."""
     waits: list[float] = []
     share = count // len(connections)
     threads = [
-        threading.Thread(target=_asked, args=(connection, number, share, pause_s, waits))
+        threading.Thread(target=_asked, args=(connection, nodes, number, share, pause_s, waits))
         for number, connection in enumerate(connections)
     ]
     served, worked = _cpu(pid)
@@ -161,13 +163,25 @@ def _loaded(pid: int, connections: list[_Connection], count: int, pause_s: float
     return _Load(len(waits), wall, client, service - served, worker - worked, waits)
 
 
-def _asked(connection: _Connection, number: int, count: int, pause_s: float, waits: list[float]) -> None:
+def _idle(nodes: Sequence[str], k: int) -> list[str]:
+    """Return the nodes that are idle at the k-th decision."""
+    return [*nodes[: _AMOUNTS[k % 8]]]
+
+
+def _asked(
+    connection: _Connection,
+    nodes: Sequence[str],
+    number: int,
+    count: int,
+    pause_s: float,
+    waits: list[float],
+) -> None:
     due = time.perf_counter() + number * pause_s / 7
     for k in range(count):
         due += pause_s
         time.sleep(max(0.0, due - time.perf_counter()))
         began = time.perf_counter()
-        delta = {"op": "set_capacity", "name": "idle_nodes", "amount": _AMOUNTS[k % 8]}
+        delta = {"op": "set_nodes", "nodes": _idle(nodes, k)}
         connection.ask(f"/sessions/b{number}/decisions", {"deltas": [delta]})
         waits.append(time.perf_counter() - began)
 

@@ -287,8 +287,8 @@ def edits_of(instance: Any) -> Edits:
     """
     try:
         edits = kind_of(instance).edits
-    except TypeError:
-        edits = None
+    except TypeError as error:
+        raise InvalidInstance.at("$", str(error)) from None
     if edits is None:
         raise InvalidInstance.at("$.kind", f"a {type(instance).__name__} cannot be edited in this way yet")
     return edits

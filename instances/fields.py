@@ -80,7 +80,9 @@ def check_count(
 ) -> bool:
     """Note a problem unless `value` is an integer from `low` to `high`."""
     if isinstance(value, bool) or not isinstance(value, int):
-        problems.append(Problem(path, f"must be an integer, not {_shown(value)}"))
+        whole = isinstance(value, float) and value.is_integer()
+        meant = f"; write {int(value)} (in Python: int(value))" if whole else ""
+        problems.append(Problem(path, f"must be an integer, not {_shown(value)}{meant}"))
     elif not low <= value <= high:
         problems.append(Problem(path, f"must be from {low} to {high}, not {value}"))
     else:

@@ -94,6 +94,9 @@ class Edits:
         The msgspec type of a pool of machines; ``None`` if the kind has none.
     set_machine
         ``set_machine(instance, machine)``: the instance with a pool added, or put in the place of its name.
+    named_by
+        ``named_by(instance, name)``: the delta of a session that names the nodes behind a capacity, which
+        more of it would have to make up; ``None``, or no function, where nothing behind it has a name.
     adopt
         ``adopt(instance, plan)``: the jobs that have now something else than a feasible plan gives them, each
         with that; ``None`` if the kind keeps no present state.
@@ -111,6 +114,7 @@ class Edits:
     machine_type: type[Any] | None = None
     set_machine: Callable[[Any, Any], Any] | None = None
     adopt: Callable[[Any, Mapping[str, Any]], Iterable[Any]] | None = None
+    named_by: Callable[[Any, str], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -41,4 +42,18 @@ def kind_of(instance: Any) -> Kind:
     for kind in kinds().values():
         if isinstance(instance, kind.type):
             return kind
-    raise TypeError(f"expected an instance ({', '.join(kinds())}), not {type(instance).__name__}")
+    raise TypeError(
+        f"expected an instance ({', '.join(kinds())}), not {type(instance).__name__}{_how(instance)}"
+    )
+
+
+def _how(given: Any) -> str:
+    """Return how an instance is had from something else, in words; empty where nobody knows."""
+    if isinstance(given, str | PathLike):
+        return f"; apportion.read({str(given)[:100]!r}) reads one"
+    if isinstance(given, Mapping | bytes):
+        return "; apportion.read(...) makes one of it"
+    made = getattr(type(given), "instance", None)
+    if made is None:
+        return ""
+    return "; its method instance() returns one" if callable(made) else "; its instance is one"

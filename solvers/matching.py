@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import pooled
 from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.assignment.linear_assignment import is_transportation, potentials, solve_slots
+from apportion.solvers.general.scaling import extreme_scale, unscaled, with_callback_in_own_unit
 
 __all__ = ["solve", "start"]
 
@@ -29,11 +31,51 @@ def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
     start
         A feasible point to begin with; of the rest nothing is used.
     """
+    if model.goal == "makespan" and not model.required.all():
+        return _only_required(model, options, start)
+    scale = extreme_scale(model.values)
+    if scale != 1.0:
+        scaled = replace(model, values=model.values * scale)
+        found = unscaled(solve(scaled, with_callback_in_own_unit(options, scale), start), scale)
+        # a makespan's prices are weights of machines, whatever the unit of time
+        if found.multipliers is None or model.goal != "makespan":
+            return found
+        return replace(found, multipliers=found.multipliers * scale)
     call = AssignmentCall.begun(model, options)
     try:
         return _solved(call, start)
     except KeyboardInterrupt:
         return call.interrupted()
+
+
+def _only_required(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
+    """Solve a makespan over the jobs that must run: who takes a job out of a schedule makes none longer."""
+    known = None if start.point is None else _without(model, np.asarray(start.point, dtype=np.int64))
+    outcome = solve(model.of_jobs(model.required), options, Start(known))
+    point = None if outcome.point is None else _among_all(model, np.asarray(outcome.point, dtype=np.int64))
+    return replace(outcome, point=point, row_multipliers=None)
+
+
+def _without(model: Assignment, point: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a point over the jobs that must run, its rows counted among theirs."""
+    place = np.cumsum(model.required[model.job_of_option()]) - 1
+    choice, turns = in_turn(point)
+    own = choice[model.required]
+    own = np.where(own >= 0, place[own], -1)
+    return own if turns is None else np.stack((own, turns[model.required]))
+
+
+def _among_all(model: Assignment, point: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a point over the jobs that must run as one over all jobs, the others left out."""
+    rows = np.flatnonzero(model.required[model.job_of_option()])
+    own, turns = in_turn(point)
+    choice = np.full(model.num_jobs, -1, dtype=np.int64)
+    choice[model.required] = np.where(own >= 0, rows[own] if rows.size else -1, -1)
+    if turns is None:
+        return choice
+    order = np.full(model.num_jobs, int(turns.max(initial=0)) + 1, dtype=np.int64)
+    order[model.required] = turns
+    return np.stack((choice, order))
 
 
 def _solved(call: AssignmentCall, start: Start) -> Outcome:
@@ -79,7 +121,12 @@ def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] |
     if model.divisible or model.goal == "makespan":
         from apportion.solvers.makespan import first
 
-        return first.start(model)
+        if model.required.all():
+            return first.start(model)
+        if not model.required.any():
+            return np.full(model.num_jobs, -1, dtype=np.int64), None
+        point, prices = first.start(model.of_jobs(model.required))
+        return (None if point is None else _among_all(model, point)), prices
     if is_transportation(model):
         choice = solve_slots(model)
         return choice, None if choice is None else pooled(model, potentials(model, choice))

@@ -76,6 +76,10 @@ def kinds(
         reveal_type(solution.require())
     reveal_type(apportion.solve(apportion.read("x.json")).require())
     held: apportion.Solution | None = apportion.solve(rows)
+    reveal_type(apportion.Session(nodes).decide().require()["allocation"]["a"])
+    session: apportion.Session = apportion.Session(menus)
+    session.add_job(id="x", options=[], nmae="y")
+    session.update_job("x", wieght=2.0)
 """
 
 
@@ -84,10 +88,12 @@ def test_a_type_checker_knows_the_plan_of_every_kind(root: Path, tmp_path: Path)
     program.write_text(PLANS)
     command = [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml"), str(program)]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=600)
-    assert run.returncode == 0, run.stdout
+    wrong = [line for line in run.stdout.splitlines() if ": error:" in line]
+    assert len(wrong) == 2 and '"nmae"' in wrong[0] and '"wieght"' in wrong[1], run.stdout
     revealed = re.findall(r'Revealed type is "(.+)"', run.stdout)
     rows = revealed[3]
     assert rows.startswith("numpy.ndarray[") and "signedinteger" in rows
     assert revealed[0] == "list[str]" and revealed[1] == "str | None", revealed
     assert revealed[2] == f"{rows} | None", revealed
     assert "Mapping[str, " in revealed[4], revealed
+    assert revealed[5] == "list[str]", "the plan of a session's decision was Any"

@@ -65,6 +65,11 @@ def _change_capacity(instance: FreezingInstance, name: str, present: int, delta:
     return replace(instance, gpus=changed, nodes={**instance.nodes, name: names}, jobs=jobs)
 
 
+def _named_by(instance: FreezingInstance, name: str) -> str | None:
+    """Return what names the nodes of a GPU type, ``None`` where they have no names."""
+    return None if instance.nodes is UNSET or name not in instance.nodes else "set_fields (gpus and nodes)"
+
+
 def _change_budgets(instance: FreezingInstance, deltas: Mapping[str, float]) -> FreezingInstance:
     """Return the round with accuracy budgets changed, in frozen fraction times seconds.
 
@@ -175,4 +180,5 @@ EDITS = Edits(
         tenants=check_quotas,
     ),
     adopt=_adopt,
+    named_by=_named_by,
 )

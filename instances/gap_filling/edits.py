@@ -139,4 +139,5 @@ EDITS = Edits(
     ),
     set_nodes=_set_nodes,
     adopt=_adopt,
+    named_by=lambda instance, name: "set_nodes",
 )

@@ -7,7 +7,9 @@ Menus (`MultipleChoiceKnapsackInstance`), where the header has ``option``::
     lm,2xv100,3.1,2,16
 
 The line without a job says how much there is of each capacity; every other column but ``job``, ``option``,
-``value``, ``required`` and ``current`` is a capacity. ``current`` is yes on the option that the job has now.
+``value``, ``required`` and ``current`` is a capacity. ``required`` is no in the lines of a job that may be
+left out: jobs are required where nothing is said, as in every other form of an instance. ``current`` is yes
+on the option that the job has now.
 
 Matchings (`MatchingInstance`), where it has ``machine`` and ``time_s``, ``cost`` or ``value``::
 
@@ -17,14 +19,18 @@ Matchings (`MatchingInstance`), where it has ``machine`` and ``time_s``, ``cost`
 
 Lines without a job name the machines; ``count`` and ``capacity`` are theirs, ``uses`` and ``gpus`` the jobs'.
 Without such a line a machine stands once.
+
+Cells are separated by commas; by semicolons, or tabs, where the header has these and no comma. Decimals have
+a point.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from apportion.choices import did_you_mean
@@ -63,14 +69,17 @@ def read(
     """
     select_problem(index, 1)
     lines = _lines(raw)
-    header = lines[0][1]
+    at, header = lines[0]
     if "machine" in header and "option" not in header:
         if sense is not None:
             raise InvalidOption("sense does not apply to a table of machines: time_s, cost or value says it")
-        return _matching(header, lines[1:], name)
+        return _matching(at, header, lines[1:], name)
     if "option" not in header:
-        raise InvalidInstance(Problem("line 1", "a table of jobs has a column option, or machine"))
-    return _menus(header, lines[1:], sense or "maximize", name)
+        meant = did_you_mean("option", header) or did_you_mean("machine", header)
+        raise InvalidInstance(
+            Problem(f"line {at}", f"a table of jobs has a column option, or machine{meant}")
+        )
+    return _menus(at, header, lines[1:], sense or "maximize", name)
 
 
 _Lines = Sequence[tuple[int, Sequence[str]]]
@@ -79,21 +88,25 @@ _Lines = Sequence[tuple[int, Sequence[str]]]
 def _lines(raw: bytes) -> _Lines:
     try:
         text = raw.decode("utf-8-sig")
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInstance(Problem("$", f"is no CSV table in UTF-8: {error}")) from None
+    except UnicodeDecodeError as error:
+        at = raw.count(b"\n", 0, error.start) + 1
+        raise InvalidInstance(Problem(f"line {at}", f"is no CSV table in UTF-8: {error.reason}")) from None
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    lines = []
+    try:
+        for row in reader:
+            if any(row):
+                lines.append((reader.line_num, [cell.strip() for cell in row]))
+    except csv.Error as error:
+        raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV table: {error}")) from None
     if not lines:
-        raise InvalidInstance(Problem("$", "is empty; a table begins with the names of its columns"))
+        raise InvalidInstance(Problem("line 1", "is empty; a table begins with the names of its columns"))
     header = lines[0][1]
     twice = [column for column in header if header.count(column) > 1]
     if twice or "" in header:
         what = f"column {twice[0]!r} stands twice" if twice and twice[0] else "a column has no name"
         raise InvalidInstance(Problem(f"line {lines[0][0]}", what))
-    if "job" not in header:
-        raise InvalidInstance(
-            Problem(f"line {lines[0][0]}", f"a column job is missing{did_you_mean('job', header)}")
-        )
+    _demand("job", lines[0][0], header)
     problems = [
         Problem(f"line {at}", f"has {len(row)} cells, the header {len(header)}")
         for at, row in lines
@@ -104,60 +117,131 @@ def _lines(raw: bytes) -> _Lines:
     return lines
 
 
+def _delimiter(text: str) -> str:
+    """Return what separates the cells of a table, by its first line."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return next((mark for mark in ",;\t" if mark in first), ",")
+
+
+def _demand(column: str, at: int, header: Sequence[str]) -> None:
+    """Refuse a header without a column, and say which one may be meant."""
+    if column not in header:
+        meant = did_you_mean(column, header)
+        raise InvalidInstance(Problem(f"line {at}", f"column {column} is missing{meant}"))
+
+
 def _menus(
-    header: Sequence[str], lines: _Lines, sense: Literal["maximize", "minimize"], name: str
+    header_at: int,
+    header: Sequence[str],
+    lines: _Lines,
+    sense: Literal["maximize", "minimize"],
+    name: str,
 ) -> MultipleChoiceKnapsackInstance:
-    pools = [column for column in header if column not in _MENU]
+    _demand("value", header_at, header)
     cells = _Cells()
-    capacities: dict[str, int] | None = None
+    rows = [(at, dict(zip(header, row, strict=True))) for at, row in lines]
+    capacities, pools = _capacities(header_at, header, rows, cells)
     jobs: dict[str, dict[str, Any]] = {}
-    for at, row in lines:
-        line = dict(zip(header, row, strict=True))
+    for at, line in rows:
         if not line["job"]:
-            if capacities is not None:
-                cells.problems.append(Problem(f"line {at}", "the capacities stand on one line without a job"))
-            capacities = {pool: cells.whole(at, pool, line[pool]) for pool in pools}
             continue
         uses = {pool: cells.whole(at, pool, line[pool]) for pool in pools if line[pool]}
-        job = jobs.setdefault(line["job"], {"options": [], "required": False, "current": None})
-        job["options"].append(
-            KnapsackOption(line["option"], cells.number(at, "value", line.get("value", "")), uses)
-        )
-        job["required"] = job["required"] or cells.yes(at, "required", line.get("required", "no"))
+        job = jobs.setdefault(line["job"], {"options": [], "required": None, "current": None, "lines": []})
+        job["options"].append(KnapsackOption(line["option"], cells.number(at, "value", line["value"]), uses))
+        job["lines"].append(at)
+        if line.get("required"):
+            required = cells.yes(at, "required", line["required"])
+            if job["required"] not in (None, required):
+                said = f"job {line['job']!r} is required on one line and not on another"
+                cells.problems.append(Problem(f"line {at}, required", said))
+            job["required"] = required
         if cells.yes(at, "current", line.get("current", "")):
             job["current"] = line["option"]
-    if capacities is None and pools:
-        cells.problems.append(Problem("$", "no line without a job says how much there is of each capacity"))
     cells.refuse()
-    return MultipleChoiceKnapsackInstance(
-        schema_version="1",
-        sense=sense,
-        capacities=capacities or {},
-        jobs=tuple(
-            KnapsackJob(job, tuple(given["options"]), given["required"], given["current"])
-            for job, given in jobs.items()
-        ),
-        name=name,
-    )
+    places = {"$.capacities": next((at for at, line in rows if not line["job"]), header_at)}
+    places |= {f"$.jobs[{index}]": job["lines"][0] for index, job in enumerate(jobs.values())}
+    for index, job in enumerate(jobs.values()):
+        places |= {f"$.jobs[{index}].options[{option}]": at for option, at in enumerate(job["lines"])}
+    with _with_lines(places, header_at):
+        return MultipleChoiceKnapsackInstance(
+            schema_version="1",
+            sense=sense,
+            capacities=capacities,
+            jobs=tuple(
+                KnapsackJob(job, tuple(given["options"]), given["required"] is not False, given["current"])
+                for job, given in jobs.items()
+            ),
+            name=name,
+        )
 
 
-def _matching(header: Sequence[str], lines: _Lines, name: str) -> MatchingInstance:
+def _capacities(
+    header_at: int, header: Sequence[str], rows: Sequence[tuple[int, Mapping[str, str]]], cells: _Cells
+) -> tuple[dict[str, int], list[str]]:
+    """Return how much there is by capacity, and the columns that are read as capacities."""
+    pools = [column for column in header if column not in _MENU]
+    stated = [(at, line) for at, line in rows if not line["job"]]
+    for at, _ in stated[1:]:
+        cells.problems.append(Problem(f"line {at}", "the capacities stand on one line without a job"))
+    if not stated:
+        if pools:
+            said = f"no line without a job says how much there is of each capacity ({', '.join(pools)})"
+            cells.problems.append(Problem(f"line {header_at}", said))
+        return {}, pools
+    at, line = stated[0]
+    for pool in [pool for pool in pools if not line[pool]]:
+        meant = did_you_mean(pool, [column for column in _MENU if column not in header])
+        said = f"is empty: a column that is none of {', '.join(_MENU)} is a capacity with an amount here"
+        cells.problems.append(Problem(f"line {at}, {pool}", f"{said}{meant}"))
+        pools.remove(pool)
+    return {pool: cells.whole(at, pool, line[pool]) for pool in pools}, pools
+
+
+@contextlib.contextmanager
+def _with_lines(places: Mapping[str, int], otherwise: int) -> Iterator[None]:
+    """Say of every problem of an instance on which line of the table it stands.
+
+    Parameters
+    ----------
+    places
+        Lines by JSON path of what was read from them.
+    otherwise
+        The line of everything else.
+    """
+    try:
+        yield
+    except InvalidInstance as error:
+        found = []
+        for problem in error.problems:
+            path = problem.path
+            while path not in places and path.count("."):
+                path = path[: max(path.rfind("."), path.rfind("["))]
+            at = places.get(path, otherwise)
+            found.append(Problem(f"line {at}, {problem.path}", problem.message))
+        raise InvalidInstance(found) from None
+
+
+def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -> MatchingInstance:
     given = [column for column in _OBJECTIVES if column in header]
     unknown = [column for column in header if column not in _MATCHING]
     if len(given) != 1:
-        raise InvalidInstance(
-            Problem("line 1", "a table of machines has one of the columns time_s, cost, value")
-        )
+        meant = next(filter(None, (did_you_mean(column, _OBJECTIVES) for column in unknown)), "")
+        said = f"a table of machines has one of the columns time_s, cost, value{'' if given else meant}"
+        raise InvalidInstance(Problem(f"line {header_at}", said))
     if unknown:
         meant = did_you_mean(unknown[0], _MATCHING)
-        raise InvalidInstance(Problem("line 1", f"{unknown[0]!r} is no column of such a table{meant}"))
+        said = f"{unknown[0]!r} is no column of such a table{meant}"
+        raise InvalidInstance(Problem(f"line {header_at}", said))
     cells = _Cells()
     machines: dict[str, MatchingMachine] = {}
     jobs: dict[str, dict[str, MatchingEntry]] = {}
+    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for at, row in lines:
         line = dict(zip(header, row, strict=True))
         machine = line["machine"]
         if not line["job"]:
+            places[f"$.machines[{len(machines)}]"] = at
             room = line.get("capacity", "")
             machines[machine] = MatchingMachine(
                 machine,
@@ -171,6 +255,9 @@ def _matching(header: Sequence[str], lines: _Lines, name: str) -> MatchingInstan
             **{given[0]: cells.number(at, given[0], line[given[0]])},
         )
         on = jobs.setdefault(line["job"], {})
+        index = indices.setdefault(line["job"], len(indices))
+        places.setdefault(f"$.jobs[{index}]", at)
+        places[f"$.jobs[{index}].on.{machine}"] = at
         if machine in on:
             cells.problems.append(
                 Problem(f"line {at}", f"job {line['job']!r} is on {machine!r} a second time")
@@ -179,13 +266,14 @@ def _matching(header: Sequence[str], lines: _Lines, name: str) -> MatchingInstan
     cells.refuse()
     for machine in dict.fromkeys(machine for on in jobs.values() for machine in on):
         machines.setdefault(machine, MatchingMachine(machine))
-    return MatchingInstance(
-        schema_version="1",
-        objective=_OBJECTIVES[given[0]],
-        machines=tuple(machines.values()),
-        jobs=tuple(MatchingJob(job, on) for job, on in jobs.items()),
-        name=name,
-    )
+    with _with_lines(places, header_at):
+        return MatchingInstance(
+            schema_version="1",
+            objective=_OBJECTIVES[given[0]],
+            machines=tuple(machines.values()),
+            jobs=tuple(MatchingJob(job, on) for job, on in jobs.items()),
+            name=name,
+        )
 
 
 class _Cells:
@@ -199,13 +287,16 @@ class _Cells:
         try:
             return float(text.replace("_", "?"))
         except ValueError:
-            self.problems.append(Problem(f"line {line}, {column}", f"must be a number, not {text!r}"))
+            point = text.replace(",", ".")
+            meant = f"; write {point}" if re.fullmatch(r"[+-]?\d+\.\d+", point) else ""
+            said = f"must be a number, not {text!r}{meant}"
+            self.problems.append(Problem(f"line {line}, {column}", said))
             return 0.0
 
     def whole(self, line: int, column: str, text: str) -> int:
-        """Return a whole number; noted where it is none."""
-        if re.fullmatch(r"[+-]?\d{1,19}", text):
-            return int(text)
+        """Return a whole number, also of ``2.0``, which is what pandas makes of 2; noted where it is none."""
+        if re.fullmatch(r"[+-]?\d{1,19}(\.0{1,19})?", text):
+            return int(text.partition(".")[0])
         self.problems.append(Problem(f"line {line}, {column}", f"must be a whole number, not {text!r}"))
         return 0
 

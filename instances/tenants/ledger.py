@@ -95,10 +95,15 @@ class Ledger:
         What giving a job nothing costs, by job id.
     rows
         The limits of the tree.
+    capacities
+        How much there is of what tenants share, by name.
+    shares_out
+        Whether the instance has a rule of fairness.
     """
 
     def __init__(self, instance: Any, offering: Offering, capacities: Mapping[str, int], sign: int) -> None:
-        self._capacities = dict(capacities)
+        self.capacities = dict(capacities)
+        self.shares_out = instance.fairness is not UNSET
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
         offers_of = offering.offers
@@ -110,7 +115,7 @@ class Ledger:
         }
         self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
         self._told = self.offers
-        self._counted = share_counter(self.fairness.share, self._capacities)
+        self._counted = share_counter(self.fairness.share, self.capacities)
         self.offers = {name: self._above_floor(name, offers) for name, offers in self.offers.items()}
         self.rows: list[Row] = rows_of(self.tree, capacities)
         self._rows_of_leaf: dict[str, list[Row]] = {}
@@ -146,12 +151,12 @@ class Ledger:
     @cached_property
     def limits(self) -> dict[str, int]:
         """Every limit by name: capacities, rows, floors."""
-        return {**self._capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
+        return {**self.capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
 
     @property
     def unit(self) -> int:
         """How many units a share of 1 has."""
-        return unit_of(self.fairness.share, self._capacities)
+        return unit_of(self.fairness.share, self.capacities)
 
     @cached_property
     def shares(self) -> dict[str, list[int]]:
@@ -249,7 +254,7 @@ class Ledger:
 
     def _rates(self, leaf: Any, prices: Mapping[str, int]) -> dict[str, int]:
         """Return what jobs of a tenant pay for a unit of every capacity, for all limits on it together."""
-        found = {name: prices[name] for name in self._capacities if name in prices}
+        found = {name: prices[name] for name in self.capacities if name in prices}
         for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
             if row.name in prices:
                 found[row.capacity] = found.get(row.capacity, 0) + prices[row.name]

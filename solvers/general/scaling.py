@@ -6,19 +6,32 @@ power of two rounds nothing, so the scaled model has exactly the optima of the g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.linear import LinearModel
+from apportion.options import Incumbent, SolveOptions
+from apportion.outcome import Outcome
 
-__all__ = ["Scaling", "grid", "power_of_two_scale", "scaling_of"]
+__all__ = [
+    "Scaling",
+    "extreme_scale",
+    "grid",
+    "power_of_two_scale",
+    "scaling_of",
+    "unscaled",
+    "with_callback_in_own_unit",
+]
 
 _TARGET = 16
 """Binary exponent of the largest number after scaling: 1e-6 then is 1.5e-11 of it."""
 _LARGEST = 2.0**20
 """Whole numbers up to here stay as they are: solvers use it that they are whole."""
+_EXTREME = 2.0**400
+"""Numbers beyond this, or all below its reciprocal, are scaled even where squares and quotients are not."""
 _WHOLE_ROW = 2.0**40
 """Rows of whole numbers up to here stay as they are: one unit too much then is far beyond any tolerance."""
 
@@ -95,7 +108,7 @@ def power_of_two_scale(cost: NDArray[np.float64], stepped: bool = True) -> float
     largest = float(np.abs(cost).max()) if cost.size else 0.0
     if largest == 0.0 or (stepped and largest <= _LARGEST and bool((cost == np.rint(cost)).all())):
         return 1.0
-    return float(2.0 ** (_TARGET - np.frexp(largest)[1]))
+    return float(2.0 ** min(1023, _TARGET - int(np.frexp(largest)[1])))
 
 
 def _towards(largest: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,3 +140,37 @@ def grid(values: NDArray[np.float64]) -> float:
             step = int(np.gcd.reduce(whole.astype(np.int64))) if whole.size else 0
             return step / 10.0**decimals
     return 0.0
+
+
+def extreme_scale(values: NDArray[np.float64]) -> float:
+    """Return a power of two that brings values near the ends of the doubles to about 2**16, else 1."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0 or 1.0 / _EXTREME <= largest <= _EXTREME:
+        return 1.0
+    return float(2.0 ** min(1023, _TARGET - int(np.frexp(largest)[1])))
+
+
+def with_callback_in_own_unit(options: SolveOptions, scale: float) -> SolveOptions:
+    """Return options whose callback hears the objectives of a scaled model in the model's own unit."""
+    tell = options.on_incumbent
+    if tell is None:
+        return options
+
+    def report(found: Incumbent) -> None:
+        bound = None if found.bound is None else found.bound / scale
+        tell(Incumbent(found.objective / scale, bound, found.seconds))
+
+    return replace(options, on_incumbent=report)
+
+
+def unscaled(outcome: Outcome, scale: float) -> Outcome:
+    """Return the outcome of a model whose values were multiplied by a scale, in the model's own unit."""
+    tree = outcome.tree
+    return replace(
+        outcome,
+        tree=None if tree is None else replace(tree, unit=tree.unit / Fraction(scale)),
+        objective=None if outcome.objective is None else outcome.objective / scale,
+        bound=None if outcome.bound is None else outcome.bound / scale,
+        multipliers=None if outcome.multipliers is None else outcome.multipliers / scale,
+        row_multipliers=None if outcome.row_multipliers is None else outcome.row_multipliers / scale,
+    )

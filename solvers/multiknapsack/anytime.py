@@ -42,17 +42,27 @@ _HOPEFUL_BITS = 120.0
 _TURN = 0.05
 """Seconds of one turn of the exact search."""
 _MIP_OPTIONS = 4_000
-"""Cores of more options are not given to HiGHS."""
+"""Cores of more options are not given to HiGHS,"""
+_MIP_ENTRIES = 40_000
+"""nor, of capacities of which an option uses few, of more uses that are not 0."""
+_MIP_CAPACITIES, _MIP_DENSITY = 8, 0.25
+"""So many capacities, and the share of uses that are not 0, from where on our beams and prices are weak."""
 _MIP_AFTER = 0.4
 """Seconds after which HiGHS first tries a core,"""
 _MIP_SHARE = 0.5
 """for this share of the time gone by until then, half a second at least; and again when that has trebled,"""
+_MIP_AFTER_SPARSE, _MIP_SHARE_SPARSE = 0.1, 0.75
+"""the same where an option uses few of many capacities: the share is of the time left."""
+_MIP_UNLIMITED = 10.0
+"""Seconds of such a call where no limit is given."""
 _HOPEFUL_OPTIONS = 250
 """if it closed a third of the gap or the core has no more options; else hardly ever."""
 _SECONDS_PER_MIP_NODE = 1e-2
 """What deterministic mode charges for a node of HiGHS."""
 _OVERRUN = 0.25
 """Seconds by which HiGHS may be late on a core."""
+_LEAST_PROOF, _PROOF_TO_SEARCH = 0.5, 0.25
+"""Seconds, and the share of those searched until then, in which what HiGHS claims may be proven."""
 _PATIENCE = 15.0
 """Without a limit: seconds to search on, thrice those to the last improvement on top."""
 
@@ -64,7 +74,8 @@ class Ending:
     Attributes
     ----------
     reason
-        ``proven``, ``gap``, ``limit``, ``work`` or ``exhausted`` (bounded search without a limit given).
+        ``proven``, ``claimed`` (optimal by the word of HiGHS alone), ``gap``, ``limit``, ``work`` or
+        ``exhausted`` (bounded search without a limit given).
     infeasible
         Whether, with `reason` ``proven``, no choice exists at all.
     proving
@@ -119,8 +130,11 @@ class Search:
         self._live_floor = -math.inf
         self._last_gain = clock.elapsed
         self._began = self._last_gain
-        self._next_mip = self._began + _MIP_AFTER
-        self._solver_agrees = False
+        self._sparse = menus.num_capacities >= _MIP_CAPACITIES and bool(
+            np.count_nonzero(menus.uses) <= _MIP_DENSITY * menus.uses.size
+        )
+        self._next_mip = self._began + (_MIP_AFTER_SPARSE if self._sparse else _MIP_AFTER)
+        self._solver_agrees, self._agreed_until = False, math.inf
         self._tables = TablesTurn(best, clock)
         self._beams = BeamTurns(weights, best, options.seed, clock, counters)
         self._proving: Proving | None = None
@@ -150,7 +164,9 @@ class Search:
                 return Ending("gap")
             if (stopped := self._clock.stopped()) is not None:
                 reason = "work" if stopped is Termination.NODE_LIMIT else "limit"
-                return Ending(reason, by_solver=self._solver_agrees)
+                return Ending("claimed" if self._solver_agrees else reason, by_solver=self._solver_agrees)
+            if self._solver_agrees and self._clock.elapsed >= self._agreed_until:
+                return Ending("claimed", by_solver=True)
             if self._exhausted():
                 return Ending("exhausted", by_solver=self._solver_agrees)
             self._refresh()
@@ -210,16 +226,26 @@ class Search:
         return Ending("proven", self._best.point is None, proving) if ended else None
 
     def _mip_is_due(self) -> bool:
-        if self._clock.elapsed < self._next_mip or self._live.num_options > _MIP_OPTIONS:
+        if self._clock.elapsed < self._next_mip or not self._suits_mip():
             return False
         left = self._clock.remaining
         return left is None or left > 2 * _OVERRUN
+
+    def _suits_mip(self) -> bool:
+        """Whether the options left are few enough for HiGHS."""
+        live = self._live
+        if live.num_options <= _MIP_OPTIONS:
+            return True
+        few = self._sparse and live.num_options <= _MIP_ENTRIES
+        return few and bool(np.count_nonzero(live.uses) <= _MIP_ENTRIES)
 
     def _mip(self) -> Ending | None:
         """Let HiGHS try the core; how long, and when next, follows from how far it gets."""
         clock, best, live = self._clock, self._best, self._live
         share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
         left = clock.remaining
+        if self._sparse:
+            share = max(share, _MIP_UNLIMITED if left is None else _MIP_SHARE_SPARSE * left)
         if left is not None:
             share = min(share, left - _OVERRUN)
         answer = solve_core(
@@ -242,6 +268,8 @@ class Search:
                 return Ending("proven", infeasible=best.point is None, by_solver=True)
             # without a step of values HiGHS shows no more than its tolerances: the searches go on to a proof
             self._solver_agrees, self._next_mip = True, math.inf
+            gone = clock.elapsed
+            self._agreed_until = gone + max(_LEAST_PROOF, _PROOF_TO_SEARCH * gone)
             return None
         closed = 0.0
         if answer.bound is not None and best.value is not None and self._bound > best.value:

@@ -37,11 +37,12 @@ _NODES = 200
 """Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
 _SHARE = 0.5
 """Share of the time left that one core has."""
+_CORES = 0.25
+"""Share of the time left after which all options within reach are one last core,"""
+_LAST_ENTRIES = 60_000
+"""if they have at most so many uses that are not 0: HiGHS finds no choice among more of them in time."""
 _OVERRUN = 0.05
 """Seconds by which HiGHS may be late."""
-_DECIDED = 1_000
-"""Options up to which a claim of HiGHS is decided in whole numbers afterwards. Of more, where values have no
-common step, it shows no more than its tolerances: an end of the search, and no proof."""
 _SECONDS_PER_NODE = 1e-2
 """What deterministic mode charges for a node, and for a core's own relaxation."""
 
@@ -82,6 +83,8 @@ class GrowingCore:
     def run(self) -> Ending | None:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes = _FIRST * self._menus.num_jobs, float(_NODES)
+        began, left = self._clock.elapsed, self._clock.remaining
+        turn = np.inf if left is None else began + _CORES * left
         while True:
             if self._best.close:
                 return Ending("gap")
@@ -89,13 +92,13 @@ class GrowingCore:
             if self._clock.stopped() is not None or (left is not None and left <= 2 * _OVERRUN):
                 return None
             reach = self._reach()
-            cut = self._cut(size)
+            last = self._clock.elapsed >= turn and self._entries(reach) <= _LAST_ENTRIES
+            cut = np.inf if last else self._cut(size)
             whole = cut >= reach
-            answer = self._solve(self._menus.keep(self._needed | (self._loss <= min(cut, reach))), int(nodes))
+            core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
+            answer = self._solve(core, None if last else int(nodes))
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
-                if self._best.step > 0 or self._menus.num_options <= _DECIDED:
-                    return Ending("proven", by_solver=True)
-                return Ending("exhausted", by_solver=True)
+                return Ending("proven", by_solver=True)
             if whole:
                 return None
             growth = _SMALL_GROWTH if answer.choice is None else _GROWTH
@@ -106,27 +109,34 @@ class GrowingCore:
         floor = self._best.floor
         return np.inf if floor is None else max(0.0, self._bound - floor + self._margin)
 
+    def _entries(self, reach: float) -> float:
+        """Return how many uses of the options within reach are not 0."""
+        if self._best.point is None:
+            return np.inf
+        return float(np.count_nonzero(self._menus.uses[:, self._loss <= reach]))
+
     def _cut(self, size: float) -> float:
         if size >= self._loss.size:
             return np.inf
         return float(np.partition(self._loss, int(size))[int(size)])
 
-    def _solve(self, core: OptionTable, nodes: int) -> CoreAnswer:
+    def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer:
+        """Solve a core; without a limit of nodes in all of the time that is left."""
         best, clock, left = self._best, self._clock, self._clock.remaining
         part = unsettled(core)
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
-        at = best.among(core)
+        at, share = best.among(core), 1.0 if nodes is None else _SHARE
         answer = solve_core(
             part.menus,
             start=None if at is None else part.inward(at),
-            seconds=None if left is None or clock.counted else max(0.0, _SHARE * left - _OVERRUN),
+            seconds=None if left is None or clock.counted else max(0.0, share * left - _OVERRUN),
             nodes=nodes,
             step=best.step,
             threads=self._options.threads,
             seed=self._options.seed,
             enough=lambda value: best.closes(best.sign * (part.value + value)),
-            reduced=True,  # looking for more takes thrice the search
+            reduced=nodes is not None,  # looking for more takes thrice the search
         )
         clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_NODE)
         self._counters["mip_calls"] += 1

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import Incumbent, KnownBound, SolveOptions
+from apportion.options import KnownBound, SolveOptions
 from apportion.outcome import Outcome, Termination
 from apportion.solvers.clock import Clock
-from apportion.solvers.general.scaling import grid, power_of_two_scale
+from apportion.solvers.general.highs_call import HIGHS_ERROR
+from apportion.solvers.general.scaling import (
+    grid,
+    power_of_two_scale,
+    unscaled,
+    with_callback_in_own_unit,
+)
 
 from .anytime import Ending, Search
 from .dual import Dual, solve_large
 from .first_choices import near_choices, near_start
+from .greedy import by_density
 from .growing_core import GrowingCore
 from .incumbent import BestChoice
 from .linear_dual import has_sparse_rows
 from .option_table import OptionTable, build
-from .reduction import without_dominated
+from .proving import Proving, provable
+from .reduction import within_reach, without_dominated
 from .repair import cheapest
 from .shown_bound import ShownBound
 from .wide import is_wide, listed
@@ -30,6 +37,8 @@ __all__ = ["solve"]
 
 _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
+_LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
+"""Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -72,32 +81,10 @@ def solve(
         with np.errstate(over="ignore"):  # an infinite one is no hint
             near = None if hint is None else hint * scale
         near_bound = None if known is None else known._replace(value=known.value * scale)
-        return _unscaled(_solved(scaled, _telling(options, scale), start, near, near_bound), scale)
+        return unscaled(
+            _solved(scaled, with_callback_in_own_unit(options, scale), start, near, near_bound), scale
+        )
     return _solved(model, options, start, hint, known)
-
-
-def _telling(options: SolveOptions, scale: float) -> SolveOptions:
-    """Return options whose callback hears objectives in the model's own unit."""
-    tell = options.on_incumbent
-    if tell is None:
-        return options
-
-    def report(found: Incumbent) -> None:
-        bound = None if found.bound is None else found.bound / scale
-        tell(Incumbent(found.objective / scale, bound, found.seconds))
-
-    return replace(options, on_incumbent=report)
-
-
-def _unscaled(outcome: Outcome, scale: float) -> Outcome:
-    tree = outcome.tree
-    return replace(
-        outcome,
-        tree=None if tree is None else replace(tree, unit=tree.unit / Fraction(scale)),
-        objective=None if outcome.objective is None else outcome.objective / scale,
-        bound=None if outcome.bound is None else outcome.bound / scale,
-        multipliers=None if outcome.multipliers is None else outcome.multipliers / scale,
-    )
 
 
 def _solved(
@@ -117,6 +104,7 @@ def _solved(
         return run.outcome(Termination.INFEASIBLE, "no choice fits")
     termination = {
         "proven": Termination.OPTIMAL,
+        "claimed": Termination.OPTIMAL,
         "gap": Termination.GAP_REACHED,
         "limit": Termination.TIME_LIMIT,
         "work": Termination.NODE_LIMIT,
@@ -178,6 +166,9 @@ class _Run:
             if best.point is None:
                 best.take(menus.rows[cheapest(menus)])
             return Ending("limit")
+        sparse = has_sparse_rows(menus)
+        if sparse:  # one call of HiGHS, which may take all of the time, comes before any repair
+            self._greedy(menus)
         dual, top = solve_large(
             menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
@@ -193,7 +184,12 @@ class _Run:
         self._mark("dual")
         if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
             near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
-        if has_sparse_rows(menus) and (ended := self._cores(menus, dual)) is not None:
+        if not sparse and self._clock.late():
+            self._greedy(menus)
+        if sparse:
+            near_choices(menus, top, dual.multipliers, dual.choices, best, self._clock.late)
+            self._mark("repair")
+        if sparse and (ended := self._cores(menus, dual)) is not None:
             return self._shown.by_ending(ended, menus, dual.multipliers)
         quick = menus.num_options * menus.num_capacities <= _QUICK
         first = dual.choices[-1:] if quick else dual.choices
@@ -212,12 +208,38 @@ class _Run:
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
 
+    def _greedy(self, menus: OptionTable) -> None:
+        """Offer the choices by density: by uses alone, and where a job counts as much as a whole capacity."""
+        least = cheapest(menus)
+        for per_job in (0.0, 1.0):
+            choice = by_density(menus, least, per_job)
+            if choice is None:
+                break
+            self._best.take(menus.rows[choice])
+        self._mark("greedy")
+
     def _cores(self, menus: OptionTable, dual: Dual) -> Ending | None:
         """Solve growing cores of menus with many capacities that few jobs touch."""
-        limits = self._best, self._options, self._clock, self._counters
+        best = self._best
+        limits = best, self._options, self._clock, self._counters
         ended = GrowingCore(menus, dual.multipliers, dual.bound, *limits).run()
         self._mark("cores")
-        return ended
+        if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
+            return ended
+        # HiGHS shows no more than its tolerances, so the exact search proves what they leave open
+        left = menus if best.floor is None else within_reach(menus, dual.multipliers, dual.bound, best.floor)
+        if provable(left):
+            proving = Proving(
+                left, dual.multipliers, best, self._clock, self._options.seed, threads=self._options.threads
+            )
+            spent, remaining = self._seconds["cores"], self._clock.remaining
+            turn = max(_LEAST_PROOF, _PROOF_TO_CORES * spent)
+            proven = proving.run(turn if remaining is None else min(turn, remaining))
+            self._counters["nodes"] = float(proving.nodes)
+            self._mark("proof")
+            if proven:
+                return Ending("proven", proving=proving)
+        return Ending("claimed", by_solver=True)
 
     def _listed(self) -> Ending:
         """Decide in 64-bit integers what float64 does not count."""

@@ -108,6 +108,10 @@ class ShownBound:
         best = self._best
         if ending.proving is not None:
             self.tree = ending.proving.tree(self._model.num_capacities)
+        if ending.reason == "claimed":  # by the word of HiGHS, as where it is asked about the whole
+            if best.objective is not None and not best.proven:
+                best.bound, self.source = best.objective, "solver"
+            return ending
         shown = ending.reason == "proven" or ending.by_solver
         if shown and not ending.infeasible and not best.proven:
             # the exact search counts in whole numbers, the beams in sums of float64

@@ -52,6 +52,8 @@ class Problem:
     def of_decoding(cls, error: Exception, path: str = "$") -> Problem:
         """Return what msgspec says of a value at a path; where within it, msgspec's text alone tells."""
         message, _, place = str(error).partition(" - at ")
+        if message == "Expected `int`, got `float`":
+            message = "must be a whole number without a decimal point: write 2, not 2.0 (in Python: int(2.0))"
         return cls(f"{path}{place.strip('`')[1:]}", message)
 
     def __str__(self) -> str:
@@ -77,24 +79,39 @@ class InvalidInstance(ApportionError, ValueError):
     """An instance (or a stored solution) is not valid; `problems` lists everything found.
 
     It is a ``ValueError`` so that msgspec reports it as a validation error when it is raised while decoding.
+
+    Parameters
+    ----------
+    problems
+        What is wrong.
+    file
+        The file that it was found in, ``None`` where there is none or the problems name it themselves.
     """
 
     exit_code = 3
 
-    def __init__(self, problems: Problem | list[Problem] | tuple[Problem, ...]) -> None:
+    def __init__(
+        self, problems: Problem | list[Problem] | tuple[Problem, ...], file: str | None = None
+    ) -> None:
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.file = file
         told = [str(problem) for problem in self.problems[:_TOLD]]
         if len(self.problems) > _TOLD:
             told.append(f"and {len(self.problems) - _TOLD} more")
-        super().__init__("; ".join(told))
+        super().__init__(f"{'' if file is None else f'{file}: '}{'; '.join(told)}")
+
+    def in_file(self, file: str) -> InvalidInstance:
+        """Return the same error with the file that it was found in, unless it is named already."""
+        named = self.file is not None or all(problem.path.startswith(file) for problem in self.problems)
+        return self if named else InvalidInstance(self.problems, file)
 
     @classmethod
     def at(cls, path: str, message: str) -> InvalidInstance:
         """Return the error for one problem at one JSON path."""
         return cls(Problem(path, message))
 
-    def __reduce__(self) -> tuple[type[InvalidInstance], tuple[tuple[Problem, ...]]]:
-        return (InvalidInstance, (self.problems,))
+    def __reduce__(self) -> tuple[type[InvalidInstance], tuple[tuple[Problem, ...], str | None]]:
+        return (InvalidInstance, (self.problems, self.file))
 
 
 class InvalidOption(ApportionError, ValueError):

@@ -1,13 +1,34 @@
-"""Writing a file whole or not at all."""
+"""Writing a file whole or not at all, and unpacking one that is gzipped."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+import zlib
 from pathlib import Path
 
-__all__ = ["write_whole"]
+__all__ = ["unpacked", "write_whole"]
+
+
+def unpacked(raw: bytes, most: int) -> bytes:
+    """Return the content of a file, unpacked if it is gzipped.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged, or unpacks to more than `most` bytes.
+    """
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        content = unpacker.decompress(raw, most)
+    except zlib.error as error:
+        raise ValueError(f"the packed file is damaged: {error}") from None
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise ValueError(f"the packed file is cut off, or unpacks to more than {most:,} bytes")
+    return content
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

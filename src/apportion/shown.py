@@ -7,10 +7,19 @@ from html import escape
 from os import PathLike
 from typing import Any
 
-__all__ = ["MOST_ROWS", "Figures", "Shown", "html_table"]
+__all__ = ["MOST_ROWS", "Drawing", "Figures", "Shown", "html_table"]
 
 MOST_ROWS = 20
 """Rows of a table that a notebook shows."""
+
+
+class Drawing(str):
+    """A drawing as SVG text, which a notebook shows as the picture it is."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
 
 
 class Shown:

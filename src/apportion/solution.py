@@ -13,7 +13,7 @@ from apportion.gap import meets, relative_gap
 from apportion.outcome import Outcome, Termination, figure
 from apportion.references import loaded
 from apportion.report import Report
-from apportion.shown import Shown
+from apportion.shown import Drawing, Shown
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -216,8 +216,18 @@ class Solution(Shown, Generic[PlanT_co]):
         found: dict[str, Any] = loaded("apportion.stored:document")(self)
         return found
 
-    def plot(self, path: str | PathLike[str]) -> None:
+    def plot(self, path: str | PathLike[str] | None = None) -> Drawing | None:
         """Draw instance and plan into a file; its name says the format, ``.svg`` or ``.html`` for instance.
+
+        Parameters
+        ----------
+        path
+            The file; without one nothing is written, and a notebook shows what is returned.
+
+        Returns
+        -------
+        Drawing or None
+            The drawing as SVG, its ``str``; ``None`` where it was written.
 
         Raises
         ------
@@ -228,9 +238,13 @@ class Solution(Shown, Generic[PlanT_co]):
         """
         from apportion.files import write_whole
 
-        name, plan, prices = fspath(path), self.require(), self.certificate.multipliers
+        name = "plan.svg" if path is None else fspath(path)
+        plan, prices = self.require(), self.certificate.multipliers
         drawn = loaded("apportion.plotting:drawing")(self.instance, plan, name, prices, self.bound)
+        if path is None:
+            return Drawing(drawn)
         write_whole(path, loaded("apportion.plotting:encoded")(drawn, name))
+        return None
 
     @property
     def objective(self) -> float | None:
@@ -264,10 +278,16 @@ class Solution(Shown, Generic[PlanT_co]):
         verified, objective = self.certificate.verified_bound, self.certificate.objective
         if verified is not None and objective is not None and meets(objective, verified):
             return "by_multipliers"
-        if self.proof is not None:
+        if self.proof is not None and self._is_proved(self.proof.claim.bound):
             return "by_proof"
         searched = self.backend in _OURS and self.certificate.source != "solver"
         return "by_search" if self.confirmed or searched else "by_solver"
+
+    def _is_proved(self, bound: float | None) -> bool:
+        """Return whether a proof's bound shows the claim: of tiny objectives it may lie a little beyond."""
+        if self.termination is not Termination.OPTIMAL or bound is None or self.objective is None:
+            return True
+        return meets(self.objective, bound)
 
     @property
     def solution(self) -> str:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.presets import PRESETS, ratio
+from benchmarks.presets import PRESETS, Ratio, _times, ratio
 from benchmarks.reporting.behind import behind
 from benchmarks.suite.published import PUBLISHED
 from benchmarks.suite.registry import Selection, cells_of
@@ -41,16 +41,57 @@ def test_a_preset_prints_objective_bound_and_ratio(root: Path) -> None:
     found = [re.search(r"objective ([0-9.]+), bound ([0-9.]+), gap", line) for line in (ours, peer)]
     assert found[0] is not None and found[1] is not None
     assert found[0][1] == found[0][2] == found[1][1] == found[1][2]
-    assert "CPU s of" in ours and re.search(r"CPU s of \d +[\d.]+x by [1-5]  ", peer)
+    base = re.search(r"([\d.]+) CPU s of \d  ", ours)
+    quotient = re.search(r"([\d.]+) CPU s of \d +([\d.]+)x ", peer)
+    assert base is not None and quotient is not None
+    assert_quotient(float(quotient[2]), float(quotient[1]), float(base[1]))
     assert all("1 of 1 answered" in line and "1 proven" in line for line in sums[:2])
     assert re.fullmatch(r"apportion is behind in [01] of 1 duels", sums[-1])
     assert len(sums) == 3 + ("in 1 of" in sums[-1])
 
 
+def assert_quotient(told: float, own: float, base: float) -> None:
+    """Hold a ratio of one decimal to be that of two figures of five."""
+    half = 5e-6
+    assert (own - half) / (base + half) - 0.051 <= told <= (own + half) / (base - half) + 0.051
+
+
+def test_a_printed_ratio_is_the_quotient_of_the_figures_beside_it() -> None:
+    """14.4 s beside 17.1 ms were "381x": the first calls of each, of which one figure was not shown."""
+    first = {"cpu_samples": [0.0378, 0.0171, 0.0180]}
+    told = _times({"cpu_samples": [14.4]}, first)
+    assert told.split() == [
+        "14.40000",
+        "CPU",
+        "s",
+        "of",
+        "1",
+        "842.1x",
+        "(381.0x",
+        "=",
+        "14.40000",
+        "/",
+        "0.03780",
+        "by",
+        "the",
+        "first",
+        "1)",
+    ]
+    assert _times({"cpu_samples": [0.5, 0.2, 0.3]}, first).split() == [
+        "0.20000",
+        "CPU",
+        "s",
+        "of",
+        "3",
+        "11.7x",
+    ]
+
+
 def test_a_ratio_is_of_equally_many_calls() -> None:
     short, long = {"cpu_samples": [3.0, 2.0, 1.0]}, {"cpu_samples": [60.0]}
-    assert ratio(long, short) == (20.0, 1) and ratio(short, long) == (0.05, 1)
-    assert ratio({"cpu_samples": [8.0, 6.0, 5.0, 4.0]}, short) == (5.0, 3)
+    assert ratio(long, short) == Ratio(60.0, 3.0, 1) and ratio(short, long) == Ratio(3.0, 60.0, 1)
+    several = ratio({"cpu_samples": [8.0, 6.0, 5.0, 4.0]}, short)
+    assert several == Ratio(5.0, 1.0, 3) and several is not None and several.quotient == 5.0
     # ended from outside, nobody counted
     assert ratio({"cpu_samples": [None]}, short) is None and ratio({}, short) is None
 

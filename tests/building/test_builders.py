@@ -162,3 +162,47 @@ def test_results_come_back_as_tables(tmp_path: Path) -> None:
     hopeless = apportion.Knapsack({"gpu": 1}).add_job("a", [1], {"gpu": [2]})
     with pytest.raises(NoPlan):
         apportion.solve(hopeless.instance()).table()
+
+
+def test_what_is_no_instance_is_told_how_one_is_had() -> None:
+    """`solve("file.json")` and `solve(builder)` said only what they are not."""
+    builder = apportion.GapFilling(nodes=4).add_job("a", [1.0, 2.0])
+    for given, words in (
+        ("round.json", r"apportion.read\('round.json'\) reads one"),
+        (Path("round.json"), r"apportion.read\('round.json'\) reads one"),
+        ({"kind": "gap_filling"}, "apportion.read"),
+        (builder, r"its method instance\(\) returns one"),
+        (apportion.Session(builder.instance()), "its instance is one"),
+    ):
+        for ask in (apportion.solve, apportion.explain, lambda given: apportion.check(given, {})):
+            with pytest.raises(TypeError, match=words):
+                ask(given)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInstance, match=words):
+            apportion.Session(given)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInstance, match="give one of the two"):
+        apportion.Session(builder.instance()).add_job({"id": "b"}, min_nodes=1)
+
+
+def test_whole_floats_of_a_table_are_integers_and_one_in_a_call_says_what_to_write() -> None:
+    """pandas makes floats of integers beside an empty cell: an error, or a ValueError."""
+    table = {"job": ["a", "a", "b"], "option": ["x", "y", "x"], "value": [1.0, 2.5, 3.0]}
+    built = apportion.Knapsack({"gpu": 4, "cpu": 9}).add_jobs(
+        {**table, "gpu": [2.0, 4.0, 1.0], "cpu": [3.0, float("nan"), 2.0]}
+    )
+    same = apportion.Knapsack({"gpu": 4, "cpu": 9})
+    same.add_job("a", [1.0, 2.5], {"gpu": [2, 4], "cpu": [3, 0]}, options=["x", "y"])
+    assert built.instance() == same.add_job("b", [3.0], {"gpu": [1], "cpu": [2]}, options=["x"]).instance()
+    curve = apportion.GapFilling(nodes=4).add_jobs(
+        {"job": ["a"] * 2, "nodes": [1.0, 2.0], "rate": [1.0, 2.0]}
+    )
+    assert curve.instance().jobs[0].scaling.nodes == (0, 1, 2)
+    with pytest.raises(InvalidInstance, match=r"must be an integer, not 2.0; write 2 \(in Python: int"):
+        apportion.Knapsack({"gpu": 4}).add_job("a", [1.0], {"gpu": [2.0]})
+
+
+def test_a_plan_is_drawn_in_a_notebook_without_a_file() -> None:
+    """`plot()` asked for a path, and a notebook showed nothing."""
+    solution = apportion.solve(apportion.GapFilling(nodes=4).add_job("a", [1.0, 2.0]).instance())
+    drawn = solution.plot()
+    assert drawn is not None
+    assert drawn._repr_svg_().startswith("<svg") and drawn == drawn._repr_svg_()

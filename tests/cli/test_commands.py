@@ -84,7 +84,8 @@ def test_check_verifies_a_stored_result_without_any_solver(small: Path, tmp_path
     source = "import sys\ntry:\n    " + GROUP + "\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     done = process(root, source, "check", small, stored, "--json")
     told = json.loads(done.stdout)
-    assert done.returncode == 0 and told["verified"] is True
+    assert done.returncode == 0 and told["verified"] is True and told["words"] == []
+    assert all(check["ok"] and check["verdict"] in ("derived", "nothing") for check in told["checks"])
     loaded = set(done.stderr.decode().split())
     assert not loaded & {"ortools", "highspy", "scipy", "pandas", "pyomo", "networkx"}
     assert not any(name.startswith("apportion.solvers.") for name in loaded)

@@ -8,13 +8,16 @@ import sqlite3
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
+import apportion
+from apportion import stored
 from apportion.cli.history import SUBCOMMANDS
 from apportion.cli.main import command, main
 from apportion.record import Record, record_file
 from tests.cli.calling import call
-from tests.record.deciding import START_S, decide
+from tests.record.deciding import START_S, decide, decided
 
 
 @pytest.fixture
@@ -157,3 +160,23 @@ def test_replay_says_what_another_policy_would_have_done(folder: Path) -> None:
     assert call(main, "history", "replay", "--policy", "nonsense", "--record", folder).code == 2
     shown = call(main, "history", "replay", "--record", folder, "--last", 1).out.splitlines()
     assert shown[-1].startswith("1 round; together")
+
+
+def test_a_replay_over_mixed_kinds_skips_what_its_policy_cannot_decide(folder: Path) -> None:
+    """It stopped at the first decision of another kind."""
+    menus = apportion.Knapsack({"gpu": 4}).add_job("a", [3, 4], {"gpu": [2, 4]}).instance()
+    with Record(record_file(folder)) as record:
+        record.open_session("menus", menus, at_s=START_S + 500, asked_by="tests")
+        solution = apportion.solve(menus)
+        result = stored.encode(stored.document(solution))
+        one = decided("menus", 0, 0)
+        record.decide(msgspec.structs.replace(one, result=result, at_s=START_S + 500))
+        decide(record, 7)
+    told = call(main, "history", "replay", "--policy", "greedy", "--record", folder)
+    assert told.code == 0
+    assert "skipped: there are no policies for multiple_choice_knapsack" in told.out.splitlines()[4 - 1]
+    assert told.out.splitlines()[-1].startswith("4 rounds (1 skipped); together")
+    every = call(main, "history", "replay", "--policy", "optimal", "--record", folder)
+    assert every.out.splitlines()[-1].startswith("5 rounds; together")
+    alone = call(main, "history", "replay", "--policy", "greedy", "--session", "menus", "--record", folder)
+    assert alone.code == 2 and "there are no policies" in alone.err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,43 @@ def test_a_configuration_that_is_named_must_exist(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("APPORTION_CONFIG", str(tmp_path / "nowhere.toml"))
     done = call(main, "solve", SMALL)
     assert done.code == 2 and "nowhere.toml" in done.err
+
+
+@contextlib.contextmanager
+def as_somebody_else() -> Iterator[None]:
+    """Be a user who is stopped by permissions: root is not."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("by", ["HOME", "XDG_CONFIG_HOME"])
+def test_a_home_that_cannot_be_read_configures_nothing(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command ended with "Permission denied", `help` too."""
+    for name in ("APPORTION_CONFIG", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    (home / ".config" / "apportion").mkdir(parents=True)
+    monkeypatch.setenv(by, str(home))
+    lines = [("help",), ("help", "solve"), ("schema", "gap_filling"), ("solve", SMALL, "--json")]
+    before = [call(main, *line).code for line in lines]  # all modules are imported by their owner
+    home.chmod(0)
+    try:
+        with as_somebody_else():
+            with pytest.raises(PermissionError):
+                (home / ".config").stat()
+            done = [call(main, *line) for line in lines]
+    finally:
+        home.chmod(0o700)
+    assert before == [0] * len(lines)
+    assert [(told.code, told.err) for told in done] == [(0, "")] * len(lines)
 
 
 def test_verbose_tells_incumbents_and_files_and_nothing_stays(tmp_path: Path) -> None:

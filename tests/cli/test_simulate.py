@@ -188,3 +188,26 @@ def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:
     models.write_text("model,family\nsmall_net,net\nsmall_net,net\n")
     code, _, err = simulated(*where, "matching", "--belief", "similar", "--models", str(models))
     assert code == 3 and "line 3, model: stands twice: small_net" in err
+
+
+def test_a_policy_that_is_named_beside_another_runs_too(
+    example: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of `--policy tiresias --policy optimus` only the last ran, without a word."""
+    inputs = (example / "profiles", example / "workload.csv", "tiresias")
+    code, out, _ = simulated(*inputs, "--policy", "optimus", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert [told["policy"], *(other["policy"] for other in told["compared"])] == ["tiresias", "optimus"]
+    alone = json.loads(simulated(*inputs, "--compare", "optimus", "--compare", "tiresias", "--json")[1])
+    assert told["avg_jct_s"] == alone["avg_jct_s"]
+    assert [other["avg_jct_s"] for other in told["compared"]] == [
+        other["avg_jct_s"] for other in alone["compared"]
+    ]
+    words = ["replay", "--trace", "generated", "--jobs", "generated", "--machine-nodes", "9", "--days", "0.1"]
+    replayed = json.loads(call(main, *words, "--policy", "static", "--policy", "greedy", "--json").out)
+    assert (replayed["policy"], replayed["compared"][0]["policy"]) == ("static", "greedy")
+    config = tmp_path / "config.toml"
+    config.write_text('[replay]\npolicy = "equal-share"\n')
+    monkeypatch.setenv("APPORTION_CONFIG", str(config))
+    assert json.loads(call(main, *words, "--json").out)["policy"] == "equal-share"

@@ -272,3 +272,16 @@ def test_a_function_that_processes_cannot_import_is_refused_at_once() -> None:
     )
     assert run.returncode == 1
     assert "cannot import call from __main__" in run.stderr
+
+
+def test_a_dask_client_given_as_executor_is_told_what_to_give() -> None:
+    """It was "must be a name, an Executor or None", which a Client looks like."""
+
+    class Client:
+        def get_executor(self) -> None: ...
+
+    with (
+        pytest.raises(InvalidOption, match=r"a dask Client gives one: client.get_executor\(\)"),
+        open_executor(Client()),  # type: ignore[arg-type]
+    ):
+        pass

@@ -62,9 +62,12 @@ def test_a_what_if_takes_its_limit_and_what_reading_costs(
 ) -> None:
     instance, solution, reading = large
     heavier = {str(instance.jobs[0].tenant): {"weight": 3.0}}
-    with spent() as seconds:
-        compared = apportion.what_if(instance, solution=solution, tenant=heavier, time_limit=limit)
-        assert seconds() < limit + 8 * reading
+    took = []
+    for _ in range(2):  # the least counts, as above
+        with spent() as seconds:
+            compared = apportion.what_if(instance, solution=solution, tenant=heavier, time_limit=limit)
+            took.append(seconds())
+    assert min(took) < limit + 8 * reading
     if limit < 1.0:
         assert compared.after.termination.value == "time_limit"
 

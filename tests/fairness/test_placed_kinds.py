@@ -9,6 +9,7 @@ import pytest
 from tests.hunt import truth_tenants
 
 import apportion
+from apportion.proofs.certificate import encode
 from apportion.stored import document, verify
 
 Told = dict[str, Any]
@@ -141,7 +142,7 @@ def test_a_proof_is_written_explained_and_compared(seed: int, draw: Any) -> None
     instance = apportion.read(told)
     proved = apportion.solve(instance, proof=True, time_limit=60.0)
     assert proved.proof is not None, proved.notes
-    assert verify(instance, document(proved)).ok
+    assert verify(instance, document(proved), encode(proved.proof)).ok
     explanation = apportion.explain(instance, proved)
     assert {one.name for one in explanation.tenants} == {"a", "b", "c"}
     compared = apportion.what_if(instance, solution=proved, tenant={"a": {"weight": 3.0}})

@@ -113,7 +113,7 @@ def test_pins_are_set_and_lifted() -> None:
         (lambda: edit.add_jobs(GAP, [gap_job("c"), gap_job("c")]), "already is a job 'c'"),
         (lambda: edit.add_jobs(GAP, [gap_job("c", ("n2",))]), "already held"),
         (lambda: edit.add_jobs(MENUS, [gap_job("c")]), "KnapsackJob"),
-        (lambda: edit.remove_jobs("no instance", ["a"]), "cannot be edited"),  # type: ignore[arg-type]
+        (lambda: edit.remove_jobs("no instance", ["a"]), "expected an instance"),  # type: ignore[arg-type]
     ],
 )
 def test_what_does_not_exist_is_named(change: object, named: str) -> None:

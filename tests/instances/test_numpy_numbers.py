@@ -14,7 +14,7 @@ import apportion
 from apportion import stored
 from apportion.instances.draft import Draft
 from apportion.options import SolveOptions
-from apportion.proofs.certificate import instance_digest
+from apportion.proofs.certificate import encode, instance_digest
 from apportion.session.deltas import read_deltas
 from tests.hunt.case import INSTANCE
 from tests.instances.licences.schema import LicenceInstance, LicenceJob
@@ -47,7 +47,7 @@ def test_an_instance_of_numpy_numbers_is_that_of_the_file_and_is_proved(kind: st
         solution = apportion.solve(made, proof=True, time_limit=np.float64(20))
         assert apportion.solve(read).objective == solution.objective
         record = msgspec.json.decode(stored.encode(stored.document(solution)))
-        assert stored.verify(read, record).ok
+        assert stored.verify(read, record, None if solution.proof is None else encode(solution.proof)).ok
         if solution.proof is not None:
             proved += apportion.verify(read, solution.proof).proved
     assert proved > 2

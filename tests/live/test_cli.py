@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from apportion.cli.main import main
 from apportion.live.controller.harvest import Settings, harvest, rehearse
 from apportion.live.controller.terminal_view import in_words
 from apportion.live.errors import SchedulerMissing
-from apportion.live.record.jobs import JobSpec
+from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.requests import Cancel, Drain, Submit, waiting
 from apportion.live.record.store import Lock, Store, read_state
 from tests.cli.calling import GROUP, Called, call, process
@@ -185,11 +187,13 @@ def test_a_port_is_a_number_from_1_to_65535(port: str) -> None:
         address_of(f"h:{port}")
 
 
-def test_two_controllers_by_mistake(folder: Path) -> None:
+def test_two_controllers_by_mistake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's commands were missed first (code 7); with them it ended with the code of internal errors."""
     folder.mkdir()
+    monkeypatch.setenv("PATH", "/nonexistent")
     with Lock(folder):
         called = apportion("harvest", "--partition", "p", "--state", folder)
-        assert called.code == 1
+        assert called.code == 6
         assert "in use" in called.err
         assert listed(folder)["controller"]
 
@@ -329,3 +333,75 @@ def test_nothing_harvested_is_said_so(folder: Path) -> None:
     called = apportion("harvested", "--state", folder)
     assert called.code == 0 and "0.00 node hours used" in called.out
     assert apportion("harvested", "--state", folder, "--days", 0).code == 2
+
+
+def test_doctor_without_arguments_checks_what_it_can(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It wanted --partition first, which somebody whose Slurm is not there yet cannot know."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("APPORTION_STATE", str(folder))
+    monkeypatch.chdir(tmp_path)
+    called = apportion("doctor", "--json")
+    found = {each["check"]: each["verdict"] for each in json.loads(called.out)["findings"]}
+    assert called.code == 1
+    assert found == {"commands": "mend", "encryption": "mend", "address": "ok", "shared folder": "ok"}
+
+
+def test_the_advice_of_submit_can_be_typed_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left out the state folder, and `apportion harvest` alone was a usage error."""
+    folder = tmp_path / "my state"
+    called = apportion("submit", "--state", folder, "--max", 1, "--", "x")
+    words = shlex.split(called.err.rpartition(": ")[2])
+    assert words[:2] == ["apportion", "harvest"]
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with Lock(folder):
+        typed = apportion(*words[1:])
+    assert typed.code == 6 and str(folder) in typed.err
+
+
+def test_the_queue_says_why_a_job_failed(folder: Path) -> None:
+    """`queue --all` showed `failed`; why stood in --json alone."""
+    folder.mkdir()
+    with Lock(folder), contextlib.closing(Store(folder)) as store:
+        state = store.load()
+        spec = JobSpec(("train",), 1, 2, "/tmp", "/tmp/c")
+        for number, (end, said) in enumerate(
+            [(JobState.FAILED, "exit codes 1: no\n such file"), (JobState.DONE, "")], 1
+        ):
+            job = Job(number, f"{number}", spec, 1.0)
+            job.enter(end, 2.0, said)
+            state.jobs[number] = job
+        store.commit(state, 3.0)
+    lines = apportion("queue", "--state", folder, "--all").out.splitlines()
+    assert lines[-2] == "1 failed: exit codes 1: no such file"
+    assert sum("exit codes" in line for line in lines) == 1
+    assert "exit codes" not in apportion("queue", "--state", folder).out
+
+
+def test_options_of_harvest_have_units() -> None:
+    """ "Between looks.", "Of one file.": nobody said of what."""
+    told = " ".join(apportion("harvest", "--help").out.split())
+    for option, unit in (
+        *(
+            (f"--{name} FLOAT", "econds")
+            for name in ("interval", "horizon", "grace", "hang", "lease", "linger")
+        ),
+        *((f"--{name} FLOAT", "econds") for name in ("warm-up", "measure")),
+        ("--journal-mb INTEGER", "MiB"),
+        ("--journal-files INTEGER", "Files"),
+    ):
+        assert unit in told.partition(option)[2].partition(" --")[0], option
+
+
+def test_a_curve_that_ends_early_or_falls_is_warned_of(folder: Path) -> None:
+    """It was taken without a word."""
+    words = ("submit", "--state", folder, "--max", 4)
+    told = apportion(*words, "--curve", "1:100,2:90", "--", "x").err
+    assert "submit: the curve ends at 2, before --max 4" in told
+    assert "submit: the curve falls from 100 at 1 to 90 at 2" in told
+    told = apportion(*words, "--curve", "a100=1:9,4:20", "--curve", "v100=1:4,3:6", "--", "x").err
+    assert "the curve of v100 ends at 3" in told and "a100" not in told
+    assert "submit:" not in apportion(*words, "--curve", "1:9,4:30", "--", "x").err

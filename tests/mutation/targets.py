@@ -18,6 +18,10 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "apportion.models.lagrangian": ("tests/models/test_lagrangian.py",),
         "apportion.models.assignment_bounds": ("tests/models/test_assignment_bounds.py",),
         "apportion.stored": ("tests/test_verified.py",),
+        "apportion.claims.deciding": ("tests/claims/test_deciding.py",),
+        "apportion.claims.deriving": ("tests/test_verified.py",),
+        "apportion.claims.document": ("tests/test_verified.py",),
+        "apportion.claims.fairness": ("tests/test_verified.py", "tests/forgeries"),
         "apportion.instances.multiple_choice_knapsack.meaning": (*_MEANINGS, "multiple_choice_knapsack"),
         "apportion.instances.gap_filling.meaning": (
             "tests/instances/test_gap_filling_meaning.py",

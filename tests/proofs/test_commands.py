@@ -46,7 +46,7 @@ def test_a_proof_of_less_than_the_result_claims_fails_the_check(root: Path) -> N
     weaker = json.dumps(document).encode()
     assert apportion.verify(instance, weaker).status == "proved"
     checked = stored.verify(instance, json.loads(stored.encode(stored.document(solution))), weaker)
-    assert [name for name, passed, _ in checked.checks if not passed] == ["proof"]
+    assert [name for name, passed, _ in checked.checks if not passed] == ["evidence", "proof"]
 
 
 def test_an_infeasible_instance_is_proved_so(tmp_path: Path) -> None:

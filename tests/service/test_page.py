@@ -27,7 +27,8 @@ def decide_some(running: Service, rounds: int = 6) -> None:
     instance = json.loads(msgspec.json.encode(generate(seed=3, jobs=8, nodes=24)))
     running.ok("POST", "/sessions", {"name": "idle", "instance": instance})
     for k in range(rounds):
-        deltas = [{"op": "set_capacity", "name": "idle_nodes", "amount": (24, 40, 12, 30, 8, 6)[k % 6]}]
+        nodes = [f"n{node}" for node in range((24, 40, 12, 30, 8, 6)[k % 6])]
+        deltas = [{"op": "set_nodes", "nodes": nodes}]
         running.ok("POST", "/sessions/idle/decisions", {"deltas": deltas})
 
 
@@ -35,6 +36,13 @@ def decide_some(running: Service, rounds: int = 6) -> None:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with service(tmp_path_factory.mktemp("page"), "--workers", "1", "--port", "0") as started:
         decide_some(started)
+        ten = {f"gpu-{k}": 3 for k in range(10)}
+        options = [{"id": name, "value": k + 1.5, "uses": {name: 2}} for k, name in enumerate(ten)]
+        jobs = [{"id": f"j{k}", "options": options, "required": False} for k in range(14)]
+        menus = {"schema_version": "1", "sense": "maximize", "capacities": ten, "jobs": jobs}
+        instance = {"kind": "multiple_choice_knapsack", **menus}
+        started.ok("POST", "/sessions", {"name": "ten", "instance": instance})
+        started.ok("POST", "/sessions/ten/decisions", {})
         yield started
 
 
@@ -48,6 +56,11 @@ def test_the_page_is_small_and_asks_nobody_else() -> None:
 
 
 SHOWN = "document.body?.dataset.ready"  # a page that is on its way has no body yet
+IN_SIGHT = (
+    "[...document.querySelectorAll('#plan input, #plan select, #plan svg, #capacities input')]"
+    ".every(e => { const box = e.getBoundingClientRect(); return box.left >= 0 && box.width > 15"
+    " && box.right <= innerWidth; })"
+)
 SLIDE = (
     "(() => { const e = document.querySelector('%s'); e.value = %s; "
     "e.dispatchEvent(new Event('input', {bubbles: true})); return true; })()"
@@ -65,6 +78,7 @@ def test_it_shows_rounds_plan_queue_and_prices(
         assert "5 of 8 jobs wait" in text and "idle_nodes" in text
         assert page.value("document.querySelectorAll('#plan tbody tr').length") == 8
         assert page.value("document.documentElement.scrollWidth") <= width
+        assert page.value(IN_SIGHT) is True, "what the text speaks of lay beside the screen at 400 px"
         assert page.value("matchMedia('(prefers-color-scheme: dark)').matches") is dark
         ground = page.value("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(1, 4, 9)" if dark else "rgb(246, 248, 250)")
@@ -105,3 +119,22 @@ def test_what_if_by_hand_and_by_the_command_it_names(running: Service, tmp_path:
         assert page.value("document.activeElement.tagName") == "BUTTON"
         for command in page.value("[...document.querySelectorAll('code')].map(e => e.textContent)"):
             assert call(main, *shlex.split(command.split("|")[0])[1:]).code == 0
+
+
+def test_it_says_where_the_token_is_and_draws_all_prices(running: Service, tmp_path: Path) -> None:
+    """Whoever opened it without a token was not told of the file; of ten prices it drew eight."""
+    with Browser(tmp_path, f"http://127.0.0.1:{running.port}/", 800) as page:
+        page.wait("document.querySelector('#ask') && !document.querySelector('#ask').hidden")
+        assert "apportion serve named on its first line" in page.value("document.body.innerText")
+        page.value(
+            f"(() => {{ document.querySelector('#token').value = '{running.token}';"
+            " document.querySelector('#ask button').click(); return true; })()"
+        )
+        page.wait(SHOWN)
+        page.value(
+            "(() => { const e = document.querySelector('#session'); e.value = 'ten';"
+            " e.dispatchEvent(new Event('change', {bubbles: true})); return true; })()"
+        )
+        page.wait("document.querySelectorAll('#prices .key li').length > 5")
+        assert page.value("document.querySelectorAll('#prices .key li').length") == 10
+        assert page.value("document.querySelectorAll('#prices circle').length") == 10

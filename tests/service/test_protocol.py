@@ -214,7 +214,7 @@ class Services:
 
 
 def idle(amount: int) -> dict[str, Any]:
-    return {"op": "set_capacity", "name": "idle_nodes", "amount": amount}
+    return {"op": "set_nodes", "nodes": [f"n{k}" for k in range(amount)]}
 
 
 def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_its_own(
@@ -382,7 +382,7 @@ def test_a_change_that_cannot_be_written_is_taken_back_with_all_that_followed_it
             summary = await services.hub.session("s")
             assert (summary.revision, summary.capacities) == (1, {"idle_nodes": 12})
             with pytest.raises(InvalidInstance):
-                await services.decide("s", idle(-1))
+                await services.decide("s", {"op": "set_capacity", "name": "idle_nodes", "amount": -1})
             full = False
             for request, amount in (("second", 8), ("first", 7)):
                 made = await services.decide("s", idle(amount), request=request)

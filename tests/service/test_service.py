@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -156,13 +157,13 @@ def test_bad_input_is_a_4xx_with_the_error_object_of_the_command(
 
 def test_a_worker_that_is_killed_loses_nothing(running: Service) -> None:
     running.ok("POST", "/sessions", {"name": "killed", "instance": instance_of(6)})
-    for amount in range(12, 15):
+    for amount in (14, 12, 13):
         for pid in running.workers():
             os.kill(pid, signal.SIGKILL)
         made = running.ok(
             "POST",
             "/sessions/killed/decisions",
-            {"deltas": [{"op": "set_capacity", "name": "idle_nodes", "amount": amount}], "time_limit": 60},
+            {"deltas": [{"op": "set_nodes", "nodes": [f"n{k}" for k in range(amount)]}], "time_limit": 60},
         )
         instance = apportion.read(running.ok("GET", "/sessions/killed/instance"))
         assert made["decision"]["status"] == "decided"
@@ -192,7 +193,7 @@ def test_explanations_and_what_if_of_a_decision(running: Service) -> None:
     deltas = [{"op": "set_capacity", "name": "idle_nodes", "amount": 15}]
     compared = running.ok("POST", f"/decisions/{number}/what-if", {"deltas": deltas})
     bigger = running.ok("GET", f"/decisions/{number}/instance")
-    after = Session(apportion.read(bigger))
+    after = Session(apportion.read(bigger), hypothetical=True)
     after.apply(*deltas)
     assert compared["objective_before"] == made["result"]["objective"]
     assert compared["objective_after"] == apportion.solve(after.instance).objective
@@ -358,3 +359,35 @@ def test_a_full_record_refuses_decisions_and_serves_reads(tmp_path: Path) -> Non
         assert running.ok("GET", f"/decisions/{last}")["decision"]["id"] == last
         assert running.ok("GET", "/sessions/s")["revision"] == revision, "refused, so nothing was changed"
         assert running.ok("GET", "/health")["status"] == "ok"
+
+
+def test_an_empty_body_and_one_that_is_too_large_say_so(running: Service) -> None:
+    """An empty body was "$.data: 'data'", and a large one was told no limit."""
+    running.ok("POST", "/sessions", {"name": "empty", "instance": instance_of(14)})
+    status, told = running.ask("POST", "/sessions", {"name": "x", "instance": []})
+    assert status == 400 and told["error"]["problems"][0]["path"] == "$.instance"
+    with contextlib.closing(running.connection()) as connection:
+        for path in ("/sessions", "/sessions/empty/decisions"):
+            connection.request("POST", path, "")
+            answer = connection.getresponse()
+            told = json.loads(answer.read())["error"]
+            assert (answer.status, told["message"][:21]) == (400, "$: the body is empty:")
+        connection.putrequest("POST", "/sessions")
+        connection.putheader("Content-Length", str(2**30))
+        connection.endheaders()
+        answer = connection.getresponse()
+        told = json.loads(answer.read())["error"]
+    assert answer.status == 413 and "67,108,864 bytes" in told["message"] and "--max-body" in told["message"]
+
+
+def test_the_policy_that_an_answer_names_can_be_asked_for(running: Service) -> None:
+    """`optimal` and `policy:greedy` stood in answers and were refused in requests."""
+    running.ok("POST", "/sessions", {"name": "named", "instance": instance_of(15)})
+    best = running.ok("POST", "/sessions/named/decisions", {})
+    again = running.ok("POST", "/sessions/named/decisions", {"policy": best["decision"]["policy"]})
+    assert again["decision"]["policy"] == best["decision"]["policy"] == "optimal"
+    assert again["result"]["plan"] == best["result"]["plan"]
+    greedy = running.ok("POST", "/sessions/named/decisions", {"policy": "greedy"})
+    again = running.ok("POST", "/sessions/named/decisions", {"policy": greedy["result"]["backend"]})
+    assert again["decision"]["policy"] == "greedy" and again["result"]["plan"] == greedy["result"]["plan"]
+    assert running.ask("POST", "/sessions/named/decisions", {"policy": "graedy"})[0] == 422

@@ -60,7 +60,8 @@ def test_a_patched_formulation_is_the_compiled_one(kind: str, data: Any) -> None
 
 def test_other_idle_nodes_alone_are_another_capacity_of_the_same_menus() -> None:
     job = GapFillingJob("a", 2, 4, ScalingCurve((0, 4), (0.0, 3.0)), 1.0, 1.0, ("n1",))
-    session = Session(GapFillingInstance("1", 9.0, tuple(f"n{k}" for k in range(8)), (job,)))
+    instance = GapFillingInstance("1", 9.0, tuple(f"n{k}" for k in range(8)), (job,))
+    session = Session(instance, hypothetical=True)
     compiler, entry = RememberingCompiler(), formulation("gap_filling", None)
     first: Any = compiler(session.instance, entry)
     for amount, patched in ((6, 1), (4, 2), (3, 2), (2, 2), (5, 2), (7, 3)):  # below 4 the menu is shorter

@@ -10,8 +10,11 @@ import pytest
 
 import apportion
 from apportion.errors import InvalidInstance
-from apportion.instances.kinds import Instance
+from apportion.instances.kinds import Instance, kinds
+from apportion.record.applying import applied
+from apportion.session.job_fields import JobFields, NewJobFields
 from apportion.session.session import Session
+from apportion.session.what_if import what_if
 
 GAP = apportion.GapFillingInstance(
     "1",
@@ -60,7 +63,7 @@ NEW = {
         (GAP, {"op": "set_nodes", "nodes": ["n2", "x"]}, lambda i: i.jobs[0].current_nodes == ("n2",)),
         (GAP, {"op": "set_nodes", "nodes": ["x"]}, lambda i: i.jobs[0].current_nodes == ()),
         (GAP, {"op": "remove_nodes", "nodes": ["n2"]}, lambda i: i.nodes == ("n0", "n1")),
-        (GAP, {"op": "set_capacity", "name": "idle_nodes", "amount": 5}, lambda i: len(i.nodes) == 5),
+        (GAP, {"op": "set_capacity", "name": "idle_nodes", "amount": 2}, lambda i: len(i.nodes) == 2),
         (GAP, {"op": "set_fields", "fields": {"horizon_s": 7}}, lambda i: i.horizon_s == 7.0),
         (GAP, {"op": "pin", "id": "b", "option": 2}, lambda i: i.jobs[1].pinned_count == 2),
         (
@@ -164,3 +167,35 @@ def test_numpy_numbers_and_arrays_stand_where_numbers_and_lists_do() -> None:
     session.add_job(**{**NEW, "min_nodes": np.int64(1), "max_nodes": np.int8(2), "scaling": scaling})
     assert session.instance.jobs[-1].scaling == apportion.ScalingCurve((0, 1, 2), (0.0, 1.5, 2.0))  # type: ignore[union-attr]
     assert session.update_job("c", weight=np.float32(0.5)).jobs[-1].weight == 0.5  # type: ignore[union-attr]
+
+
+def test_a_session_makes_no_nodes_up() -> None:
+    """More `idle_nodes` by number were decided on nodes extra-1, extra-2, ... that nobody has."""
+    session = apportion.Session(GAP)
+    before = session.instance
+    with pytest.raises(
+        InvalidInstance, match="4, and 3 nodes are named: set_nodes names the nodes"
+    ) as caught:
+        session.set_capacity("idle_nodes", 4)
+    assert caught.value.problems[0].path == "$.deltas[0].amount"
+    with pytest.raises(InvalidInstance, match="set_nodes"):
+        session.apply(
+            {"op": "set_capacity", "name": "idle_nodes", "amount": 2},
+            {"op": "set_capacity", "name": "idle_nodes", "amount": 3},
+        )
+    assert session.instance == before
+    asked = what_if(GAP, [{"op": "set_capacity", "name": "idle_nodes", "amount": 6}])
+    assert asked.after.objective > asked.before.objective
+    assert len(applied(GAP, [{"op": "set_capacity", "name": "idle_nodes", "amount": 5}]).nodes) == 5
+    named = msgspec.structs.replace(FREEZING, nodes={"v100": ("a", "b", "c", "d")}, gpus_per_node={"v100": 1})
+    with pytest.raises(InvalidInstance, match="set_fields"):
+        apportion.Session(named).set_capacity("v100", 5)
+    more = {"gpus": {"v100": 5}, "nodes": {"v100": ["a", "b", "c", "d", "e"]}}
+    assert apportion.Session(named).apply({"op": "set_fields", "fields": more}).gpus == {"v100": 5}  # type: ignore[union-attr]
+
+
+def test_the_names_that_type_checkers_know_are_the_fields_of_all_jobs() -> None:
+    """`add_job(**fields)` took any name; a new field of a job belongs into `JobFields` too."""
+    names = {name for kind in kinds().values() for name in kind.edits.job_type.__struct_fields__}
+    assert set(NewJobFields.__annotations__) | set(JobFields.__annotations__) == names
+    assert "id" not in JobFields.__annotations__

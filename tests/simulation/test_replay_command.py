@@ -188,3 +188,22 @@ def test_all_jobs_may_have_one_curve(tmp_path: Path) -> None:
     assert json.loads(done.out)["jobs"] == 60
     mistaken = call(main, *words, "--curve", "shuflenet")
     assert mistaken.code == 2 and "did you mean 'ShuffleNet'?" in mistaken.err
+
+
+def test_a_job_log_that_does_not_say_the_machine_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The most nodes ever busy were silently the machine: 5.5 equivalent nodes instead of 50.5."""
+    log = tmp_path / "sacct.txt"
+    log.write_text("JobID|Start|End|NNodes\n1|0|9000|4\n2|1000|5000|6\n3|9500|20000|2\n")
+    backlog = tmp_path / "jobs.csv"
+    backlog.write_text(",Tcup,Tcdw,Jmin,Jmax,Pmax,tsub_s\nJ0-AlexNet,18,12,1,64,99999999999,0\n")
+    words = ["--trace", str(log), "--jobs", str(backlog), "--policy", "greedy", "--json"]
+    nodes = {}
+    for size in (None, 10, 55):
+        caplog.clear()
+        more = [] if size is None else ["--machine-nodes", str(size)]
+        nodes[size] = json.loads(run(*words, *more))["equivalent_nodes"]
+        assert ("--machine-nodes" in caplog.text and "taken are 10" in caplog.text) == (size is None)
+    assert nodes[None] == nodes[10]
+    assert nodes[55] == pytest.approx(nodes[10] + 45, rel=0.02)

@@ -1,5 +1,5 @@
 // A caller in Go: open a session on the service's Unix socket, change it, decide it, print who gets what.
-// go run main.go SOCKET INSTANCE, with `apportion serve --socket SOCKET` running.
+// go run . SOCKET INSTANCE in this folder, with `apportion serve --socket SOCKET` running. Go 1.18 or later.
 package main
 
 import (
@@ -40,7 +40,10 @@ func ask(client *http.Client, path string, body any, answer any) {
 		defer said.Body.Close()
 		if said.StatusCode == 429 && tries < 10 { // too much waits: the service says when to come again
 			seconds, _ := strconv.Atoi(said.Header.Get("Retry-After"))
-			time.Sleep(time.Duration(max(1, min(seconds, 60))) * time.Second)
+			if seconds < 1 || seconds > 60 {
+				seconds = 1
+			}
+			time.Sleep(time.Duration(seconds) * time.Second)
 			continue
 		}
 		if said.StatusCode >= 300 {
@@ -56,6 +59,9 @@ func ask(client *http.Client, path string, body any, answer any) {
 }
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: go run . SOCKET INSTANCE")
+	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", os.Args[1])
 	}
@@ -67,7 +73,14 @@ func main() {
 	name := fmt.Sprintf("go-%d", time.Now().UnixNano())
 	var opened object
 	ask(client, "/sessions", object{"name": name, "instance": json.RawMessage(instance)}, &opened)
-	deltas := []object{{"op": "set_capacity", "name": "idle_nodes", "amount": 20}}
+	var given struct {
+		Nodes []string `json:"nodes"`
+	}
+	if err := json.Unmarshal(instance, &given); err != nil || len(given.Nodes) == 0 {
+		log.Fatal(os.Args[2], " has no nodes: this caller is for gap filling")
+	}
+	idle := given.Nodes[:(len(given.Nodes)+1)/2] // what the cluster says now: every idle node by its name
+	deltas := []object{{"op": "set_nodes", "nodes": idle}}
 	var decided made
 	ask(client, "/sessions/"+name+"/decisions", object{"request": "first", "deltas": deltas, "time_limit": 5}, &decided)
 	fmt.Printf("decision %d: %s, %s\n", decided.Decision.ID, decided.Decision.Status, decided.Result.Termination)

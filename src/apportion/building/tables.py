@@ -18,6 +18,10 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
     ------
     InvalidInstance
         If it is no table, or its columns are not equally long.
+
+    Notes
+    -----
+    A column of whole floats, ``2.0``, is one of integers.
     """
     if isinstance(table, Mapping):
         names, column = list(table), table.__getitem__
@@ -30,7 +34,7 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
     else:
         expected = "a DataFrame, or a mapping from column names to sequences"
         raise InvalidInstance.at("$.jobs", f"{type(table).__name__} is no table; give {expected}")
-    columns = {str(name): _listed(column(name)) for name in names}
+    columns = {str(name): _whole(_listed(column(name))) for name in names}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -64,6 +68,14 @@ def _listed(column: Any) -> list[Any]:
         if callable(getattr(column, method, None)):
             return list(plain(getattr(column, method)()))
     return list(plain(list(column)))
+
+
+def _whole(cells: list[Any]) -> list[Any]:
+    """Return a column of nothing but whole floats as integers: pandas makes floats of those beside a gap."""
+    given = [cell for cell in cells if not _is_empty(cell)]
+    if not given or not all(isinstance(cell, float) and cell.is_integer() for cell in given):
+        return cells
+    return [cell if _is_empty(cell) else int(cell) for cell in cells]
 
 
 def _is_empty(cell: Any) -> bool:

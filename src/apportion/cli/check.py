@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apportion.cli.output import say
 from apportion.cli.source import foreign_options, instance_of, json_of
+
+if TYPE_CHECKING:
+    from apportion.stored import Verification
 
 __all__ = ["command"]
 
@@ -17,8 +21,13 @@ __all__ = ["command"]
 @click.argument("instance_path", metavar="INSTANCE")
 @click.argument("solution_path", metavar="SOLUTION")
 @foreign_options
-@click.option("--proof", "proof_path", metavar="FILE", help="The proof of its claim, to be walked as well.")
-@click.option("--json", "as_json", is_flag=True, help="One object: verified and the checks.")
+@click.option(
+    "--proof",
+    "proof_path",
+    metavar="FILE",
+    help="The proof of its claim, to be walked as well; the one that SOLUTION names, if that lies beside it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One object: verified, what is not, and the claims.")
 def command(
     instance_path: str,
     solution_path: str,
@@ -28,11 +37,13 @@ def command(
     proof_path: str | None,
     as_json: bool,
 ) -> int:
-    """Recompute plan, objective, bounds and digest of SOLUTION from INSTANCE in exact arithmetic.
+    """Say of every claim of SOLUTION by what it is derived from INSTANCE, in exact arithmetic.
 
-    With --proof the search behind ``optimal`` or ``infeasible`` is walked again, without any solver.
+    A line a claim: derived (ok), somebody's word (word), nothing claimed (-), or refused (FAIL). With a proof
+    the search behind ``optimal`` or ``infeasible`` is walked again, without any solver.
 
-    Exit code 0 if every claim holds, 3 if one does not or a file is malformed. One of the two may be -.
+    Exit code 0 if every claim is derived or marked as a word, 3 if one is refused or a file is malformed. One
+    of the two may be -.
     """
     from apportion.errors import InvalidInstance
     from apportion.stored import verify
@@ -40,12 +51,36 @@ def command(
     if instance_path == solution_path == "-":
         raise click.UsageError("only one of INSTANCE and SOLUTION can be standard input")
     instance = instance_of(instance_path, format, index, sense)
-    proof = None if proof_path is None else Path(proof_path).read_bytes()
-    verification = verify(instance, json_of(solution_path, "solution"), proof)
+    solution = json_of(solution_path, "solution")
+    path = _beside(solution, solution_path) if proof_path is None else Path(proof_path)
+    found = verify(instance, solution, None if path is None else path.read_bytes())
     if as_json:
-        checks = [{"name": name, "ok": ok, "message": why} for name, ok, why in verification.checks]
-        say(json.dumps({"verified": verification.ok, "checks": checks}))
+        claims = [
+            {"name": one.claim, "verdict": one.verdict, "ok": ok, "message": one.how}
+            for one, (_, ok, _) in zip(found.claims, found.checks, strict=True)
+        ]
+        say(json.dumps({"verified": found.verified, "words": found.words, "checks": claims}))
     else:
-        say("\n".join(f"{'ok  ' if ok else 'FAIL'}  {name}: {why}" for name, ok, why in verification.checks))
-        say("verified" if verification.ok else "NOT verified")
-    return 0 if verification.ok else InvalidInstance.exit_code
+        say("\n".join(f"{_SIGNS[one.verdict]:4}  {one.claim}: {one.how}" for one in found.claims))
+        say(_conclusion(found))
+    return 0 if found.ok else InvalidInstance.exit_code
+
+
+_SIGNS = {"derived": "ok", "word": "word", "nothing": "-", "refused": "FAIL"}
+
+
+def _conclusion(found: Verification) -> str:
+    if not found.ok:
+        return "NOT verified"
+    if found.words:
+        return f"nothing is refused; not verified, somebody's word: {', '.join(found.words)}"
+    return "verified"
+
+
+def _beside(solution: Any, solution_path: str) -> Path | None:
+    """Return the proof that a result names, if it lies beside the result."""
+    name = solution.get("proof") if isinstance(solution, dict) else None
+    if not isinstance(name, str) or solution_path == "-" or Path(name).name != name:
+        return None
+    path = Path(solution_path).parent / name
+    return path if path.is_file() else None

@@ -73,8 +73,8 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         ),
         "init": Listed(
             "Decide",
-            "Write a commented instance to start from.",
-            ("init gap_filling", "init multiple_choice_knapsack -o round.yaml"),
+            "Write an instance to start from.",
+            ("init gap_filling -o round.yaml", "init multiple_choice_knapsack -o round.csv"),
         ),
         "validate": Listed(
             "Look into",
@@ -135,7 +135,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Replay a log of idle nodes with malleable jobs.",
             (
                 "replay --trace generated --machine-nodes 64 --days 1 --jobs generated",
-                "replay --trace sacct.txt --jobs jobs.csv --compare greedy --report page.html",
+                "replay --trace sacct.txt --machine-nodes 64 --jobs jobs.csv --report page.html",
             ),
             doing="reading",
         ),
@@ -150,7 +150,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Write the instance at one instant of a trace.",
             (
                 "snapshot --trace idle.npz --jobs jobs.csv --at 72800 --trainers 10",
-                "snapshot --trace sacct.txt --jobs jobs.csv --at 3600 --trainers 10 -o now.json",
+                "snapshot --trace sacct.txt --machine-nodes 64 --jobs jobs.csv --at 3600 --trainers 10",
             ),
             doing="reading the trace",
         ),
@@ -182,7 +182,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Live on Slurm",
             "Say what to mend before nodes are harvested.",
             (
-                "doctor --partition idle",
+                "doctor",
                 "doctor --partition idle --address 10.1.0.5 --json",
             ),
             doing="looking",
@@ -190,7 +190,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
         "harvest": Listed(
             "Live on Slurm",
             "Run the queue on idle nodes until drained.",
-            ("harvest --partition idle", "harvest --partition idle --dry-run"),
+            ("harvest", "harvest --partition idle --dry-run"),
         ),
         "harvested": Listed(
             "Live on Slurm",

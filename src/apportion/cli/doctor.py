@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from apportion.cli.harvest import PARTITION, address_of
 from apportion.cli.output import counted, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ __all__ = ["command"]
 
 
 @click.command("doctor")
-@click.option("--partition", required=True, help="Slurm's preemptible partition for pilots.")
+@click.option(
+    "--partition", default=PARTITION, show_default=True, help="Slurm's preemptible partition for pilots."
+)
 @click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
 @click.option(
     "--address", default="127.0.0.1", show_default=True, metavar="HOST[:PORT]", help="As for harvest."
@@ -44,7 +47,6 @@ def command(
     """
     import msgspec
 
-    from apportion.cli.harvest import address_of
     from apportion.live.doctor.examination import examined
     from apportion.live.doctor.finding import Verdict
     from apportion.live.doctor.node import Asked

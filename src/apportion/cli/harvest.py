@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from apportion.live.controller.controller import Controller, Stepped
     from apportion.live.controller.harvest import Settings
 
-__all__ = ["address_of", "command"]
+__all__ = ["PARTITION", "address_of", "command"]
 
+PARTITION = "harvest"
+"""The partition that the page on live clusters sets up."""
 _LIVE = [name for name, named in POLICIES.items() if named.live]
 
 
 @click.command("harvest")
-@click.option("--partition", required=True, help="Slurm's preemptible partition for pilots.")
+@click.option(
+    "--partition", default=PARTITION, show_default=True, help="Slurm's preemptible partition for pilots."
+)
 @click.option(
     "--state", "folder", metavar="DIR", help="State folder, on a local disk; default: the user's own."
 )
@@ -36,7 +40,9 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
 )
 @click.option("--policy", type=click.Choice(_LIVE), default="malletrain", show_default=True)
 @click.option("--horizon", "horizon_s", type=float, default=120.0, show_default=True, help="T_fwd, seconds.")
-@click.option("--interval", "interval_s", type=float, default=2.0, show_default=True, help="Between looks.")
+@click.option(
+    "--interval", "interval_s", type=float, default=2.0, show_default=True, help="Seconds between looks."
+)
 @click.option(
     "--gres", metavar="NAME[:TYPE]", help="Take GPUs one by one, not whole nodes: the resource, such as gpu."
 )
@@ -48,19 +54,51 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
 )
 @click.option("--max-nodes", type=int, help="Most nodes held at a time; with --gres, most GPUs.")
 @click.option("--trainers", type=int, default=10, show_default=True, help="Most jobs at a time.")
-@click.option("--grace", "grace_s", type=float, default=30.0, show_default=True, help="To save a checkpoint.")
-@click.option("--hang", "hang_s", type=float, default=600.0, show_default=True, help="No progress; 0: never.")
-@click.option("--lease", "lease_s", type=float, default=120.0, show_default=True, help="Agents left alone.")
-@click.option("--linger", "linger_s", type=float, default=10.0, show_default=True, help="Of unused nodes.")
-@click.option("--warm-up", "warm_up_s", type=float, default=5.0, show_default=True, help="Not measured.")
-@click.option("--measure", "measure_s", type=float, default=20.0, show_default=True, help="Of one rate.")
+@click.option(
+    "--grace", "grace_s", type=float, default=30.0, show_default=True, help="Seconds to save a checkpoint."
+)
+@click.option(
+    "--hang",
+    "hang_s",
+    type=float,
+    default=600.0,
+    show_default=True,
+    help="Seconds without progress; 0: never.",
+)
+@click.option(
+    "--lease",
+    "lease_s",
+    type=float,
+    default=120.0,
+    show_default=True,
+    help="Seconds that agents left alone go on.",
+)
+@click.option(
+    "--linger",
+    "linger_s",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Seconds that unused nodes are kept.",
+)
+@click.option(
+    "--warm-up", "warm_up_s", type=float, default=5.0, show_default=True, help="Seconds not measured."
+)
+@click.option(
+    "--measure",
+    "measure_s",
+    type=float,
+    default=20.0,
+    show_default=True,
+    help="Seconds that one rate is measured.",
+)
 @click.option("--python", default=sys.executable, help="The interpreter on the nodes; default: this one.")
 @click.option("--sbatch", "options", multiple=True, metavar="--NAME=VALUE", help="For pilots; repeatable.")
 @click.option(
     "--slurm-output", "output", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True
 )
-@click.option("--journal-mb", type=click.IntRange(1), default=16, show_default=True, help="Of one file.")
-@click.option("--journal-files", type=click.IntRange(2), default=8, show_default=True, help="Kept.")
+@click.option("--journal-mb", type=click.IntRange(1), default=16, show_default=True, help="MiB of one file.")
+@click.option("--journal-files", type=click.IntRange(2), default=8, show_default=True, help="Files kept.")
 @click.option(
     "--metrics",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -72,7 +110,7 @@ _LIVE = [name for name, named in POLICIES.items() if named.live]
 def command(dry_run: bool, as_json: bool, **given: Any) -> int:
     """Hold idle nodes by pilot jobs and run the queue on them, until drained; ctrl-C drains.
 
-    A live view on a terminal, JSON Lines otherwise. Exit code 1 if another controller uses the state folder,
+    A live view on a terminal, JSON Lines otherwise. Exit code 6 if another controller uses the state folder,
     7 where Slurm's commands are missing or Slurm does not answer.
     """
     from apportion.live.controller.harvest import harvest

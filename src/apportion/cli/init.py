@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
+from pathlib import Path
 
 import click
 
@@ -15,12 +17,38 @@ __all__ = ["command"]
 
 @click.command("init")
 @click.argument("kind", type=KIND)
-@click.option("-o", "--out", metavar="FILE", default="-", show_default=True, help="Where to write it.")
-def command(kind: str, out: str) -> None:
-    """Write a small instance of KIND as commented YAML, ready to be solved and to be changed."""
+@click.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    default="-",
+    show_default=True,
+    help="Where to write it: .yaml, .json, or .csv for a table of menus or of machines.",
+)
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def command(kind: str, out: str, force: bool) -> None:
+    """Write a small instance of KIND, ready to be solved and to be changed; as YAML it is commented."""
     from apportion.instances.kinds import kinds
 
     one_of("kind", kind, kinds())
     check_target(out)
-    text = resources.files("apportion.cli").joinpath("starters", f"{kind}.yaml").read_bytes()
+    text = _starter(kind, Path(out).suffix.lower())
+    if out != "-" and not force and Path(out).exists():
+        raise click.UsageError(f"{out} is there already; --force writes over it")
     emit(text.rstrip(b"\n"), out)
+
+
+def _starter(kind: str, suffix: str) -> bytes:
+    """Return the instance to start from in the form that the name of a file asks for."""
+    folder = resources.files("apportion.cli").joinpath("starters")
+    if suffix == ".csv":
+        table = folder.joinpath(f"{kind}.csv")
+        if not table.is_file():
+            raise click.UsageError(f"no table says all of {kind}: write it to FILE.yaml or FILE.json")
+        return table.read_bytes()
+    text = folder.joinpath(f"{kind}.yaml").read_bytes()
+    if suffix != ".json":
+        return text
+    from apportion.reading.yaml_text import tree_of
+
+    return json.dumps(tree_of(text), indent=2).encode()

@@ -55,7 +55,18 @@ def _lines(where: Path, everything: bool, as_json: bool) -> list[str]:
     over = len(jobs) - len(shown)
     hidden = f"; {over} ended (--all shows them)" if over else ""
     runs = "runs" if running else "does not run"
-    return [*_table(shown), f"{counted(len(shown), 'job')}{hidden}; a controller {runs}"]
+    return [*_table(shown), *_reasons(shown), f"{counted(len(shown), 'job')}{hidden}; a controller {runs}"]
+
+
+def _reasons(jobs: list[dict[str, Any]]) -> list[str]:
+    """Return a line for every job that has failed, or fails and is tried again: what was said last."""
+    failing = [job for job in jobs if job["message"] and (job["state"] == "failed" or job["failures"])]
+    return [f"{job['id']} {job['state']}: {_short(job['message'])}" for job in failing]
+
+
+def _short(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= 200 else f"{line[:197]}..."
 
 
 def _table(jobs: list[dict[str, Any]]) -> list[str]:

@@ -53,13 +53,19 @@ _CHECKPOINT_S = 30.0
 )
 @click.option("--horizon-s", type=float, default=120.0, show_default=True, help="Forward-looking time T_fwd.")
 @click.option(
-    "--policy", "policy_name", type=click.Choice([*POLICIES]), default="freetrain", show_default=True
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice([*POLICIES]),
+    default=["freetrain"],
+    show_default=True,
+    help="Repeatable: the first is what the answer is about, the others are compared with it.",
 )
 @click.option(
     "--compare",
     multiple=True,
     type=click.Choice([*POLICIES]),
-    help="Replay this policy too, for the report; repeatable.",
+    help="The same as one more --policy; repeatable.",
 )
 @click.option(
     "--objective",
@@ -75,7 +81,9 @@ _CHECKPOINT_S = 30.0
 @click.option("--endless", is_flag=True, help="Submit the jobs again and again: a backlog that never ends.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of generated traces and jobs.")
 @click.option(
-    "--machine-nodes", type=click.IntRange(min=1), help="Nodes of a generated machine or of a job log's."
+    "--machine-nodes",
+    type=click.IntRange(min=1),
+    help="Nodes of a generated machine, or of a job log's: sacct does not say.",
 )
 @click.option("--days", type=float, default=14.0, show_default=True, help="Length of a generated trace.")
 @click.option(
@@ -95,11 +103,9 @@ def command(**given: Any) -> None:
         check_target(given[target])
     if given["resume"] and not given["checkpoint_path"]:
         raise click.UsageError("--resume needs --checkpoint FILE")
+    names = [*dict.fromkeys((*given.pop("policies"), *given["compare"]))]
+    given["policy_name"] = names[0]
     make = _inputs(given)
-    names = [
-        given["policy_name"],
-        *(name for name in dict.fromkeys(given["compare"]) if name != given["policy_name"]),
-    ]
     records = [_run(make, name, given, first=name == names[0]) for name in names]
     if given["report_path"]:
         from apportion.simulation.report_page import report_page

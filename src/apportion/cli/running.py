@@ -118,8 +118,9 @@ def _failed(name: str, error: Exception) -> int:
         error.show()
         return error.exit_code
     if isinstance(error, InvalidInstance):
+        file = "" if error.file is None else f"{error.file}: "
         for problem in error.problems[:_SHOWN_PROBLEMS]:
-            _say(name, problem.located())
+            _say(name, f"{file}{problem.located()}")
         if len(error.problems) > _SHOWN_PROBLEMS:
             more = len(error.problems) - _SHOWN_PROBLEMS
             _say(name, f"and {more} more problems; `apportion validate` lists them all")

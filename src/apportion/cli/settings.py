@@ -55,7 +55,7 @@ def _defaults(path: Path, command: click.Command, name: str, table: Mapping[str,
     context = click.Context(command, info_name=name)
     below = command.list_commands(context) if isinstance(command, click.Group) else []
     options = {
-        word.removeprefix("--"): param.name
+        word.removeprefix("--"): param
         for param in command.params
         if isinstance(param, click.Option)
         for word in param.opts
@@ -73,7 +73,8 @@ def _defaults(path: Path, command: click.Command, name: str, table: Mapping[str,
             meant = did_you_mean(option, [*options, *below])
             said = f"{option} in [{name}] is no option of {name.replace('.', ' ')}{meant}"
             raise click.UsageError(f"{path}: {said}")
-        found[param] = value
+        assert param.name is not None
+        found[param.name] = [value] if param.multiple and not isinstance(value, list) else value
     return found
 
 
@@ -81,9 +82,12 @@ def _path() -> Path | None:
     named = os.environ.get("APPORTION_CONFIG")
     if named:
         return Path(named)
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    path = Path(home, "apportion", "config.toml")
-    return path if path.is_file() else None
+    try:
+        home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        path = Path(home, "apportion", "config.toml")
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # a home that cannot be read, or no home at all, configures nothing
+        return None
 
 
 def loudness() -> list[click.Option]:

@@ -37,7 +37,14 @@ __all__ = ["command"]
     metavar="FILE.csv",
     help="Jobs: name, time, application, num_replicas, batch_size.",
 )
-@click.option("--policy", "policy_name", required=True, type=click.Choice([*CLUSTER_POLICIES]))
+@click.option(
+    "--policy",
+    "policies",
+    required=True,
+    multiple=True,
+    type=click.Choice([*CLUSTER_POLICIES]),
+    help="Repeatable: the first is what the answer is about, the others are compared with it.",
+)
 @click.option("--nodes", type=click.IntRange(min=1), default=16, show_default=True)
 @click.option("--gpus-per-node", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--gpu-type", metavar="TYPE", help="Of the nodes; default: the profiles' untyped measurements.")
@@ -116,7 +123,7 @@ __all__ = ["command"]
     "--compare",
     multiple=True,
     type=click.Choice([*CLUSTER_POLICIES]),
-    help="Simulate this policy too, on the same workload; repeatable.",
+    help="The same as one more --policy: on the same workload; repeatable.",
 )
 @click.option("--report", metavar="FILE.html", help="Write a self-contained page, policies side by side.")
 @click.option("--jobs", "jobs_path", metavar="FILE.csv", help="Write a line per policy and job.")
@@ -136,9 +143,9 @@ def command(**given: Any) -> None:
         check_name(given["plot"])
     for target in ("plot", "report", "jobs_path"):
         check_target(given[target])
-    policies = [given["policy_name"], *(name for name in given["compare"] if name != given["policy_name"])]
+    given["policy_name"], *compared = dict.fromkeys((*given.pop("policies"), *given["compare"]))
     inputs = inputs_of(given)
-    done = [_simulated(given, inputs, policy) for policy in dict.fromkeys(policies)]
+    done = [_simulated(given, inputs, policy) for policy in (given["policy_name"], *compared)]
     first = done[0][0]
     if given["plot"] is not None:
         write_file(given["plot"], picture(given["plot"], first))

@@ -163,8 +163,12 @@ def _plan_of(path: str) -> Any:
 
     earlier = json_of(path, "warm start")
     if not isinstance(earlier, dict):
-        raise InvalidInstance(Problem("warm start $", "must be a stored result or a plan, both JSON objects"))
-    return earlier
+        said = "must be a stored result or a plan, both JSON objects"
+    elif {"schema_version", "jobs"} <= earlier.keys():
+        said = "is an instance; a warm start is a stored result or a plan"
+    else:
+        return earlier
+    raise InvalidInstance(Problem("warm start $", said), None if path == "-" else path)
 
 
 def _solve(

@@ -43,17 +43,30 @@ def foreign_options(command: _F) -> _F:
 
 
 def bytes_of(path: str) -> bytes:
-    """Return the content of a file, or of standard input for ``-``, up to the size limit."""
+    """Return the content of a file, or of standard input for ``-``, unpacked, up to the size limit.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is too large, or damaged.
+    """
     from pathlib import Path
 
-    from apportion.reading.read import read_limited
+    from apportion.errors import InvalidInstance, Problem
+    from apportion.files import unpacked
+    from apportion.reading.read import SIZE_LIMIT, read_limited
 
     if path == "-":
         if sys.stdin is None:
             raise FileNotFoundError(None, "standard input is closed")
-        return read_limited(sys.stdin.buffer)
-    with Path(path).open("rb") as file:
-        return read_limited(file)
+        raw = read_limited(sys.stdin.buffer)
+    else:
+        with Path(path).open("rb") as file:
+            raw = read_limited(file)
+    try:
+        return unpacked(raw, SIZE_LIMIT)
+    except ValueError as error:
+        raise InvalidInstance(Problem("$", str(error)), None if path == "-" else path) from None
 
 
 def text_of(path: str) -> str:
@@ -82,7 +95,8 @@ def json_of(path: str, what: str) -> Any:
     except InvalidInstance as error:
         tree, problems = None, list(error.problems)
     if problems:
-        raise InvalidInstance([Problem(f"{what} {problem.path}", problem.message) for problem in problems])
+        found = [Problem(f"{what} {problem.path}", problem.message) for problem in problems]
+        raise InvalidInstance(found, None if path == "-" else path)
     return tree
 
 

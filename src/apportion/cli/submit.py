@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apportion.cli.output import say
+
+if TYPE_CHECKING:
+    from apportion.live.record.jobs import JobSpec
 
 __all__ = ["command"]
 
@@ -84,14 +89,33 @@ def command(
     known = read_state(state)
     if known is not None and (problem := misfit(spec, known.sizes)) is not None:
         raise InvalidInstance(problem)
+    for doubt in _doubts(spec):
+        click.echo(f"submit: {doubt}", err=True)
     leave(state, Submit(id, time.time(), spec))
     if as_json:
         say(msgspec.json.encode({"id": id, "state": str(state), "controller": in_use(state)}).decode())
     else:
         say(id)
         if not in_use(state):
-            click.echo(f"queued in {state}; no controller runs there yet: apportion harvest", err=True)
+            here = "" if folder is None else f" --state {shlex.quote(str(state))}"
+            said = f"queued in {state}; no controller runs there yet: apportion harvest{here}"
+            click.echo(said, err=True)
     return 0
+
+
+def _doubts(spec: JobSpec) -> list[str]:
+    """Return what is odd about the curves of a job; it is submitted all the same."""
+    found = []
+    for type, curve in {"": spec.curve, **spec.curves}.items():
+        of = f"the curve of {type}" if type else "the curve"
+        points = sorted(curve)
+        if points and points[-1][0] < spec.max_nodes:
+            ends = f"{of} ends at {points[-1][0]}, before --max {spec.max_nodes}"
+            found.append(f"{ends}: of more nothing is known until it is measured")
+        for (fewer, before), (more, after) in pairwise(points):
+            if after < before:
+                found.append(f"{of} falls from {before:g} at {fewer} to {after:g} at {more}")
+    return found
 
 
 def _variables(given: tuple[str, ...]) -> dict[str, str]:

@@ -51,7 +51,10 @@ def open_executor(executor: str | Executor | None, attempts: int = 3) -> Iterato
         yield executor
         return
     if not isinstance(executor, str):
-        raise InvalidOption(f"executor must be a name, an Executor or None, not {executor!r}")
+        meant = (
+            "; a dask Client gives one: client.get_executor()" if hasattr(executor, "get_executor") else ""
+        )
+        raise InvalidOption(f"executor must be a name, an Executor or None, not {executor!r}{meant}")
     if executor.startswith("dask://"):
         from apportion.executors.dask_cluster import remote_dask
 

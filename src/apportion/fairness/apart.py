@@ -114,6 +114,8 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
     call.log.lap("check")
     objective = None if plan is None or report is None else report.objective
     first = solutions[0]
+    # where nothing is kept and there is no plan all the same, nobody has a share
+    nothing = verdict.termination is Termination.INFEASIBLE and not any(floors.values())
     return Solution(
         instance=call.instance,
         backend=first.backend,
@@ -129,8 +131,8 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
         notes=tuple(
             dict.fromkeys((*call.log.notes, *verdict.notes, *(n for one in solutions for n in one.notes)))
         ),
-        levels=tuple(level for one in solutions for level in one.levels),
-        floors=floors,
+        levels=() if nothing else tuple(level for one in solutions for level in one.levels),
+        floors={} if nothing else floors,
         fair_bound=_fair_bound(solutions, upper=call.maximizes),
     )
 

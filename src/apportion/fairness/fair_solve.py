@@ -56,7 +56,10 @@ def solved_fairly(
     call = Call(instance, kind_of_any(instance), options)
     plain = not proof and warm_start is None and options.on_incumbent is None and options.work_limit is None
     if plain and (parts := parts_of(instance)):
-        return joined(call, list(_one_by_one(call, parts, compiler, backend, formulation)))
+        answer = joined(call, list(_one_by_one(call, parts, compiler, backend, formulation)))
+        if answer.termination is not Termination.NUMERICAL_ERROR:
+            return answer
+        # the parts' objectives cancel and their bounds do not: the whole is decided as one
     ordered = call.kind.in_id_order(instance)
     menus = menus_of_tenants(ordered, formulation)
     if not isinstance(menus, TenantedMenus):
@@ -100,11 +103,13 @@ def solved_fairly(
     bound, told = fair_bound(sharing.tie, solution, maximizes=call.maximizes)
     if under.fairness.keep < 1.0:
         bound, told = None, None  # what would be kept of other sets is not known
+    # where nothing is kept and there is no plan all the same, nobody has a share
+    nothing = solution.termination is Termination.INFEASIBLE and not any(sharing.floors.values())
     return replace(
         solution,
         instance=instance,
-        levels=sharing.levels,
-        floors=sharing.floors,
+        levels=() if nothing else sharing.levels,
+        floors={} if nothing else sharing.floors,
         fair_bound=bound,
         notes=(*sharing.notes, *((told,) if told else ()), *solution.notes),
         times={**solution.times, "start": started, "total": call.log.elapsed},

@@ -40,6 +40,8 @@ class SchedulerRefused(ApportionError):
 class InUse(ApportionError):
     """Another controller works on this state folder."""
 
+    exit_code = 6
+
 
 class StateUnwritable(ApportionError):
     """The state file cannot be written (disk full, read-only): nothing new is begun until it can."""

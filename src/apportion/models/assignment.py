@@ -20,7 +20,7 @@ from apportion.choices import did_you_mean
 from apportion.errors import InvalidInstance, Problem
 from apportion.models.multiple_choice import Sense
 from apportion.models.packing import pool_ends
-from apportion.models.ragged import Ragged
+from apportion.models.ragged import Ragged, check_sum_of_values
 from apportion.models.sums import accurate_sum
 from apportion.report import Report, Violation
 
@@ -130,6 +130,7 @@ class Assignment(Ragged):
         offset = np.ascontiguousarray(offsets, dtype=np.int64)
         if value.ndim != 1 or not np.isfinite(value).all():
             raise _invalid("values", "must be finite numbers in one dimension")
+        check_sum_of_values(value)
         if goal == "makespan" and (value < 0).any():
             raise _invalid("values", "must be times of at least 0")
         if offset.ndim != 1 or offset.size == 0 or offset[0] != 0 or offset[-1] != value.size:
@@ -146,6 +147,22 @@ class Assignment(Ragged):
         use = _spread("uses", uses, value.size)
         if use.size and (use.min() < 0 or float(use.max()) * max(jobs, 1) >= _LARGEST_TOTAL):
             raise _invalid("uses", "must be at least 0 and add up in 64 bits")
+        unit = _spread("gpus", gpus, value.size)
+        units = _spread("counts", counts, num_machines)
+        must = np.broadcast_to(np.asarray(required, dtype=np.bool_), (jobs,))
+        if units.size and units.min() < 1:
+            raise _invalid("counts", "must be at least 1: a machine without units is none")
+        if value.size and unit.min() < 1:
+            raise _invalid("gpus", "must be at least 1")
+        if goal == "makespan" and value.size and (unit > units[on]).any():
+            entry = int(np.argmax(unit > units[on]))
+            raise _invalid(
+                "gpus", f"entry {entry} wants {unit[entry]} of the {units[on[entry]]} units of its machine"
+            )
+        if divisible and goal != "makespan":
+            raise _invalid("divisible", f"is for a makespan alone, not for a {goal}")
+        if divisible and not must.all():
+            raise _invalid("required", "must hold for all jobs where work is divisible: leave the others out")
         has_capacity = np.broadcast_to(np.asarray(limited, dtype=np.bool_), (num_machines,))
         if capacities is None:
             has_capacity = np.zeros(num_machines, dtype=np.bool_)
@@ -155,11 +172,11 @@ class Assignment(Ragged):
             machine=on,
             offsets=offset,
             uses=use,
-            gpus=_spread("gpus", gpus, value.size),
-            counts=_spread("counts", counts, num_machines),
+            gpus=unit,
+            counts=units,
             capacities=_spread("capacities", 0 if capacities is None else capacities, num_machines),
             limited=has_capacity,
-            required=np.broadcast_to(np.asarray(required, dtype=np.bool_), (jobs,)),
+            required=must,
             pool=of_pool,
             pool_names=names,
             divisible=divisible,
@@ -225,6 +242,23 @@ class Assignment(Ragged):
     def nameless(self) -> Assignment:
         """Return the model without the names of its jobs."""
         return replace(self, job_names=None)
+
+    def of_jobs(self, kept: NDArray[np.bool_]) -> Assignment:
+        """Return the assignment of some jobs, bool [jobs], on the same machines; itself where all stay."""
+        if kept.all():
+            return self
+        rows = kept[self.job_of_option()]
+        names = self.job_names
+        return replace(
+            self,
+            values=self.values[rows],
+            machine=self.machine[rows],
+            offsets=np.concatenate(([0], np.cumsum(np.diff(self.offsets)[kept]))).astype(np.int64),
+            uses=self.uses[rows],
+            gpus=self.gpus[rows],
+            required=self.required[kept],
+            job_names=None if names is None else [names[job] for job in np.flatnonzero(kept).tolist()],
+        )
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the values as float64 [jobs, machines], NaN where there is no entry."""

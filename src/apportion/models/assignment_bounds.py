@@ -37,6 +37,7 @@ def weak_duality_bound(model: Assignment, multipliers: NDArray[np.float64]) -> f
         return None
     if model.goal != "makespan":
         return lagrangian_bound(model, multipliers)
+    model = model.of_jobs(model.required)  # no makespan is longer for a job that is left out
     if model.num_options == 0:
         return 0.0
     if model.divisible:

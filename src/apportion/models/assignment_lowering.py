@@ -89,7 +89,7 @@ def lower_assignment(
     if model.goal != "makespan":
         m.objective(x * model.values)
         return LoweredAssignment(model, m.build())
-    least = counting_bound(model) if model.num_options and not model.divisible else 0.0
+    least = 0.0 if model.divisible else counting_bound(model.of_jobs(model.required))
     # all jobs one after another, each where it is quickest, is a schedule; under capacities perhaps none,
     # but no job takes longer than where it is slowest
     longest = np.maximum if model.limited.any() else np.minimum

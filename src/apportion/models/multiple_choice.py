@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import InvalidInstance, Problem
-from apportion.models.ragged import Ragged
+from apportion.models.ragged import Ragged, check_sum_of_values
 from apportion.models.splicing import Splice
 from apportion.models.sums import accurate_sum
 from apportion.report import Report, Violation
@@ -121,6 +121,7 @@ class MultipleChoiceKnapsack(Ragged):
         value = _numbers("values", values, 1)
         if not np.isfinite(value).all():
             raise _invalid("values", f"row {int(np.argmin(np.isfinite(value)))} is not finite")
+        check_sum_of_values(value)
         capacity = _counts("capacities", np.atleast_1d(np.asarray(capacities)), 1)
         use_any = np.asarray(uses)
         if use_any.ndim == 1 and capacity.size == 1:

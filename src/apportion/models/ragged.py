@@ -5,7 +5,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ragged"]
+from apportion.errors import InvalidInstance, Problem
+
+__all__ = ["Ragged", "check_sum_of_values"]
+
+_LARGEST_SUM = 2.0**1020
+"""Magnitudes of all values together: sums, differences and their margins then stay finite doubles."""
+
+
+def check_sum_of_values(values: NDArray[np.float64]) -> None:
+    """Refuse finite values whose sums would be no finite double.
+
+    Raises
+    ------
+    InvalidInstance
+        If the magnitudes add up to more than 2^1020.
+    """
+    with np.errstate(over="ignore"):
+        total = float(np.abs(values).sum())
+    if not total <= _LARGEST_SUM:
+        raise InvalidInstance(
+            Problem("$.values", "are so large that their sum is beyond 64-bit floats: use a larger unit")
+        )
 
 
 class Ragged:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import sys
+import math
+import re
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -30,6 +31,7 @@ __all__ = [
     "encode",
     "instance_digest",
     "named",
+    "validated",
 ]
 
 Cut = dict[str, Any]
@@ -40,14 +42,29 @@ VERSIONS = (1, 2)
 """The second has the field ``rows``; proofs without it are written as the first."""
 LARGEST_DOCUMENT = 1 << 26
 """Bytes of a proof when it is unpacked: a longer one is not read."""
+LARGEST_MEMORY = 1 << 29
+"""Bytes that numbers, lists and objects of a proof may take as Python keeps them; more are not made."""
+LARGEST_RATIO = 200
+"""Times its size that a file is unpacked to at most; repeated zeros are packed a thousand times."""
+SMALL_DOCUMENT = 1 << 20
+"""Bytes up to which a file is unpacked whatever the ratio, and whatever it begins with."""
 LARGEST_VECTORS = 64
 """Most vectors of prices in one proof, and most of rows."""
 LARGEST_NUMBER = 1 << 1024
 """Prices are smaller."""
 LARGEST_ROW = 1 << 62
 """Numbers of rows are smaller, and larger than minus this."""
+_LARGEST_DOUBLE = (1 << 1024) - (1 << 970)
 LARGEST_SHIFT = 1200
 """The unit of worth lies between 2**-1200 and 2**1200."""
+
+
+_HEAD = re.compile(
+    rb'\s*\{\s*"format"\s*:\s*"apportion-proof"\s*,\s*"version"\s*:\s*\d\s*,\s*"instance"\s*:\s*"([0-9a-f]{64})"\s*[,}]'
+)
+_HEAD_BYTES = 4096
+_PER_VALUE, _PER_LIST, _PER_OBJECT, _PER_WORD = 48, 80, 240, 40
+"""Bytes in Python of a number beside a comma, of a list, of an object, and of a quotation mark."""
 
 
 class MalformedProof(ApportionError):
@@ -159,16 +176,26 @@ def encode(proof: Proof) -> bytes:
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
-def decode(data: bytes) -> Proof:
+def decode(data: bytes, digest: str | None = None) -> Proof:
     """Return the proof that bytes hold, compressed or not.
+
+    Parameters
+    ----------
+    data
+        The file.
+    digest
+        That of the instance that it must be about; the one that the file begins with is looked at before more
+        than that is unpacked.
 
     Raises
     ------
     MalformedProof
-        If they hold none; the message names the field.
+        If they hold none, or one of another instance; the message names the field.
     """
     try:
-        fields = json.loads(_unpacked(data))
+        text = _unpacked(data, digest)
+        _check_memory(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError, zlib.error, EOFError) as error:
         raise MalformedProof(f"the proof is not readable: {error}") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
@@ -180,68 +207,113 @@ def decode(data: bytes) -> Proof:
     if set(fields) != expected:
         wrong = sorted(map(str, set(fields) ^ expected))
         raise MalformedProof(f"the proof lacks or adds fields: {', '.join(wrong)[:200]}")
-    if not isinstance(fields["instance"], str):
-        raise MalformedProof("instance must be a digest")
-    prices, rows = fields["prices"], fields.get("rows", [])
-    for name, vectors in (("prices", prices), ("rows", rows)):
-        if not isinstance(vectors, list) or len(vectors) > LARGEST_VECTORS:
-            raise MalformedProof(f"{name} must be a list of at most {LARGEST_VECTORS} vectors")
-    for at, vector in enumerate(prices):
-        _wholes(f"prices[{at}]", vector, 0, LARGEST_NUMBER, "0 to 2**1024")
-    for at, vector in enumerate(rows):
-        _wholes(f"rows[{at}]", vector, 1 - LARGEST_ROW, LARGEST_ROW, "-2**62 to 2**62")
-    cuts = fields["cuts"]
-    if not isinstance(cuts, list) or not all(isinstance(cut, dict) for cut in cuts):
-        raise MalformedProof("cuts must be a list of objects")
-    shift = fields["shift"]
-    if type(shift) is not int or abs(shift) > LARGEST_SHIFT:
-        raise MalformedProof(f"shift must be a whole number from -{LARGEST_SHIFT} to {LARGEST_SHIFT}")
-    return Proof(
-        instance=fields["instance"],
-        claim=_claim(fields["claim"]),
-        shift=shift,
-        prices=tuple(map(tuple, prices)),
-        order=_positions("order", fields["order"]),
-        apart=_positions("apart", fields["apart"]),
-        cuts=tuple(cuts),
-        rows=tuple(map(tuple, rows)),
+    for name in ("prices", "rows", "order", "apart", "cuts"):
+        if not isinstance(fields.get(name, []), list):
+            raise MalformedProof(f"{name} must be a list")
+    claim = fields["claim"]
+    if not isinstance(claim, dict) or set(claim) != {"kind", "bound"}:
+        raise MalformedProof("claim must be an object of kind and bound")
+    bound = claim["bound"]
+    if type(bound) is int and abs(bound) <= _LARGEST_DOUBLE:
+        bound = float(bound)
+    vectors = {name: _vectors(name, fields.get(name, [])) for name in ("prices", "rows")}
+    return validated(
+        Proof(
+            instance=fields["instance"],
+            claim=Claim(claim["kind"], bound),
+            shift=fields["shift"],
+            prices=vectors["prices"],
+            order=tuple(fields["order"]),
+            apart=tuple(fields["apart"]),
+            cuts=tuple(fields["cuts"]),
+            rows=vectors["rows"],
+        )
     )
 
 
-def _unpacked(data: bytes) -> bytes:
+def validated(proof: Proof) -> Proof:
+    """Return a proof as it is, once every field of it is what the format allows.
+
+    Raises
+    ------
+    MalformedProof
+        If one is not; the message names it.
+    """
+    if not isinstance(proof.instance, str):
+        raise MalformedProof("instance must be a digest")
+    if not isinstance(proof.claim, Claim):
+        raise MalformedProof("claim must be a Claim")
+    kind, bound = proof.claim.kind, proof.claim.bound
+    infeasible = kind == "infeasible" and bound is None
+    if not infeasible and not (kind == "no_better_plan" and type(bound) is float and math.isfinite(bound)):
+        raise MalformedProof("claim must be no_better_plan with a finite bound, or infeasible with none")
+    if type(proof.shift) is not int or abs(proof.shift) > LARGEST_SHIFT:
+        raise MalformedProof(f"shift must be a whole number from -{LARGEST_SHIFT} to {LARGEST_SHIFT}")
+    for name, vectors in (("prices", proof.prices), ("rows", proof.rows)):
+        if not isinstance(vectors, tuple) or len(vectors) > LARGEST_VECTORS:
+            raise MalformedProof(f"{name} must be at most {LARGEST_VECTORS} vectors")
+    for at, vector in enumerate(proof.prices):
+        _check_wholes(f"prices[{at}]", vector, 0, LARGEST_NUMBER, "0 to 2**1024")
+    for at, vector in enumerate(proof.rows):
+        _check_wholes(f"rows[{at}]", vector, 1 - LARGEST_ROW, LARGEST_ROW, "-2**62 to 2**62")
+    for name, positions in (("order", proof.order), ("apart", proof.apart)):
+        _check_wholes(name, positions, 0, 1 << 40, "0 to 2**40: positions")
+        if len(set(positions)) != len(positions):
+            raise MalformedProof(f"{name} names a position twice")
+    words = isinstance(proof.cuts, tuple) and all(
+        isinstance(cut, dict) and all(isinstance(key, str) for key in cut) for cut in proof.cuts
+    )
+    if not words:
+        raise MalformedProof("cuts must be objects")
+    return proof
+
+
+def _unpacked(data: bytes, digest: str | None) -> bytes:
     if data[:2] != b"\x1f\x8b":
+        _check_begin(data[:_HEAD_BYTES], len(data), digest)
         if len(data) > LARGEST_DOCUMENT:
             raise ValueError(f"it is longer than {LARGEST_DOCUMENT} bytes")
         return data
     unpacking = zlib.decompressobj(wbits=31)
-    text = unpacking.decompress(data, LARGEST_DOCUMENT)
+    begin = unpacking.decompress(data, _HEAD_BYTES)
+    named = _check_begin(begin, len(begin), digest)
+    most = min(LARGEST_DOCUMENT, max(SMALL_DOCUMENT, LARGEST_RATIO * len(data) if named else 0))
+    text = begin + unpacking.decompress(unpacking.unconsumed_tail, max(1, most - len(begin)))
     if unpacking.unconsumed_tail:
-        raise ValueError(f"unpacked it is longer than {LARGEST_DOCUMENT} bytes")
+        raise ValueError(f"unpacked it is longer than {most} bytes")
     if not unpacking.eof or unpacking.unused_data:
         raise ValueError("the compressed data is cut off, or something follows it")
     return text
 
 
-def _claim(fields: Any) -> Claim:
-    if not isinstance(fields, dict) or set(fields) != {"kind", "bound"}:
-        raise MalformedProof("claim must be an object of kind and bound")
-    kind, bound = fields["kind"], fields["bound"]
-    if kind == "infeasible" and bound is None:
-        return Claim("infeasible")
-    number = isinstance(bound, int | float) and not isinstance(bound, bool)
-    if kind == "no_better_plan" and number and abs(bound) <= sys.float_info.max:
-        return Claim("no_better_plan", float(bound))
-    raise MalformedProof("claim must be no_better_plan with a finite bound, or infeasible with none")
+def _check_begin(begin: bytes, length: int, digest: str | None) -> bool:
+    """Return whether a document begins with the digest of an instance, once that is the one asked about."""
+    head = _HEAD.match(begin)
+    if head is None:
+        if length > SMALL_DOCUMENT:
+            raise ValueError(f"beyond {SMALL_DOCUMENT} bytes it must begin with format, version and instance")
+        return False
+    if digest is not None and head[1].decode() != digest:
+        raise MalformedProof("the proof is about another instance: the digests differ")
+    return True
 
 
-def _wholes(name: str, fields: Any, least: int, beyond: int, within: str) -> None:
-    if not isinstance(fields, list) or not all(type(one) is int and least <= one < beyond for one in fields):
+def _check_memory(text: bytes) -> None:
+    """Look at what a text of JSON takes once it is read, before it is: two brackets take forty times that."""
+    lists, objects = text.count(b"["), text.count(b"{")
+    words = _PER_WORD * text.count(b'"') + len(text)
+    taken = _PER_VALUE * text.count(b",") + _PER_LIST * lists + _PER_OBJECT * objects + words
+    if taken > LARGEST_MEMORY:
+        raise ValueError(f"read it would take {taken} bytes of memory, more than {LARGEST_MEMORY}")
+
+
+def _vectors(name: str, fields: list[Any]) -> tuple[tuple[int, ...], ...]:
+    if not all(isinstance(vector, list) for vector in fields):
+        raise MalformedProof(f"{name} must be a list of lists")
+    return tuple(map(tuple, fields))
+
+
+def _check_wholes(name: str, numbers: Any, least: int, beyond: int, within: str) -> None:
+    listed = isinstance(numbers, tuple)
+    if not listed or not all(type(one) is int and least <= one < beyond for one in numbers):
         raise MalformedProof(f"{name} must be a list of whole numbers from {within}")
-
-
-def _positions(name: str, fields: Any) -> tuple[int, ...]:
-    if not isinstance(fields, list) or not all(type(one) is int and 0 <= one < 1 << 40 for one in fields):
-        raise MalformedProof(f"{name} must be a list of positions")
-    if len(set(fields)) != len(fields):
-        raise MalformedProof(f"{name} names a position twice")
-    return tuple(fields)

@@ -24,11 +24,15 @@ from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
 from apportion.proofs.certificate import MalformedProof
 from apportion.proofs.configurations import configurations_of
 
-__all__ = ["Cut", "configured", "cuts_of", "exceed_nodes", "names_of"]
+__all__ = ["MOST_USES", "Cut", "configured", "cuts_of", "exceed_nodes", "names_of"]
 
 _MOST_PACKINGS = 200_000
-"""Partial packings that are tried before an exclusion counts as not shown."""
+"""Partial packings that are tried for all cuts together before an exclusion counts as not shown."""
+_NODES_A_PACKING = 64
+"""Nodes of a packing that count as one more."""
 _MOST_CUTS = 10_000
+MOST_USES = 5_000_000
+"""Cuts times configurations, and pairs of weights of all cuts, up to which they are looked at."""
 
 
 def configured(
@@ -48,6 +52,8 @@ def configured(
     if instance.penalty_cap_millionths is not None:
         uses[options, len(capacities) - 1] = found.penalty
     types = list(instance.gpus)
+    if len(further) * found.job.size > MOST_USES:
+        raise MalformedProof(f"more than {MOST_USES} uses of cuts")
     told = list(zip(found.job.tolist(), found.gpu_type.tolist(), found.gpus.tolist(), strict=True))
     for k, cut in enumerate(further, len(capacities)):
         uses[options, k] = [cut.use(job, types[at], gpus) for job, at, gpus in told]
@@ -58,7 +64,11 @@ def cuts_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list[
     """Return the further capacities of a proof, the reason of each checked."""
     if len(cuts) > _MOST_CUTS:
         raise MalformedProof(f"more than {_MOST_CUTS} cuts")
-    return [Cut.read(instance, cut) for cut in cuts]
+    left = [_MOST_PACKINGS]
+    pairs = sum(len(cut["node_weights"]) ** 2 for cut in cuts if isinstance(cut.get("node_weights"), list))
+    if pairs > MOST_USES:
+        raise MalformedProof(f"more than {MOST_USES} pairs of node weights")
+    return [Cut.read(instance, cut, left) for cut in cuts]
 
 
 def names_of(instance: FreezingInstance, cuts: Sequence[dict[str, Any]]) -> list[str]:
@@ -79,8 +89,8 @@ class Cut:
         self._gpu_type, self._weights, self._excluded, self.room = gpu_type, weights, excluded, room
 
     @classmethod
-    def read(cls, instance: FreezingInstance, cut: dict[str, Any]) -> Cut:
-        """Return a cut as a proof says it, once its reason holds."""
+    def read(cls, instance: FreezingInstance, cut: dict[str, Any], left: list[int]) -> Cut:
+        """Return a cut as a proof says it, once its reason holds; `left` counts packings down."""
         gpu_type = cut.get("gpu_type")
         nodes = (
             nodes_of(instance, gpu_type) if isinstance(gpu_type, str) and gpu_type in instance.gpus else None
@@ -99,7 +109,7 @@ class Cut:
             return cls(gpu_type, one, {}, one.capacity(instance.gpus[gpu_type]))
         if set(cut) == {"gpu_type", "excluded"} and isinstance(cut["excluded"], dict):
             excluded = _positions(instance, cut["excluded"])
-            if not excluded or not exceed_nodes(nodes, list(excluded.values())):
+            if not excluded or not exceed_nodes(nodes, list(excluded.values()), left):
                 raise MalformedProof("an excluded choice is not shown to exceed the nodes")
             return cls(gpu_type, None, excluded, len(excluded) - 1)
         raise MalformedProof("a cut must have node_weights or excluded beside gpu_type")
@@ -132,11 +142,21 @@ def _positions(instance: FreezingInstance, given: dict[str, Any]) -> dict[int, i
     return found
 
 
-def exceed_nodes(nodes: TypeNodes, gpus: list[int]) -> bool:
+def exceed_nodes(nodes: TypeNodes, gpus: list[int], left: list[int] | None = None) -> bool:
     """Return whether packing exhaustively shows that jobs of so many GPUs do not lie on the nodes together.
 
     Counts that lie on no nodes at all are in no plan, but here they count as not shown.
+
+    Parameters
+    ----------
+    nodes
+        The nodes of their type.
+    gpus
+        What every job holds.
+    left
+        A count of packings, which is taken down; below 0 nothing is shown.
     """
+    left = [_MOST_PACKINGS] if left is None else left
     sizes = []
     for one in gpus:
         needed = nodes.needed(one)
@@ -146,16 +166,18 @@ def exceed_nodes(nodes: TypeNodes, gpus: list[int]) -> bool:
     sizes.sort(reverse=True)
     seen: set[tuple[int, tuple[int, ...]]] = set()
     stack = [(0, tuple(sorted(nodes.room())))]
+    each = 1 + len(stack[0][1]) // _NODES_A_PACKING
     while stack:
         at, room = stack.pop()
         if at == len(sizes):
             return False
-        for index, left in enumerate(room):
-            if left >= sizes[at] and (index == 0 or room[index - 1] != left):
-                after = (at + 1, tuple(sorted((*room[:index], left - sizes[at], *room[index + 1 :]))))
+        for index, free in enumerate(room):
+            if free >= sizes[at] and (index == 0 or room[index - 1] != free):
+                after = (at + 1, tuple(sorted((*room[:index], free - sizes[at], *room[index + 1 :]))))
                 if after not in seen:
                     seen.add(after)
                     stack.append(after)
-        if len(seen) > _MOST_PACKINGS:
+                    left[0] -= each
+        if left[0] < 0:
             return False
     return True

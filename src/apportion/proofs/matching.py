@@ -126,13 +126,14 @@ def _machines(
     instance: MatchingInstance, proof: Proof, limit: Fraction | None, steps: NDArray[np.int64]
 ) -> tuple[list[list[_Columns]], list[int], tuple[tuple[int, ...], ...]]:
     """Return every machine's capacities of use and of time, what all of them hold, and which are alike."""
-    if any(not 0 <= pool < len(instance.machines) for pool in proof.apart):
+    taken_apart = frozenset(proof.apart)
+    if any(not 0 <= pool < len(instance.machines) for pool in taken_apart):
         raise MalformedProof("apart names a pool that the instance does not have")
     columns: list[list[_Columns]] = []
     capacities: list[int] = []
     alike: list[tuple[int, ...]] = []
     for number, (pool, step) in enumerate(zip(instance.machines, steps.tolist(), strict=True)):
-        apart = number in proof.apart
+        apart = number in taken_apart
         if apart and pool.count > 10_000:
             raise MalformedProof(f"pool {pool.id!r} is too large to be taken apart")
         together = 1 if apart else pool.count

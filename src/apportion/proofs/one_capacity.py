@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.proofs.reducing import Root
-from apportion.proofs.walked import Limits, Walked
+from apportion.proofs.walked import Budget, Limits, Walked
 
 __all__ = ["walk_one"]
 
@@ -26,7 +26,9 @@ _ALL_LINES = 1 << 16
 """States times prices up to which every price is asked of every state."""
 
 
-def walk_one(root: Root, order: NDArray[np.int64], limits: Limits, deadline: float | None) -> Walked | None:
+def walk_one(
+    root: Root, order: NDArray[np.int64], limits: Limits, deadline: float | None, budget: Budget
+) -> Walked | None:
     """Walk below a root of one capacity; ``None`` where a level is too wide to be merged as a whole.
 
     Parameters
@@ -39,6 +41,8 @@ def walk_one(root: Root, order: NDArray[np.int64], limits: Limits, deadline: flo
         When to give up.
     deadline
         As `time.monotonic` says it.
+    budget
+        What of the limits is left.
     """
     menus = root.menus
     unit = max(1, int(np.gcd.reduce(menus.uses[:, 0])))
@@ -52,6 +56,9 @@ def walk_one(root: Root, order: NDArray[np.int64], limits: Limits, deadline: flo
         rows = slice(int(menus.offsets[job]), int(menus.offsets[job + 1]))
         if left.size * (rows.stop - rows.start) > _WIDEST:
             return None
+        budget.spend(
+            left.size * (rows.stop - rows.start) + min(left.size * slopes.size, _ALL_LINES), left.dtype
+        )
         left, slack = _decided(left, slack, uses[rows].tolist(), root.losses[0, rows].tolist())
         kept = _above(left, slack, slopes, heights[depth])
         left, slack = left[kept], slack[kept]

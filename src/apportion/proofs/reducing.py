@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells, slacks_of_options
+from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells, slacks_of_options, work_of_options
+from apportion.proofs.walked import Budget, bytes_of
 from apportion.proofs.whole_menus import LARGEST_TOTAL, Whole, WholeMenus
 
 __all__ = ["Root", "reduce", "rooted"]
@@ -52,6 +53,8 @@ class Root:
         whole [vectors, jobs left]: numbers of jobs, whose rows they relax.
     closed
         Why no choice is worth more than the threshold; empty where the walk must decide.
+    each
+        Bytes that a number of a state takes at most.
     """
 
     menus: WholeMenus
@@ -61,10 +64,22 @@ class Root:
     weights: Whole
     rows: Whole
     closed: str = ""
+    each: int = 8
 
 
-def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]], rows: Sequence[Sequence[int]] = ()) -> Root:
-    """Return the root of a walk: bounds of all prices and of price 0, in 64 bits where every total fits."""
+def rooted(
+    menus: WholeMenus,
+    prices: Sequence[Sequence[int]],
+    rows: Sequence[Sequence[int]] = (),
+    budget: Budget | None = None,
+) -> Root:
+    """Return the root of a walk: bounds of all prices and of price 0, in 64 bits where every total fits.
+
+    Raises
+    ------
+    OverBudget
+        If that takes more than a budget allows.
+    """
     vectors = [[0] * len(menus.capacities), *prices]
     if _largest(menus, vectors) + _largest_of_rows(menus, rows) < LARGEST_TOTAL:
         kind: type = np.int64
@@ -77,10 +92,23 @@ def rooted(menus: WholeMenus, prices: Sequence[Sequence[int]], rows: Sequence[Se
         capacities=menus.capacities.astype(kind, copy=False),
     )
     weights: Whole = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
-    return reduce(menus, weights, np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs))
+    numbers: Whole = np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs)
+    root = reduce(menus, weights, numbers, budget or Budget(None))
+    return root if kind is np.int64 else replace(root, each=_bytes(menus, weights, numbers))
 
 
-def reduce(menus: WholeMenus, weights: Whole, rows: Whole) -> Root:
+def _bytes(menus: WholeMenus, weights: Whole, rows: Whole) -> int:
+    """Return the bytes of any number in a walk beyond 64 bits."""
+
+    def largest(numbers: Whole) -> int:
+        return int(np.abs(numbers).max(initial=0))
+
+    used = max(largest(menus.uses), largest(menus.capacities)) + 1
+    one = largest(menus.worths) + abs(menus.threshold) + largest(weights) * used * (len(menus.capacities) + 1)
+    return bytes_of((one + largest(rows)) * (menus.worths.size + menus.num_jobs + 1))
+
+
+def reduce(menus: WholeMenus, weights: Whole, rows: Whole, budget: Budget) -> Root:
     """Drop options that no choice above the threshold holds, until nothing changes."""
     jobs = np.arange(menus.num_jobs, dtype=np.int64)
     for round_ in range(_MOST_ROUNDS + 1):
@@ -92,6 +120,7 @@ def reduce(menus: WholeMenus, weights: Whole, rows: Whole) -> Root:
             return _closed(
                 menus, jobs, f"capacity {int(np.argmin(menus.capacities))} is below what jobs need"
             )
+        budget.spend(menus.uses.size * len(weights), menus.uses.dtype)
         losses, slack = _bounds(menus, weights)
         step = int(np.gcd.reduce(losses[0])) if losses.size else 0
         if step > 1:
@@ -102,6 +131,7 @@ def reduce(menus: WholeMenus, weights: Whole, rows: Whole) -> Root:
         near = np.flatnonzero(kept)
         kept[near] = (menus.uses[near] <= menus.capacities).all(axis=1)
         if len(rows) and kept.all() and jobs.size and len(rows) * cells(menus) <= LARGEST_TABLES:
+            budget.spend(len(rows) * work_of_options(menus), menus.worths.dtype)
             for numbers in rows[:, jobs].tolist():
                 kept &= slacks_of_options(menus, numbers, losses[0], int(slack[0])) >= 0
         if kept.all() or round_ == _MOST_ROUNDS:

@@ -23,10 +23,20 @@ from numpy.typing import NDArray
 
 from apportion.proofs.whole_menus import Whole, WholeMenus
 
-__all__ = ["LARGEST_TABLES", "RowBounds", "cells", "row_bounds", "slacks_of_options"]
+__all__ = [
+    "LARGEST_TABLES",
+    "RowBounds",
+    "cells",
+    "row_bounds",
+    "slacks_of_options",
+    "work_of_bounds",
+    "work_of_options",
+]
 
 LARGEST_TABLES = 20_000_000
 """Numbers in the tables of all vectors up to which they are made."""
+_CALL = 1_000
+"""Steps that a call which finds one number of a table counts as, beside the numbers it looks at."""
 _Groups = dict[int, list[tuple[int, int]]]
 """Of a job, by capacity: what its options use, in units, and are worth beyond the job's number."""
 
@@ -64,6 +74,21 @@ def cells(menus: WholeMenus) -> int:
     columns, rooms = _columns(menus), _rooms(menus, _units(menus))
     pairs = {(job, k) for job, k in zip(owners.tolist(), columns.tolist(), strict=True) if k >= 0}
     return sum(rooms[k] + 1 for _, k in pairs)
+
+
+def work_of_bounds(menus: WholeMenus) -> int:
+    """Return how many numbers `row_bounds` calculates for one vector: a table anew for every option."""
+    rooms = np.array(
+        [*_rooms(menus, _units(menus)), 0], dtype=np.int64
+    )  # the last is of options that use none
+    return int((rooms[_columns(menus)] + _CALL).sum())
+
+
+def work_of_options(menus: WholeMenus) -> int:
+    """Return how many numbers `slacks_of_options` calculates for one vector."""
+    rooms = np.array(_rooms(menus, _units(menus)), dtype=np.int64)
+    looked_at = int(((menus.uses != 0) @ (rooms + _CALL)).sum()) if rooms.size else 0
+    return 2 * work_of_bounds(menus) + menus.num_jobs * int(rooms.sum() + _CALL) + looked_at
 
 
 def row_bounds(menus: WholeMenus, numbers: Sequence[int], best: Whole, order: NDArray[np.int64]) -> RowBounds:

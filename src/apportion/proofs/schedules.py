@@ -29,6 +29,10 @@ LARGEST_POOL = 10_000
 _MOST_CUTS = 10_000
 _MOST_ORDERS = 100_000
 """Beginnings of orders that are tried for all cuts together before one counts as not shown."""
+_JOBS_AN_ORDER = 256
+"""Jobs times machines of one beginning that count as one more."""
+_MOST_PAIRS = 10_000_000
+"""Weights times machines of all cuts, and cuts times entries, up to which they are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,17 @@ def read(instance: MatchingInstance, proof: Proof, limit: Fraction | None) -> li
         raise MalformedProof("cuts of pools belong to bounds on makespans")
     if len(proof.cuts) > _MOST_CUTS:
         raise MalformedProof(f"more than {_MOST_CUTS} cuts")
+    pairs = sum(
+        len(cut["weights"]) * sum(map(bool, cut["weights"])) for cut in proof.cuts if _is_list(cut, "weights")
+    )
+    if pairs + len(proof.cuts) * sum(len(job.on) for job in instance.jobs) > _MOST_PAIRS:
+        raise MalformedProof(f"more than {_MOST_PAIRS} weights and uses of cuts")
     steps = [_MOST_ORDERS]
     return [_read(instance, cut, proof.shift, limit, steps) for cut in proof.cuts if limit is not None]
+
+
+def _is_list(cut: Cut, field: str) -> bool:
+    return isinstance(cut.get(field), list)
 
 
 def _read(instance: MatchingInstance, cut: Cut, shift: int, limit: Fraction, steps: list[int]) -> PoolCut:
@@ -123,7 +136,7 @@ def too_long(jobs: Sequence[tuple[int, int]], machines: int, last: int, steps: l
         left, free = stack.pop()
         if not left:
             return False
-        steps[0] -= 1
+        steps[0] -= 1 + len(jobs) * count // _JOBS_AN_ORDER
         if steps[0] < 0:
             return False
         work = sum(time * gang for at, (time, gang) in enumerate(jobs) if left >> at & 1)

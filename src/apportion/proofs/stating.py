@@ -151,6 +151,8 @@ def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
     """State an instance with tenants, no matching: what its jobs may get, under every limit of the ledger."""
     on_nodes = isinstance(instance, FreezingInstance)
     _plain(proof, cuts=on_nodes)
+    from apportion.proofs.freezing import MOST_USES
+
     further = _freezing_cuts(instance, proof) if on_nodes else []
     kind = kind_of(instance)
     ledger = ledger_of(kind, instance)
@@ -158,6 +160,8 @@ def _of_tenants(instance: Any, proof: Proof) -> WholeMenus:
     sign = 1 if maximizes else -1
     column = {name: k for k, name in enumerate(ledger.limits)}
     sizes = [len(offers) for offers in ledger.offers.values()]
+    if len(further) * sum(sizes) > MOST_USES:
+        raise MalformedProof(f"more than {MOST_USES} uses of cuts")
     worths: list[int] = []
     uses = np.zeros((sum(sizes), len(column) + len(further)), dtype=np.int64)
     for position, (job_id, offers) in enumerate(ledger.offers.items()):

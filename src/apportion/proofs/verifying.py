@@ -8,16 +8,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.proofs.certificate import Claim, MalformedProof, Proof, decode, instance_digest, named
+from apportion.proofs.certificate import (
+    Claim,
+    MalformedProof,
+    Proof,
+    decode,
+    instance_digest,
+    named,
+    validated,
+)
 from apportion.proofs.reducing import rooted
 from apportion.proofs.shares import open_share, shared
 from apportion.proofs.stating import stated
+from apportion.proofs.walked import Budget, OverBudget
 from apportion.proofs.walking import Limits, walk
 
 __all__ = ["Verdict", "accepted", "verify"]
 
-_LARGEST_LOSSES = 200_000_000
-"""Options times price vectors at most."""
+_LARGEST_LOSSES = 64_000_000
+"""Options times price vectors and capacities at most, 8 bytes each."""
 _LARGEST_LONG = 300_000
 """Options times price vectors at most where totals do not fit into 64 bits."""
 
@@ -60,7 +69,7 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
     proof
         A proof, or the bytes of its file.
     limits
-        Where to give up; 50 million states, 800 MB and no clock by default.
+        Where to give up; 50 million states, 800 MB, 20 billion steps and no clock by default.
 
     Examples
     --------
@@ -72,24 +81,25 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
     >>> apportion.verify(model, solution.proof).status
     'proved'
     """
+    digest = instance_digest(instance)
     try:
-        read = decode(proof) if isinstance(proof, bytes) else proof
+        read = decode(proof, digest) if isinstance(proof, bytes) else validated(proof)
     except MalformedProof as error:
         return Verdict("refused", str(error), None)
-    if read.instance != instance_digest(instance):
+    if read.instance != digest:
         return Verdict("refused", "the proof is about another instance: the digests differ", read.claim)
     return _walked(instance, read, limits or Limits())
 
 
 def accepted(instance: Any, draft: Proof, limits: Limits) -> tuple[Proof, Verdict]:
     """Walk a draft against the instance that it was written about; a proved one names that instance."""
-    verdict = _walked(instance, draft, limits)
+    verdict = _walked(instance, validated(draft), limits)
     return named(instance, draft) if verdict.proved else draft, verdict
 
 
 def _walked(instance: Any, read: Proof, limits: Limits) -> Verdict:
     """Return what becomes of a proof, whatever instance it names."""
-    claim = read.claim
+    claim, budget = read.claim, Budget(limits)
     try:
         if (given := shared(instance)) is not None:
             left = open_share(given, read)
@@ -104,12 +114,14 @@ def _walked(instance: Any, read: Proof, limits: Limits) -> Verdict:
         size = menus.worths.size * (len(read.prices) + 1 + len(menus.capacities))
         if size > _LARGEST_LOSSES:
             return Verdict("incomplete", f"more than {_LARGEST_LOSSES} losses and uses", claim)
-        root = rooted(menus, read.prices, read.rows)
+        root = rooted(menus, read.prices, read.rows, budget)
         if not root.closed and root.losses.dtype == object and root.losses.size > _LARGEST_LONG:
             return Verdict("incomplete", f"more than {_LARGEST_LONG} losses beyond 64 bits", claim)
     except MalformedProof as error:
         return Verdict("refused", str(error), claim)
-    walked = walk(root, _order(root.jobs, read.order), limits)
+    except OverBudget as over:
+        return Verdict("incomplete", str(over), claim)
+    walked = walk(root, _order(root.jobs, read.order), limits, budget)
     return Verdict(walked.status, walked.why, claim, walked.states)  # type: ignore[arg-type]
 
 

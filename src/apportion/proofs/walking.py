@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from apportion.proofs.one_capacity import walk_one
 from apportion.proofs.reducing import Root
-from apportion.proofs.relaxed_rows import LARGEST_TABLES, RowBounds, cells, row_bounds
-from apportion.proofs.walked import Limits, Walked
+from apportion.proofs.relaxed_rows import LARGEST_TABLES, RowBounds, cells, row_bounds, work_of_bounds
+from apportion.proofs.walked import Budget, Limits, OverBudget, Walked
 from apportion.proofs.whole_menus import Whole
 
 __all__ = ["Limits", "Walked", "walk"]
@@ -28,6 +28,8 @@ _CELLS = 1 << 17
 """Numbers of states that are made in one step: what a processor's cache holds."""
 _CHUNK = 1 << 20
 """States times options of their next job that go on together: what one step can make is bounded by it."""
+_STEP_BYTES = 1 << 27
+"""Bytes of the states that go on together, times options of their next job: so much one step can make."""
 _FEW = 4
 """Options up to which every state gets every option before any is cut."""
 _DENSE = 3
@@ -41,7 +43,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 """An odd number of 64 bits, whose powers mix what states leave into one number to sort by."""
 
 
-def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
+def walk(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget | None = None) -> Walked:
     """Walk the whole tree below a root.
 
     Parameters
@@ -52,14 +54,35 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
         int64 [jobs left]: positions among the jobs of the root, first decided first.
     limits
         When to give up.
+    budget
+        What of these limits is left; all of it by default.
     """
     if root.closed:
         return Walked("proved", root.closed, 0)
+    counted = _Counted()
+    try:
+        return _walk(root, order, limits, budget or Budget(limits), counted)
+    except OverBudget as over:
+        return Walked("incomplete", str(over), counted.states)
+
+
+@dataclass(slots=True)
+class _Counted:
+    """States that a walk has looked at so far."""
+
+    states: int = 0
+
+
+def _walk(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget, counted: _Counted) -> Walked:
     deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
     if len(root.rows) and len(root.rows) * cells(root.menus) > LARGEST_TABLES:
         return Walked("incomplete", f"more than {LARGEST_TABLES} numbers in the tables of rows", 0)
+    many_rows, kind = len(root.rows), root.menus.worths.dtype
+    if many_rows:
+        budget.hold(many_rows * cells(root.menus), root.each, "in the tables of rows")
+        budget.spend(many_rows * work_of_bounds(root.menus), kind)
     single = len(root.menus.capacities) == 1 and root.losses.dtype != object and not len(root.rows)
-    if single and (walked := walk_one(root, order, limits, deadline)) is not None:
+    if single and (walked := walk_one(root, order, limits, deadline, budget)) is not None:
         return walked
     levels = _levels(root, order)
     best = (
@@ -69,34 +92,36 @@ def walk(root: Root, order: NDArray[np.int64], limits: Limits) -> Walked:
     rooms = len(root.menus.capacities)
     stack = [(0, np.concatenate((root.menus.capacities, root.slack)).reshape(-1, 1))]
     merge_from = 0
-    states = 0
     while stack:
         depth, at = stack.pop()
         if depth == len(levels):
             over = int(at[rooms].max()) + 1
             return Walked(
-                "refused", f"a leaf is not closed: a choice exceeds the threshold by {over} units", states
+                "refused",
+                f"a leaf is not closed: a choice exceeds the threshold by {over} units",
+                counted.states,
             )
         level = levels[depth]
+        looked_at = level.takes.shape[1] * min(level.takes.shape[0], rooms + _DENSE) + 4 * len(bounds)
+        budget.spend(at.shape[1] * looked_at, kind)
         at = _within(_expanded(at, level, rooms), bounds, depth + 1, rooms)
         many = at.shape[1]
-        states += many
+        counted.states += many
         if not many:
             continue
         if many >= _MERGED and depth >= merge_from and depth + 1 < len(levels):
             at = _merged(at, level)
             merge_from = depth + 1 if at.shape[1] < _WORTH_MERGING * many else depth + _PAUSE
         options = levels[depth + 1].takes.shape[1] if depth + 1 < len(levels) else 1
-        together = max(1, _CHUNK // options)
+        together = max(1, min(_CHUNK, _STEP_BYTES // (at.shape[0] * root.each)) // options)
         for first in range(0, at.shape[1], together):
             stack.append((depth + 1, at[:, first : first + together]))
-        if states > limits.states:
-            return Walked("incomplete", f"more than {limits.states} states", states)
-        if sum(part.size for _, part in stack) > limits.kept:
-            return Walked("incomplete", f"more than {limits.kept} numbers kept", states)
+        if counted.states > limits.states:
+            return Walked("incomplete", f"more than {limits.states} states", counted.states)
+        budget.hold(sum(part.size for _, part in stack), root.each, "in states that are open")
         if deadline is not None and time.monotonic() > deadline:
-            return Walked("incomplete", f"more than {limits.seconds:g} seconds", states)
-    return Walked("proved", f"{states} states closed", states)
+            return Walked("incomplete", f"more than {limits.seconds:g} seconds", counted.states)
+    return Walked("proved", f"{counted.states} states closed", counted.states)
 
 
 @dataclass(frozen=True, slots=True)

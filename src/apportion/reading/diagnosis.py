@@ -22,6 +22,9 @@ from apportion.reading.quantities import as_number
 
 __all__ = ["problems_of", "problems_of_part"]
 
+_SOLUTION = frozenset({"kind", "plan", "termination"})
+"""Fields of every stored solution; no instance has the last two."""
+
 
 def problems_of(raw: bytes) -> list[Problem]:
     """Return every problem of an instance in JSON, with JSON paths; empty if it is valid.
@@ -90,6 +93,8 @@ def _kind_problem(tree: Any) -> Problem | None:
     known = ", ".join(kinds())
     if not isinstance(tree, dict):
         return Problem("$", f"must be one JSON object, not {_noun(tree)}")
+    if tree.keys() >= _SOLUTION:
+        return Problem("$", "is a solution, not an instance: `apportion check INSTANCE SOLUTION` verifies it")
     if "kind" not in tree:
         return Problem("$.kind", f"is missing; the kinds are {known}")
     kind = tree["kind"]

@@ -9,12 +9,12 @@ from typing import Any
 
 from apportion.errors import InvalidInstance, Problem
 
-__all__ = ["REPEATED", "has_repeated_keys", "parse"]
+__all__ = ["DEEPEST", "REPEATED", "has_repeated_keys", "parse"]
 
 REPEATED = "this key stands more than once in its object"
 """The message of a repeated key."""
 
-_DEEPEST = 64
+DEEPEST = 64
 """Levels of nesting; the deepest instance kind needs seven."""
 _LARGEST_INTEGER = 2**63
 _LONGEST_INTEGER = 30
@@ -70,7 +70,7 @@ def parse(raw: bytes) -> tuple[Any, list[Problem]]:
     except json.JSONDecodeError as error:
         raise InvalidInstance(Problem("$", _syntax(error, text))) from None
     except RecursionError:
-        raise InvalidInstance(Problem("$", f"is nested more than {_DEEPEST} levels deep")) from None
+        raise InvalidInstance(Problem("$", f"is nested more than {DEEPEST} levels deep")) from None
     problems: list[Problem] = []
     tree = _cleaned(tree, repeated, problems)
     return tree, problems
@@ -173,8 +173,8 @@ def _cleaned(
             holder[key] = None
         elif isinstance(value, str):
             holder[key] = _unicode(path, value, problems)
-        elif isinstance(value, dict | list) and depth >= _DEEPEST:
-            raise InvalidInstance(Problem("$", f"is nested more than {_DEEPEST} levels deep"))
+        elif isinstance(value, dict | list) and depth >= DEEPEST:
+            raise InvalidInstance(Problem("$", f"is nested more than {DEEPEST} levels deep"))
         elif isinstance(value, dict):
             for name in repeated.get(id(value), ({}, []))[1]:
                 where = f"{path}.{name}".encode(errors="backslashreplace").decode()

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.files import unpacked
 from apportion.instances.kinds import Instance, any_instance
 from apportion.reading.places import without_places
 
@@ -39,13 +40,13 @@ def read(
     format
         ``"json"``, ``"yaml"`` or a key of `apportion.instances.readers.FORMATS`; by default YAML for names
         that end so, and JSON, unless the name of the file is one that a foreign format usually has and its
-        content does not start with ``{``.
+        content does not start with ``{``. What is gzipped is unpacked, its name judged without ``.gz``.
     index
         Which problem of a foreign file, from 0.
     sense
         ``"max"`` or ``"min"`` for foreign files that do not say.
     size_limit
-        Largest size in bytes.
+        Largest size in bytes, also of what is unpacked.
 
     Returns
     -------
@@ -55,7 +56,8 @@ def read(
     Raises
     ------
     InvalidInstance
-        If anything is wrong with the content; `problems` lists all of it with JSON paths.
+        If anything is wrong with the content; `problems` lists all of it with JSON paths, `file` names the
+        file.
     InvalidOption
         If the format or the sense is unknown, or does not apply to JSON.
     OSError
@@ -64,9 +66,25 @@ def read(
     if isinstance(source, Mapping):
         _only_foreign(index, sense, format)
         return _from_object(source)
-    raw, path = (source, None) if isinstance(source, bytes) else (_load(source, size_limit), Path(source))
+    if isinstance(source, bytes):
+        return _from_bytes(source, None, format, index, sense, size_limit)
+    try:
+        return _from_bytes(_load(source, size_limit), Path(source), format, index, sense, size_limit)
+    except InvalidInstance as error:
+        raise error.in_file(os.fspath(source)) from None
+
+
+def _from_bytes(
+    raw: bytes, path: Path | None, format: str | None, index: int, sense: str | None, size_limit: int
+) -> Instance:
     if len(raw) > size_limit:
         raise _too_large(size_limit)
+    try:
+        raw = unpacked(raw, size_limit)
+    except ValueError as error:
+        raise InvalidInstance(Problem("$", str(error))) from None
+    if path is not None and path.suffix.lower() == ".gz":
+        path = path.with_suffix("")
     if _is_yaml(path, format):
         _only_foreign(index, sense, None)
         return _from_yaml(raw, path)
@@ -110,7 +128,8 @@ def _too_large(size_limit: int, size: int | None = None) -> InvalidInstance:
 def _foreign_format(raw: bytes, path: Path | None, format: str | None) -> str | None:
     if format is not None:
         return None if format == "json" else format
-    if path is None or path.suffix.lower() == ".json" or raw[:64].removeprefix(_MARK).lstrip()[:1] in b"{[":
+    begin = raw[:64].removeprefix(_MARK).lstrip()[:1]
+    if path is None or path.suffix.lower() == ".json" or begin in (b"{", b"["):
         return None
     from apportion.instances.readers import guess_format
 

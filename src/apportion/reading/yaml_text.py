@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from apportion.errors import InvalidInstance, Problem
+from apportion.reading.json_text import DEEPEST
 
 __all__ = ["places_of", "tree_of"]
 
@@ -24,22 +25,24 @@ def tree_of(raw: bytes) -> Any:
     Raises
     ------
     InvalidInstance
-        If it is no YAML document of that kind; the message says line and column.
+        If it is no YAML document of that kind, or is nested too deeply; the message says line and column.
     """
     try:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
-        from ruamel.yaml.events import AliasEvent
+        from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
     except ImportError:
-        hint = "is YAML, which needs ruamel.yaml: pip install 'apportion[yaml]', or write JSON"
+        hint = "is YAML, which needs ruamel.yaml: pip install ruamel.yaml, or write JSON"
         raise InvalidInstance(Problem("$", hint)) from None
     reader = YAML(typ="safe", pure=True)
+    depth = 0
     try:
         for event in reader.parse(io.BytesIO(raw)):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:  # before it is read whole, which takes the square of the depth
+                raise InvalidInstance(Problem("$", f"is nested more than {DEEPEST} levels deep{_at(event)}"))
             if isinstance(event, AliasEvent):
-                at = event.start_mark
-                where = f"line {at.line + 1}, column {at.column + 1}"
-                raise InvalidInstance(Problem("$", f"refers to an anchor at {where}; write the value out"))
+                raise InvalidInstance(Problem("$", f"refers to an anchor{_at(event)}; write the value out"))
         reader = YAML(typ="safe", pure=True)
         reader.constructor.add_constructor("tag:yaml.org,2002:timestamp", _as_written)
         tree = reader.load(io.BytesIO(raw))
@@ -70,6 +73,11 @@ def places_of(raw: bytes) -> dict[str, tuple[int, int]]:
         elif node.id == "sequence":
             waiting += [(f"{path}[{index}]", None, value) for index, value in enumerate(node.value)]
     return found
+
+
+def _at(event: Any) -> str:
+    mark = event.start_mark
+    return f" at line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _as_written(_: Any, node: Any) -> str:

@@ -24,6 +24,6 @@ def applied(instance: Any, deltas: Sequence[dict[str, Any]]) -> Any:
     from apportion.session.session import Session
 
     try:
-        return Session(instance).apply(*deltas)
+        return Session(instance, hypothetical=True).apply(*deltas)  # earlier versions made nodes up
     except InvalidInstance as error:
         raise RecordDamaged(f"stored deltas do not fit the stored instance: {error}") from None

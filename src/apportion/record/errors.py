@@ -19,6 +19,8 @@ class RecordFull(ApportionError):
 class RecordInUse(ApportionError):
     """Another process keeps the record locked for longer than anybody waits for it."""
 
+    exit_code = 6
+
 
 class RecordDamaged(ApportionError):
     """The file is no record, is of a later version, or cannot be read."""

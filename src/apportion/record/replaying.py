@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from apportion.errors import InvalidOption
 from apportion.interruption import uninterrupted
 from apportion.record.entries import Entry
 from apportion.record.reading import History
@@ -30,12 +31,15 @@ class Replayed:
         How the other decision ended.
     changed
         The jobs that would have got something else.
+    skipped
+        Why the policy cannot decide it, ``None`` where it did.
     """
 
     entry: Entry
     objective: float | None
     termination: str
     changed: tuple[str, ...]
+    skipped: str | None = None
 
 
 def replay(
@@ -58,10 +62,19 @@ def replay(
     Raises
     ------
     InvalidOption
-        If there is no such policy for that kind of instance.
+        If the policy can decide none of them: there is none of that name for these kinds of instances. What
+        it cannot decide among others is skipped, and says so.
     """
+    refused: InvalidOption | None = None
+    decided = False
     for entry in entries:
-        decision = Session(history.instance(entry.session, entry.revision)).decide(policy, time_limit)
+        try:
+            decision = Session(history.instance(entry.session, entry.revision)).decide(policy, time_limit)
+        except InvalidOption as error:
+            refused = error
+            yield Replayed(entry, None, "skipped", (), str(error))
+            continue
+        decided = True
         uninterrupted(decision.solution)
         before = msgspec.json.decode(history.result(entry.id))["plan"]
         yield Replayed(
@@ -70,3 +83,5 @@ def replay(
             decision.status.value,
             tuple(change.job for change in changes_between(before, decision.plan)),
         )
+    if refused is not None and not decided:
+        raise refused

@@ -204,11 +204,14 @@ class Record:
             return number
 
     def ask(self, session: str, request: str, asked: Asked, *, at_s: float) -> None:
-        """Put a request on record, or what has become of it since."""
+        """Put a request on record, or what has become of it since.
+
+        The decision that answered it stays: a later transaction may write the request again as it was asked.
+        """
         with self.together():
             self._execute(
                 "INSERT INTO request VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (session, id) DO UPDATE SET decision = excluded.decision",
+                "ON CONFLICT (session, id) DO UPDATE SET decision = coalesce(decision, excluded.decision)",
                 (session, request, at_s, asked.body, asked.revision, asked.decision),
             )
 

@@ -68,19 +68,31 @@ def failed(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]
     return json_answer(msgspec.json.encode({"error": told}), status, headers)
 
 
+def _problem(told: dict[str, Any]) -> Problem:
+    """Return what Litestar says of a parameter, or of the body, which it calls ``data``."""
+    key, message = told.get("key"), str(told.get("message", ""))
+    if key != "data":
+        return Problem(f"$.{key or ''}".rstrip("."), message)
+    if message == "'data'":
+        return Problem("$", "the body is empty: send one JSON object, {} where nothing is to be said")
+    return Problem.of_decoding(ValueError(message))
+
+
 def refused_by_framework(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """Return the same error object for what Litestar refuses: no such route, a body it cannot read."""
     if error.status_code >= 500:
         return failed(request, error)
     extra = error.extra if isinstance(error.extra, list) else []
-    problems = [
-        Problem(f"$.{each.get('key') or ''}".rstrip("."), str(each.get("message", "")))
-        for each in extra
-        if isinstance(each, dict)
-    ]
+    problems = [_problem(each) for each in extra if isinstance(each, dict)]
+    detail = error.detail
+    if error.status_code == 413:
+        most = request.app.state.max_body
+        detail = (
+            f"the body has more than the {most:,} bytes that are read (apportion serve --max-body, in MiB)"
+        )
     told = {
         "type": "InvalidRequest",
-        "message": "; ".join(map(str, problems)) or error.detail,
+        "message": "; ".join(map(str, problems)) or detail,
         "exit_code": InvalidOption.exit_code,
         "problems": [problem.as_json() for problem in problems],
     }

@@ -61,7 +61,7 @@ def application(hub: Hub, *, token: str | None = None, max_body: int = 64 * 2**2
         guards=[allowed],
         exception_handlers={HTTPException: refused_by_framework, Exception: failed},
         middleware=[logged],
-        state=State({"hub": hub}),
+        state=State({"hub": hub, "max_body": max_body}),
         request_max_body_size=max_body,
         openapi_config=OpenAPIConfig(
             title="apportion", version=__version__, path="/schema", render_plugins=[JsonRenderPlugin()]

@@ -24,12 +24,12 @@ from apportion.service.metrics import Metrics
 from apportion.service.past import Past
 from apportion.service.pool import Pool
 from apportion.session.asking import DecideSession
+from apportion.session.by_policy import OPTIMUM, asked_policy
 
 __all__ = ["Hub"]
 
 _T = TypeVar("_T")
 
-_OPTIMUM = "optimal"
 _OPTIONS_ON_RECORD = ("time_limit", "gap", "seed", "proof")
 
 
@@ -219,7 +219,7 @@ class Hub:
             at_s=at_s,
             seconds=time.monotonic() - began,
             asked_by=asked_by,
-            policy=asked.policy or _OPTIMUM,
+            policy=asked_policy(asked.policy) or OPTIMUM,
             status=answer.status,
             options={name: getattr(asked, name) for name in _OPTIONS_ON_RECORD},
             proof=answer.proof,

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from apportion.errors import InvalidOption
+from apportion.record.errors import RecordInUse
 from apportion.service.app import application
 from apportion.service.hub import Hub
 from apportion.service.ledger import Ledger
@@ -125,5 +125,5 @@ def _locked(record: Path) -> int:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(file)
-        raise InvalidOption(f"another service writes {record}; give this one a record of its own") from None
+        raise RecordInUse(f"another service writes {record}; give this one a record of its own") from None
     return file

@@ -9,12 +9,26 @@ from apportion.errors import InvalidInstance, Problem
 from apportion.instances.draft import Draft
 from apportion.session.deltas import AddJob, Delta, UpdateJob
 from apportion.session.message import name_of
+from apportion.session.resource_deltas import SetCapacity
 
 __all__ = ["apply_all"]
 
 
-def apply_all(draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas") -> None:
+def apply_all(
+    draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas", *, hypothetical: bool = False
+) -> None:
     """Apply deltas to a draft in their order.
+
+    Parameters
+    ----------
+    draft
+        What is changed.
+    deltas
+        The changes.
+    path
+        Where they stand, for the paths of problems.
+    hypothetical
+        Whether more of a capacity may make up names of nodes, as a question "what if" does.
 
     Raises
     ------
@@ -26,6 +40,8 @@ def apply_all(draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas") -> 
     for index, delta in enumerate(deltas):
         where = f"{path}[{index}]"
         try:
+            if isinstance(delta, SetCapacity) and not hypothetical:
+                _refuse_made_up_nodes(draft, delta, where)
             delta.apply(draft, where)
         except InvalidInstance as error:
             raise InvalidInstance([_within(each, where, delta.blamed) for each in error.problems]) from None
@@ -35,6 +51,18 @@ def apply_all(draft: Draft, deltas: Iterable[Delta], path: str = "$.deltas") -> 
         draft.instance()
     except InvalidInstance as error:
         raise InvalidInstance([_at_delta(each, draft, touched, where) for each in error.problems]) from None
+
+
+def _refuse_made_up_nodes(draft: Draft, delta: SetCapacity, where: str) -> None:
+    """Refuse more of a capacity whose nodes have names: nobody could run a job on those made up."""
+    named_by = draft.edits.named_by
+    present = draft.edits.capacities(draft.base).get(delta.name)
+    if named_by is None or present is None or not isinstance(delta.amount, int) or delta.amount <= present:
+        return
+    by = named_by(draft.base, delta.name)
+    if by is not None:
+        said = f"is {delta.amount}, and {present} nodes are named: {by} names the nodes there are"
+        raise InvalidInstance.at(f"{where}.amount", said)
 
 
 def _within(problem: Problem, where: str, field: str) -> Problem:

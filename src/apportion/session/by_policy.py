@@ -20,7 +20,7 @@ from apportion.solving.conclude import conclude
 from apportion.solving.structure import Structure
 from apportion.solving.warm_start import known_prices
 
-__all__ = ["PolicyDesk", "name_of", "policies_of"]
+__all__ = ["OPTIMUM", "PolicyDesk", "asked_policy", "name_of", "policies_of"]
 
 
 class Eyes(Protocol):
@@ -50,6 +50,20 @@ _ROADS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def policies_of(kind: str) -> tuple[str, ...]:
     """Return the names of the policies that can decide instances of a kind; none for most kinds."""
     return tuple(loaded(_ROADS[kind][1])) if kind in _ROADS else ()
+
+
+OPTIMUM = "optimal"
+"""What stands for the optimum where an answer or a record names a policy."""
+_BACKEND = "policy:"
+"""What stands before a policy's name where a solution names its backend."""
+
+
+def asked_policy(policy: Any) -> Any:
+    """Return the policy that a name of an answer means, ``None`` for the optimum; a policy as it is."""
+    if not isinstance(policy, str):
+        return policy
+    name = policy.removeprefix(_BACKEND)
+    return None if name == OPTIMUM else name
 
 
 def name_of(policy: str | Callable[[Any], Any]) -> str:
@@ -114,7 +128,7 @@ class PolicyDesk:
         outcome = Outcome(termination=Termination.SOLUTION_LIMIT, raw_status=f"the plan of policy {name}")
         checked = checked_plan(call, plan, None)
         tried = Attempt(outcome, structure, Start(hint=prices), checked)
-        by = registry.Backend(f"policy:{name}", "knapsack", "", description="a policy")
+        by = registry.Backend(f"{_BACKEND}{name}", "knapsack", "", description="a policy")
         return conclude(call, by, "the policy that was asked for", tried, frozenset())
 
     def _named(self, name: str, instance: Any, seed: int) -> Callable[[Any], Any]:

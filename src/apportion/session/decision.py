@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from apportion.outcome import Termination, figure
 from apportion.shown import Shown
-from apportion.solution import Evidence, Solution
+from apportion.solution import Evidence, PlanT, Solution
 
 if TYPE_CHECKING:
     from apportion.explanation.result import Explanation
@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decision(Shown):
+class Decision(Shown, Generic[PlanT]):
     """One answer of a session.
 
     Attributes
@@ -60,7 +60,7 @@ class Decision(Shown):
 
     number: int
     policy: str | None
-    solution: Solution
+    solution: Solution[PlanT]
     changes: tuple[Change, ...]
     edits: tuple[str, ...]
     seconds: float
@@ -73,7 +73,7 @@ class Decision(Shown):
         )
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> PlanT | None:
         """The plan, ``None`` without one; `Decision.require` raises instead."""
         return self.solution.plan
 
@@ -112,7 +112,7 @@ class Decision(Shown):
         """SHA-256 of the instance that was decided, as hex; see `Session.digest`."""
         return digest_of(self.instance)
 
-    def require(self) -> Any:
+    def require(self) -> PlanT:
         """Return the plan.
 
         Raises

@@ -26,8 +26,9 @@ class SetCapacity(Message, frozen=True, tag="set_capacity"):
     Attributes
     ----------
     name
-        Gap filling: ``idle_nodes`` (nodes are made up or taken away); a matching: ``POOL``, ``POOL.count`` or
-        ``POOL.capacity``; freezing: a GPU type, or ``frozen_penalty`` in millionths; else its own name.
+        Gap filling: ``idle_nodes`` (fewer: the last ones go that nobody holds; more are named by `SetNodes`);
+        a matching: ``POOL``, ``POOL.count`` or ``POOL.capacity``; freezing: a GPU type, or ``frozen_penalty``
+        in millionths; else its own name.
     amount
         At least 0.
     """

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Unpack, cast
 
 from apportion.api import solve_compiled
+from apportion.errors import InvalidInstance
 from apportion.instances.draft import Draft
 from apportion.instances.kinds import Instance, kind_of
 from apportion.options import Incumbent, SolveOptions
 from apportion.registry import Backend, formulation
 from apportion.session.applying import apply_all
-from apportion.session.by_policy import PolicyDesk, name_of
+from apportion.session.by_policy import PolicyDesk, asked_policy, name_of
 from apportion.session.compiling import RememberingCompiler
 from apportion.session.decision import Decision, changes_between, digest_of
 from apportion.session.deltas import (
@@ -25,12 +26,13 @@ from apportion.session.deltas import (
     UpdateJob,
     read_deltas,
 )
-from apportion.solution import Solution
+from apportion.session.job_fields import JobFields, NewJobFields
+from apportion.solution import Planned, PlanT, Solution
 
 __all__ = ["Session"]
 
 
-class Session:
+class Session(Generic[PlanT]):
     """An instance that a scheduler keeps, changes and has decided all day.
 
     Parameters
@@ -39,6 +41,9 @@ class Session:
         Where it begins: an instance of any kind.
     compiler
         What compiles it; by default one that patches what it compiled before.
+    hypothetical
+        Whether more of a capacity may make up names of nodes. A session of real nodes has them named
+        (`set_nodes`); a question "what if" has not.
 
     Notes
     -----
@@ -53,15 +58,22 @@ class Session:
     ('optimal', 13494956)
     """
 
-    def __init__(self, instance: Instance, *, compiler: RememberingCompiler | None = None) -> None:
+    def __init__(
+        self,
+        instance: Planned[PlanT],
+        *,
+        compiler: RememberingCompiler | None = None,
+        hypothetical: bool = False,
+    ) -> None:
         self._lock = threading.RLock()
-        self._draft = Draft(instance)
+        self._draft = Draft(cast(Instance, instance))
+        self._hypothetical = hypothetical
         self._compiler = RememberingCompiler() if compiler is None else compiler
         self._desk = PolicyDesk()
         self._edits: list[str] = []
         self._decided = 0
-        self._last: Solution | None = None
-        self._plan: Any = None
+        self._last: Solution[PlanT] | None = None
+        self._plan: PlanT | None = None
 
     def __repr__(self) -> str:
         return f"<Session of {self.instance!r}, {self._decided} decisions>"
@@ -83,7 +95,7 @@ class Session:
         return digest_of(self.instance)
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> PlanT | None:
         """The plan of the last decision that had one, ``None`` before."""
         return self._plan
 
@@ -109,16 +121,18 @@ class Session:
         read: list[Delta] = read_deltas(deltas)
         with self._lock:
             draft = self._draft.copied()
-            apply_all(draft, read)
+            apply_all(draft, read, hypothetical=self._hypothetical)
             self._draft = draft
             self._edits.extend(delta.words() for delta in read)
             return draft.instance()
 
-    def add_job(self, job: Any = None, **fields: Any) -> Instance:
+    def add_job(self, job: Any = None, **fields: Unpack[NewJobFields]) -> Instance:
         """Add a job, given as such, as an object or by its fields; see `apply`."""
+        if job is not None and fields:
+            raise InvalidInstance.at("$.deltas[0].job", "is given, and fields beside it: give one of the two")
         return self.apply(AddJob(fields if job is None else job))
 
-    def update_job(self, id: str, **fields: Any) -> Instance:
+    def update_job(self, id: str, **fields: Unpack[JobFields]) -> Instance:
         """Change some fields of a job; see `apply`."""
         return self.apply(UpdateJob({"id": id, **fields}))
 
@@ -127,7 +141,7 @@ class Session:
         return self.apply(RemoveJob(id))
 
     def set_capacity(self, name: str, amount: int) -> Instance:
-        """Set how much there is of a capacity; see `apply`."""
+        """Set how much there is of a capacity; see `apply`. More nodes have names: `set_nodes`."""
         return self.apply(SetCapacity(name, amount))
 
     def set_nodes(self, nodes: Any) -> Instance:
@@ -148,14 +162,15 @@ class Session:
         work_limit: float | None = None,
         on_incumbent: Callable[[Incumbent], None] | None = None,
         proof: bool = False,
-    ) -> Decision:
+    ) -> Decision[PlanT]:
         """Decide what every job gets now.
 
         Parameters
         ----------
         policy
             The name of a policy, or a policy itself; ``None`` for the optimum of the instance, as
-            `apportion.solve` finds it. What a policy learns it keeps for the next decision.
+            `apportion.solve` finds it (``"optimal"``, as answers call it). What a policy learns it keeps
+            for the next decision.
         time_s
             What time it is for a policy, in seconds; the clock of this machine by default.
         time_limit, backend, gap, threads, seed, deterministic, work_limit, on_incumbent, proof
@@ -178,6 +193,7 @@ class Session:
             work_limit=work_limit,
             on_incumbent=on_incumbent,
         )
+        policy = asked_policy(policy)
         with self._lock:
             if policy is None:
                 found = solve_compiled(
@@ -189,12 +205,12 @@ class Session:
 
     def _by_policy(
         self, policy: str | Callable[[Any], Any], options: SolveOptions, time_s: float | None
-    ) -> Solution:
+    ) -> Solution[PlanT]:
         instance = self.instance
         structure = self._compiler(instance, formulation(kind_of(instance).name, None))
         return self._desk.decide(policy, instance, structure, self._last, options, time_s)
 
-    def _noted(self, policy: str | None, solution: Solution, began: float) -> Decision:
+    def _noted(self, policy: str | None, solution: Solution[PlanT], began: float) -> Decision[PlanT]:
         before, edits = self._plan, tuple(self._edits)
         self._decided += 1
         self._edits.clear()

@@ -37,7 +37,7 @@ def what_if(
     from apportion.explanation.comparison import compare
     from apportion.session.deltas import read_deltas
 
-    session = Session(instance)
+    session = Session(instance, hypothetical=True)
     words = tuple(delta.words() for delta in read_deltas(deltas))
     before = session.decide(time_limit=time_limit / 2, backend=backend)
     session.apply(*deltas)

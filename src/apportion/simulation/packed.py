@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
+
+from apportion.files import unpacked
 
 __all__ = ["LARGEST", "content"]
 
@@ -21,14 +22,4 @@ def content(path: Path, most: int = LARGEST) -> bytes:
     ValueError
         If a gzipped file is damaged, or unpacks to more than `most` bytes.
     """
-    raw = path.read_bytes()
-    if raw[:2] != b"\x1f\x8b":
-        return raw
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        unpacked = unpacker.decompress(raw, most)
-    except zlib.error as error:
-        raise ValueError(f"the packed file is damaged: {error}") from None
-    if unpacker.unconsumed_tail or not unpacker.eof:
-        raise ValueError(f"the packed file is cut off, or unpacks to more than {most:,} bytes")
-    return unpacked
+    return unpacked(path.read_bytes(), most)

@@ -16,6 +16,7 @@ First fit keeps high numbers free longest, so spell lengths depend on the rule; 
 from __future__ import annotations
 
 import heapq
+import logging
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +43,15 @@ def idle_trace_of_jobs(log: JobLog, machine_nodes: int | None = None) -> IdleTra
     log
         Begin, end and node count of every job that ran.
     machine_nodes
-        Nodes of the machine; by default the log's, or where it does not say the most ever busy.
+        Nodes of the machine; by default the log's, or where it does not say the most ever busy, with a
+        warning.
 
     Raises
     ------
     InvalidInstance
         If no idle spell is left, or the machine is larger than what can be placed.
     """
-    total = machine_nodes or log.machine_nodes or _peak(log)
+    total = machine_nodes or log.machine_nodes or _told_peak(log)
     if total > _MOST_NODES or float(np.minimum(log.nodes, total).sum(dtype=np.float64)) > _MOST_PLACES:
         wrong = f"has {total:,} nodes and too many jobs on them; at most {_MOST_NODES:,} nodes are placed"
         raise InvalidInstance(Problem(log.name, wrong))
@@ -63,6 +65,18 @@ def idle_trace_of_jobs(log: JobLog, machine_nodes: int | None = None) -> IdleTra
     events = np.unique(np.concatenate((start, end)))
     names = [f"n{index:05d}" for index in range(total)]
     return IdleTrace.from_arrays(node, start, end, events, names, "", log.name)
+
+
+def _told_peak(log: JobLog) -> int:
+    """Return the most nodes ever busy at once, and warn that the machine may have more."""
+    peak = _peak(log)
+    logging.getLogger("apportion").warning(
+        "%s: does not say how many nodes the machine has; taken are %d, the most ever in use at once. "
+        "Idle nodes beyond are missed: say how many there are (--machine-nodes)",
+        log.name,
+        peak,
+    )
+    return peak
 
 
 def _peak(log: JobLog) -> int:

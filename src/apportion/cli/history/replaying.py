@@ -42,6 +42,9 @@ def command(
         return
     name = policy or "optimal"
     for one in replayed:
+        if one.skipped is not None:
+            say(f"{one.entry.id}  {said(one.entry.at_s)}  {one.entry.policy}  skipped: {one.skipped}")
+            continue
         then, now = _worth(one.entry.objective), _worth(one.objective)
         changed = f"{len(one.changed)} jobs differ" if one.changed else "the same plan"
         say(f"{one.entry.id}  {said(one.entry.at_s)}  {one.entry.policy} {then}  {name} {now}  {changed}")
@@ -51,7 +54,8 @@ def command(
         if one.objective is not None and one.entry.objective is not None
     ]
     before, after = (sum(column) for column in zip(*both, strict=True)) if both else (0.0, 0.0)
-    rounds = counted(len(replayed), "round")
+    left_out = sum(one.skipped is not None for one in replayed)
+    rounds = counted(len(replayed) - left_out, "round") + (f" ({left_out} skipped)" if left_out else "")
     say(f"{rounds}; together {_worth(before)} as decided, {_worth(after)} under {name}")
 
 

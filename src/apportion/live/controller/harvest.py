@@ -137,9 +137,9 @@ def harvest(
     from apportion.live.channel.certificate import controllers_certificate
     from apportion.live.channel.reports import ReportServer
 
-    require_commands()  # before a port or a certificate is thought of
     folder = private_folder(settings.folder)
     with Lock(folder):
+        require_commands()  # before a port or a certificate is thought of
         store = Store(folder)
         try:
             state = store.load()

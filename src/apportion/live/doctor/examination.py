@@ -86,7 +86,7 @@ def _partition(asked: Asked, nodes: int) -> Iterator[Finding]:
     seen = answer_of(("sinfo", "--noheader", "--Node", f"--partition={name}", "--format=%N|%T"), _TIMEOUT_S)
     states = nodes_of_text(seen)
     if not states:
-        advice = "sinfo lists the partitions; docs/live.md has the one to add"
+        advice = "sinfo lists the partitions, --partition names one; docs/live.md has the one to add"
         yield Finding("partition", Verdict.MEND, f"Slurm has no partition {name!r} with nodes", advice)
         return
     free = idle(states)

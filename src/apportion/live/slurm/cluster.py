@@ -145,7 +145,9 @@ class SlurmCluster:
         """
         nodes = self._run("sinfo", "--noheader", f"--partition={self.partition}", "--format=%D|%p").strip()
         if not nodes:
-            raise InvalidOption(f"Slurm has no partition {self.partition!r}")
+            raise InvalidOption(
+                f"Slurm has no partition {self.partition!r}; sinfo lists them, --partition names one"
+            )
         if self.gres is not None and not self._details(self.gres):
             raise InvalidOption(f"gres: no node of partition {self.partition!r} has any {self.gres}")
         if self.gres is None:

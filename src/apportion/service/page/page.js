@@ -1,5 +1,6 @@
 // The page of a service: rounds over time, one of them in full, and what if. It asks the service and nobody else.
 const COLORS = ["var(--mark)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7d6fdc", "#c4568f"];
+const DASHES = [null, "7 3", "2 3", "9 3 2 3", "4 2"]; // with the colours: forty lines that can be told apart
 const byId = (id) => document.getElementById(id);
 const view = { about: null, name: null, rounds: [], at: -1, instance: null, asked: {} };
 let token = location.hash.startsWith("#token=") ? location.hash.slice(7) : sessionStorage.getItem("token");
@@ -38,7 +39,7 @@ function command(section, text) {
 }
 
 // one chart for objectives and for prices: lines over rounds, the chosen round marked
-function chart(place, lines, label) {
+function chart(place, lines, label, left_out = 0) {
   const width = Math.max(300, place.clientWidth), height = 190, left = 56, right = width - 12, top = 12, foot = 166;
   const values = lines.flatMap((line) => line.values).filter((value) => value != null);
   const low = Math.min(0, ...values), high = Math.max(...values, low + 1e-9), count = view.rounds.length;
@@ -52,7 +53,7 @@ function chart(place, lines, label) {
   for (const line of lines) {
     let path = "", pen = "M";
     line.values.forEach((value, k) => { if (value == null) pen = "M"; else { path += `${pen}${x(k).toFixed(1)} ${y(value).toFixed(1)}`; pen = "L"; } });
-    svg.append(element("path", line.color ? { d: path, fill: "none", stroke: line.color, "stroke-width": 2 } : { d: path, class: "bound" }));
+    svg.append(element("path", line.color ? { d: path, fill: "none", stroke: line.color, "stroke-width": 2, "stroke-dasharray": line.dash } : { d: path, class: "bound" }));
     if (line.color) line.values.forEach((value, k) => {
       if (value == null || (count > 120 && k !== view.at)) return;
       svg.append(element("circle", { cx: x(k), cy: y(value), r: k === view.at ? 5 : 2.5, fill: line.color }, element("title", {}, `${line.name} ${figure(value)}, ${clock(view.rounds[k].decision.at_s)}`)));
@@ -67,7 +68,8 @@ function chart(place, lines, label) {
     choose(Math.round(((at - left) / (right - left)) * (count - 1)));
   });
   const key = element("ul", { class: "key" });
-  for (const line of lines) { const item = element("li", {}, element("span", {}, line.name)); item.style.color = line.color ?? "var(--faint)"; key.append(item); }
+  for (const line of lines) { const item = element("li", {}, element("span", {}, line.name)); item.style.color = line.color ?? "var(--faint)"; if (line.dash) item.className = "dashed"; key.append(item); }
+  if (left_out > 0) key.append(element("li", { class: "more" }, `and ${left_out} more, not drawn`));
   place.replaceChildren(svg, key);
 }
 
@@ -80,7 +82,7 @@ function drawRounds() {
   chart(byId("objective"), [{ name: "objective", color: COLORS[0], values: rounds.map((r) => r.objective) }, { name: "bound", values: rounds.map((r) => r.bound) }], "Objective and bound, round by round");
   command("objective", `apportion history list --session ${quoted(view.name)} --last ${rounds.length}${record()}`);
   const names = [...new Set(rounds.flatMap((r) => Object.keys(r.prices ?? {})))];
-  chart(byId("prices"), names.slice(0, 8).map((name, k) => ({ name, color: COLORS[k], values: rounds.map((r) => r.prices?.[name] ?? null) })), "Price of one more unit of every capacity, round by round");
+  chart(byId("prices"), names.slice(0, 40).map((name, k) => ({ name, color: COLORS[k % 8], dash: DASHES[Math.floor(k / 8)], values: rounds.map((r) => r.prices?.[name] ?? null) })), "Price of one more unit of every capacity, round by round", names.length - 40);
   command("prices", `apportion history explain ${chosen.id}${record()}`);
 }
 
@@ -101,6 +103,8 @@ function history_of(id) { // what a job had in the rounds up to the chosen one, 
   return svg;
 }
 
+const cell = (title, ...parts) => element("td", { "data-title": title }, ...parts);
+
 function drawPlan() {
   const { shares, decision } = view.rounds[view.at];
   const rows = view.instance.jobs.map((job) => {
@@ -111,7 +115,7 @@ function drawPlan() {
     const slider = weight == null ? "" : element("input", { type: "range", min: 0, max: most, step: most / 80, value: weight, "aria-label": `weight of ${job.id}`, oninput: (event) => { said.textContent = figure(Number(event.target.value)); set("weight", Number(event.target.value)); } });
     const pin = element("select", { "aria-label": `pin ${job.id}`, onchange: (event) => set("pin", event.target.value || null) }, element("option", { value: "" }, "free"), ...options(job).map((option) => element("option", {}, option)));
     const forbid = element("input", { type: "checkbox", disabled: share == null || !options(job).length, "aria-label": `forbid ${job.id} what it has`, onchange: (event) => set("forbid", event.target.checked ? forbidding(job, share) : null) });
-    return element("tr", {}, element("th", { scope: "row" }, job.id), element("td", {}, share ?? "waits"), element("td", {}, history_of(job.id)), element("td", {}, slider, weight == null ? "" : said), element("td", {}, options(job).length ? pin : ""), element("td", {}, forbid));
+    return element("tr", {}, element("th", { scope: "row" }, job.id), cell("Has", share ?? "waits"), cell("Rounds before", history_of(job.id)), cell("Weight", slider, weight == null ? "" : said), cell("Pin", options(job).length ? pin : ""), cell("Forbid", forbid));
   });
   document.querySelector("#plan tbody").replaceChildren(...rows);
   command("plan", `apportion history show ${decision.id}${record()}`);
@@ -137,7 +141,7 @@ function why(job, number) {
 
 function drawCapacities() {
   const present = view.about.capacities;
-  byId("capacities").replaceChildren(...Object.entries(present).slice(0, 30).map(([name, amount]) => {
+  byId("capacities").replaceChildren(...(Object.keys(present).length > 30 ? [element("p", { class: "hint" }, `The first 30 of ${Object.keys(present).length} capacities:`)] : []), ...Object.entries(present).slice(0, 30).map(([name, amount]) => {
     const said = element("output", {}, String(amount));
     const set = (event) => { const value = Number(event.target.value); said.textContent = value === amount ? String(amount) : `${amount} → ${value}`; (view.asked.capacity ??= {})[name] = value; if (value === amount) delete view.asked.capacity[name]; wonder(); };
     return element("label", { class: "capacity" }, element("span", {}, name), element("input", { type: "range", min: 0, max: Math.max(8, 2 * amount), step: 1, value: amount, oninput: set }), said);

@@ -1,0 +1,3 @@
+module example.org/apportion-caller
+
+go 1.18
