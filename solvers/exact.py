@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +44,15 @@ def solve(
         return outcome
     from apportion.solvers.multiknapsack import several_capacities
 
+    began = perf_counter()
     outcome = several_capacities.solve(model, options, point, start.hint, start.bound)
     if preferred is None or outcome.point is None:
         return outcome
     from apportion.solvers.multiknapsack.least_change import least_change
 
-    return replace(outcome, point=least_change(model, outcome.point.astype(np.int64), preferred))
+    end = math.inf if options.time_limit is None else began + options.time_limit
+    found = outcome.point.astype(np.int64)
+    return replace(outcome, point=least_change(model, found, preferred, lambda: perf_counter() >= end))
 
 
 def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:
@@ -67,10 +72,12 @@ def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:
 
 def start(
     model: MultipleChoiceKnapsack,
+    seconds: float | None = None,
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
     """Return a greedy feasible choice and near-optimal multipliers, each ``None`` where there is none.
 
-    This is what every general solver starts from, and what verifies its bound.
+    This is what every general solver starts from, and what verifies its bound. It takes about so many
+    `seconds` at most; ``None`` for as many as it needs.
     """
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import dual, greedy
@@ -83,5 +90,10 @@ def start(
     from apportion.solvers.multiknapsack import dual as duals
     from apportion.solvers.multiknapsack import repair
 
-    multipliers, _ = duals.multipliers(model)
-    return repair.choice(model, multipliers), multipliers
+    end = math.inf if seconds is None else perf_counter() + seconds
+
+    def late() -> bool:
+        return perf_counter() >= end
+
+    multipliers, _ = duals.multipliers(model, late=late, seconds=seconds)
+    return repair.choice(model, multipliers, late=late), multipliers

@@ -290,8 +290,17 @@ def solve_large(
     return replace(dual, bound=bound), top
 
 
-def multipliers(model: MultipleChoiceKnapsack, *, gap: float = 1e-9) -> tuple[NDArray[np.float64], float]:
+def multipliers(
+    model: MultipleChoiceKnapsack,
+    *,
+    gap: float = 1e-9,
+    late: Callable[[], bool] = lambda: False,
+    seconds: float | None = None,
+) -> tuple[NDArray[np.float64], float]:
     """Return near-optimal multipliers [capacities] >= 0 and the bound they prove, in the model's own sense.
+
+    Once it is `late`, or where the relaxation of sparse menus takes more than so many `seconds`, those of
+    before are returned.
 
     Where no choice can be feasible there is nothing to price: multipliers of 0 and the optimum over the
     empty set, minus infinity when maximising, plus infinity when minimising.
@@ -302,6 +311,8 @@ def multipliers(model: MultipleChoiceKnapsack, *, gap: float = 1e-9) -> tuple[ND
         return np.zeros(model.num_capacities), -sign * np.inf
     weights = np.zeros(model.num_capacities)
     if menus.num_jobs and menus.num_capacities:
-        weights = menus.expand(solve_large(menus, gap=gap)[0].multipliers, model.num_capacities)
+        weights = menus.expand(
+            solve_large(menus, gap=gap, late=late, seconds=seconds)[0].multipliers, model.num_capacities
+        )
     bound = model_bound(model, weights)
     return weights, -sign * np.inf if bound is None else bound

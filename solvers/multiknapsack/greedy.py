@@ -13,7 +13,7 @@ from apportion.models.products import over_rows
 
 from .option_table import OptionTable
 
-__all__ = ["by_density"]
+__all__ = ["by_density", "thinned"]
 
 _FIRST, _LARGEST = 256, 8_192
 """Options looked at together, at first and at most: doubled as long as few of them are taken."""
@@ -80,3 +80,18 @@ def by_density(
         if 8 * taken < look.size:
             size = min(2 * size, _LARGEST)
     return chosen
+
+
+def thinned(
+    menus: OptionTable, choice: NDArray[np.int64], fallback: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Return a choice that keeps every capacity, of a choice's own options and those of the fallback.
+
+    It looks at two options per job, so it takes a moment where a repair would take sweeps over all of them.
+    ``None`` where the fallback itself does not fit.
+    """
+    either = np.zeros(menus.num_options, dtype=np.bool_)
+    either[choice] = either[fallback] = True
+    place = np.cumsum(either) - 1
+    found = by_density(menus.keep(either), place[fallback])
+    return None if found is None else np.flatnonzero(either)[found]

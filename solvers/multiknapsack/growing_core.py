@@ -41,6 +41,8 @@ _CORES = 0.25
 """Share of the time left after which all options within reach are one last core,"""
 _LAST_ENTRIES = 60_000
 """if they have at most so many uses that are not 0: HiGHS finds no choice among more of them in time."""
+_SECONDS_PER_ENTRY = 2e-5
+"""Seconds per use that HiGHS may take before it first looks at the clock: 0.77 for 44,400 on two cores."""
 _OVERRUN = 0.05
 """Seconds by which HiGHS may be late."""
 _SECONDS_PER_NODE = 1e-2
@@ -92,7 +94,7 @@ class GrowingCore:
             if self._clock.stopped() is not None or (left is not None and left <= 2 * _OVERRUN):
                 return None
             reach = self._reach()
-            last = self._clock.elapsed >= turn and self._entries(reach) <= _LAST_ENTRIES
+            last = self._clock.elapsed >= turn and self._takes_last(self._entries(reach), left)
             cut = np.inf if last else self._cut(size)
             whole = cut >= reach
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
@@ -108,6 +110,11 @@ class GrowingCore:
         """Return the largest loss of an option that a better choice can contain."""
         floor = self._best.floor
         return np.inf if floor is None else max(0.0, self._bound - floor + self._margin)
+
+    @staticmethod
+    def _takes_last(entries: float, left: float | None) -> bool:
+        """Return whether HiGHS may have all options within reach: few, with time to look at the clock."""
+        return entries <= _LAST_ENTRIES and (left is None or left >= _SECONDS_PER_ENTRY * entries)
 
     def _entries(self, reach: float) -> float:
         """Return how many uses of the options within reach are not 0."""

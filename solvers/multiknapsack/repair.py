@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.products import over_rows
 
+from .greedy import by_density, thinned
+from .linear_dual import has_sparse_rows
 from .option_table import OptionTable, build
 
 __all__ = ["cheapest", "choice", "filled", "repaired"]
@@ -22,14 +24,11 @@ __all__ = ["cheapest", "choice", "filled", "repaired"]
 _SWEEPS = 400
 
 
-def _never() -> bool:
-    return False
-
-
 def choice(
     model: MultipleChoiceKnapsack,
     multipliers: NDArray[np.float64],
     start: NDArray[np.int64] | None = None,
+    late: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64] | None:
     """Return a feasible choice of the model near the one that the multipliers prefer, or ``None``.
 
@@ -42,6 +41,8 @@ def choice(
     start
         int64 [jobs], chosen rows (-1: none), possibly infeasible: repaired instead of the multipliers'
         choice. A job whose entry is not in its menu begins at what the multipliers prefer.
+    late
+        Whether the time is over: then a choice by density stands in.
     """
     menus = build(model)
     if menus is None:
@@ -53,10 +54,16 @@ def choice(
     if start is not None:
         place = menus.locate(start)
         options = np.where(place >= 0, place, options)
-    fitting = repaired(menus, weights, options)
+    fitting = repaired(menus, weights, options, late)
     if fitting is None:
-        fitting = repaired(menus, weights, cheapest(menus))
-    return None if fitting is None else menus.rows[filled(menus, weights, fitting)]
+        least = cheapest(menus)
+        if not late():
+            fitting = repaired(menus, weights, least, late)
+        elif has_sparse_rows(menus):  # few options share a capacity: all of them are soon looked at
+            fitting = by_density(menus, least)
+        else:
+            fitting = thinned(menus, options, least)
+    return None if fitting is None else menus.rows[filled(menus, weights, fitting, late)]
 
 
 def cheapest(menus: OptionTable) -> NDArray[np.int64]:
@@ -69,7 +76,7 @@ def repaired(
     menus: OptionTable,
     weights: NDArray[np.float64],
     start: NDArray[np.int64],
-    late: Callable[[], bool] = _never,
+    late: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64] | None:
     """Swap options until every capacity holds; ``None`` if no single swap relieves any more (or it is late).
 
@@ -119,7 +126,7 @@ def filled(
     menus: OptionTable,
     weights: NDArray[np.float64],
     start: NDArray[np.int64],
-    late: Callable[[], bool] = _never,
+    late: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64]:
     """Make every single swap that gains and fits: first those the multipliers favour, then any."""
     chosen = start.copy()

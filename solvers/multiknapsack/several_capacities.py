@@ -22,7 +22,7 @@ from apportion.solvers.general.scaling import (
 from .anytime import Ending, Search
 from .dual import Dual, solve_large
 from .first_choices import near_choices, near_start
-from .greedy import by_density
+from .greedy import by_density, thinned
 from .growing_core import GrowingCore
 from .incumbent import BestChoice
 from .linear_dual import has_sparse_rows
@@ -37,6 +37,8 @@ __all__ = ["solve"]
 
 _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
+_LONG_REPAIR = 200_000
+"""Uses from which a limit could end a repair before anything fits: a greedy choice comes first."""
 _LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
 """Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
 _GREATEST_HINT = 2.0**900
@@ -163,8 +165,7 @@ class _Run:
         if self._clock.late():
             # Building took the limit: one pass for an incumbent, and the bound at no price.
             self._shown.at(np.zeros(model.num_capacities))
-            if best.point is None:
-                best.take(menus.rows[cheapest(menus)])
+            self._thinned(menus, menus.values)
             return Ending("limit")
         sparse = has_sparse_rows(menus)
         if sparse:  # one call of HiGHS, which may take all of the time, comes before any repair
@@ -184,8 +185,9 @@ class _Run:
         self._mark("dual")
         if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
             near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
-        if not sparse and self._clock.late():
-            self._greedy(menus)
+        long = menus.num_options * menus.num_capacities > _LONG_REPAIR
+        if not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
+            self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             near_choices(menus, top, dual.multipliers, dual.choices, best, self._clock.late)
             self._mark("repair")
@@ -193,8 +195,9 @@ class _Run:
             return self._shown.by_ending(ended, menus, dual.multipliers)
         quick = menus.num_options * menus.num_capacities <= _QUICK
         first = dual.choices[-1:] if quick else dual.choices
-        near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
-        self._mark("repair")
+        if not sparse:
+            near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
+            self._mark("repair")
         if (ended := self._ended()) is not None:
             return ended
         kept = menus if quick else without_dominated(menus)
@@ -216,6 +219,16 @@ class _Run:
             if choice is None:
                 break
             self._best.take(menus.rows[choice])
+            if self._clock.late():
+                break
+        self._mark("greedy")
+
+    def _thinned(self, menus: OptionTable, scores: NDArray[np.float64]) -> None:
+        """Offer what fits of the options of greatest score; the smallest uses where nothing else is known."""
+        least = cheapest(menus)
+        fitting = thinned(menus, menus.best_choice(scores), least)
+        if fitting is not None or self._best.point is None:
+            self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")
 
     def _cores(self, menus: OptionTable, dual: Dual) -> Ending | None:

@@ -124,7 +124,7 @@ class PolicyDesk:
         call.log.lap("solve")
         prices = None if last is None else known_prices(structure, last.certificate.multipliers or {})
         if prices is None:
-            prices = structure.greedy().hint
+            prices = structure.greedy(call.seconds_left).hint
         outcome = Outcome(termination=Termination.SOLUTION_LIMIT, raw_status=f"the plan of policy {name}")
         checked = checked_plan(call, plan, None)
         tried = Attempt(outcome, structure, Start(hint=prices), checked)

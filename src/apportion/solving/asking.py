@@ -21,6 +21,9 @@ from apportion.solving.structure import PlanOrPoint, Structure, better
 
 __all__ = ["Asked", "ask", "ask_linear", "begun"]
 
+_SHARE_TO_BEGIN = 0.25
+"""Share of the time left in which a first plan and prices are looked for."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
@@ -76,8 +79,9 @@ def fits_doubles(uses: NDArray[np.int64], capacities: NDArray[np.int64]) -> bool
 
 def begun(call: Call, structure: Structure, known: Start) -> Start:
     """Return what is known together with a greedy incumbent and multipliers, for a general solver."""
+    left = call.seconds_left
     with released():
-        greedy = structure.greedy()
+        greedy = structure.greedy(None if left is None else _SHARE_TO_BEGIN * left)
     point = better(structure, call.maximizes, known.point, greedy.point)
     return Start(point, hint=known.hint if greedy.hint is None else greedy.hint)
 

@@ -48,7 +48,7 @@ class AssignmentStructure(Formulated[AssignmentFormulation]):
 
         return repaired(self.model, point)
 
-    def greedy(self) -> Start:
+    def greedy(self, seconds: float | None) -> Start:
         """Return a first point and prices."""
         from apportion.solvers.matching import start
 
@@ -81,6 +81,6 @@ class BesideTenants(AssignmentStructure):
 
     __slots__ = ()
 
-    def greedy(self) -> Start:
+    def greedy(self, seconds: float | None) -> Start:
         """Return prices alone."""
-        return replace(super().greedy(), point=None)
+        return replace(super().greedy(seconds), point=None)

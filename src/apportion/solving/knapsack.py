@@ -51,11 +51,11 @@ class KnapsackStructure(Formulated[KnapsackFormulation]):
         """Move jobs until every capacity is kept."""
         return repaired(self.model, rows_of(point))
 
-    def greedy(self) -> Start:
-        """Return a greedy choice and near-optimal multipliers."""
+    def greedy(self, seconds: float | None) -> Start:
+        """Return a greedy choice and near-optimal multipliers, after about so many seconds at most."""
         from apportion.solvers.exact import start
 
-        choice, multipliers = start(self.model)
+        choice, multipliers = start(self.model, seconds)
         return Start(choice, hint=multipliers)
 
     def bound(self, multipliers: Multipliers) -> float | None:

@@ -89,8 +89,11 @@ class Structure(Protocol):
         """Turn an earlier point into a feasible one; ``None`` where the greedy repair ends."""
         ...
 
-    def greedy(self) -> Start:
-        """Return a feasible point and multipliers for a general solver, as far as there are any."""
+    def greedy(self, seconds: float | None) -> Start:
+        """Return a feasible point and multipliers for a general solver, as far as there are any.
+
+        It takes about so many seconds at most, as far as its solvers look at the clock.
+        """
         ...
 
     def bound(self, multipliers: Multipliers) -> float | None:

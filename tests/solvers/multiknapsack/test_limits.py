@@ -1,0 +1,98 @@
+"""What is there when the time is over before anything was searched: a plan, with as few moves as it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.options import SolveOptions
+from apportion.solvers import exact
+from apportion.solvers.multiknapsack import several_capacities
+from apportion.solvers.multiknapsack.greedy import by_density, thinned
+from apportion.solvers.multiknapsack.least_change import least_change
+from apportion.solvers.multiknapsack.option_table import build
+from apportion.solvers.multiknapsack.repair import cheapest
+
+
+def _menus(jobs: int, capacities: int, seed: int, per_job: int = 4) -> MultipleChoiceKnapsack:
+    """Optional jobs of which about every second one fits; values of few kinds, so that many options tie."""
+    rng = np.random.default_rng(seed)
+    return MultipleChoiceKnapsack.from_arrays(
+        values=rng.integers(0, 4, jobs * per_job).astype(float),
+        uses=rng.integers(1, 9, (jobs * per_job, capacities)),
+        offsets=np.arange(0, jobs * per_job + 1, per_job),
+        capacities=np.full(capacities, 2 * jobs),
+        required=False,
+    )
+
+
+def _one_by_one(
+    model: MultipleChoiceKnapsack, choice: np.ndarray[tuple[int], np.dtype[np.int64]], preferred: list[int]
+) -> int:
+    """Return how many jobs are at their preferred option after two rounds of asking each alone."""
+    kept = choice.copy()
+    for _ in range(2):
+        for job, wanted in enumerate(preferred):
+            trial = kept.copy()
+            trial[job] = wanted
+            if wanted >= 0 and model.objective(trial) == model.objective(kept) and model.fits(trial):
+                kept = trial
+    return int((kept == np.array(preferred)).sum())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_least_change_against_asking_each_job_alone(seed: int) -> None:
+    model = _menus(60, 2, seed)
+    choice = exact.start(model)[0]
+    assert choice is not None
+    rng = np.random.default_rng(seed)
+    preferred = np.arange(60) * 4 + rng.integers(0, 4, 60)
+    preferred[rng.random(60) < 0.1] = -1
+    kept = least_change(model, choice, preferred)
+    assert model.fits(kept) and model.objective(kept) == model.objective(choice)
+    # jobs that free something go back first, so at least as many as in the order of the jobs
+    assert int((kept == preferred).sum()) >= _one_by_one(model, choice, preferred.tolist())
+
+
+def test_least_change_stops_where_the_time_is_over() -> None:
+    model = _menus(20_000, 2, 1)
+    choice = exact.start(model, 0.0)[0]
+    assert choice is not None
+    preferred = np.arange(20_000) * 4
+    asked = 0
+
+    def late() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 2
+
+    some, all_ = least_change(model, choice, preferred, late), least_change(model, choice, preferred)
+    assert asked == 3
+    assert model.objective(some) == model.objective(all_) == model.objective(choice)
+    assert (choice == preferred).sum() < (some == preferred).sum() <= (all_ == preferred).sum()
+
+
+@pytest.mark.parametrize("capacities", [2, 40])
+def test_a_limit_that_is_over_at_once_leaves_a_plan(capacities: int) -> None:
+    # 300,000 jobs under a limit of a second ended with the empty plan: the first repair was cut
+    model = _menus(2_000, capacities, 2)
+    first = several_capacities.solve(model, SolveOptions(time_limit=1e-6))
+    begun = exact.start(model, 0.0)[0]
+    searched = exact.start(model)[0]
+    assert first.point is not None and begun is not None and searched is not None
+    for rows in (first.point.astype(np.int64), begun):
+        assert model.fits(rows)
+        assert model.objective(rows) > 0.5 * model.objective(searched)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_thinned_choice_keeps_every_capacity(seed: int) -> None:
+    menus = build(_menus(40, 3, seed))
+    assert menus is not None
+    least = cheapest(menus)
+    found = thinned(menus, menus.best_choice(menus.values), least)
+    assert found is not None and (menus.used(found) <= menus.capacities).all()
+    wanted = menus.best_choice(menus.values)
+    assert (((found == wanted) | (found == least)).all()) and menus.values[found].sum() > 0
+    assert by_density(menus, wanted) is None  # what does not fit is no fallback
