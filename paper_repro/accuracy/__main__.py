@@ -21,6 +21,7 @@ import numpy as np
 from apportion.cli.running import in_one_line
 from paper_repro.accuracy.against_time import course_rows, courses_chart
 from paper_repro.intervals import Mean
+from paper_repro.progress import Progress
 from paper_repro.tables import Table, markdown, write_table
 
 _LONGER = 17
@@ -35,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=300, help="of an unfrozen training; they set the time")
     parser.add_argument("--device", default="cpu", help="cpu, cuda")
     parser.add_argument("--network", action="append", choices=["cnn", "transformer"], help="default: both")
+    parser.add_argument("--quick", action="store_true", help="the CNN, one seed, 40 steps: seconds")
     given = parser.parse_args(arguments)
+    if given.quick:
+        given.seeds, given.steps, given.network = 1, 40, ["cnn"]
     try:
         import torch
 
@@ -83,6 +87,7 @@ def _network(
     from paper_repro.accuracy.course import Course, Rule, by_profile, to_half, train, unfrozen
     from paper_repro.accuracy.profiling import measured_profile
 
+    progress = Progress(f"trainings of the {name}", 3 + 4 * given.seeds)
     made = measured_profile(name, data, given.steps, 1000, clock)
     (given.out / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
     profile = made.profile()
@@ -92,18 +97,21 @@ def _network(
         "IceFrog's depths, theta 0.5": by_profile(profile, 0.5),
         "half of the layers after warm-up": to_half,
     }
+    progress.step()
     # the second half second: the first one warms up
     train(name, data, unfrozen, 999, 0.5, given.steps, clock)
+    progress.step()
     paced = train(name, data, unfrozen, 998, 1.0, given.steps, clock)
+    progress.step()
     budget_s = given.steps * paced.seconds[-1] / paced.steps[-1]
     found: dict[str, list[dict[str, float]]] = {}
     for seed in range(given.seeds):
         base = train(name, data, unfrozen, seed, budget_s, given.steps, clock, _LONGER)
         own: dict[str, Course] = {"nothing frozen": base}
-        own |= {
-            label: train(name, data, rule, seed, budget_s, given.steps, clock)
-            for label, rule in rules.items()
-        }
+        progress.step()
+        for label, rule in rules.items():
+            own[label] = train(name, data, rule, seed, budget_s, given.steps, clock)
+            progress.step()
         for label, course in own.items():
             found.setdefault(label, []).append(_figures(course, base))
             courses.setdefault(label, []).append(course)

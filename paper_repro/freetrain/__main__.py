@@ -28,6 +28,7 @@ from apportion.simulation.report_text import cells, heads
 from apportion.simulation.run_record import RunRecord, record_of
 from apportion.simulation.workload import Workload
 from paper_repro.freetrain.sweep import inputs, replayed
+from paper_repro.progress import followed
 from paper_repro.tables import Table, write_table
 
 TRAINERS = (10, 20, 35)
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder of the authors' trace; generated data without it")
     parser.add_argument("--out", type=Path, default=Path("freetrain-out"))
     parser.add_argument("--seed", type=int, default=1, help="of generated data")
-    parser.add_argument("--quick", action="store_true", help="a small machine and few jobs, for a test")
+    parser.add_argument("--quick", action="store_true", help="128 generated nodes and 21 jobs: seconds")
     parser.add_argument(
         "--executor", help="process, process:N, dask, dask:N or dask://HOST:PORT; here without"
     )
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     horizons = [("freetrain", 10, horizon_s) for horizon_s in HORIZONS_S]
     with open_executor(given.executor) as executor:
         asked = [(given.data, given.seed, given.quick, *one) for one in cells + horizons]
-        records = [row.require() for row in in_order(executor, replayed, asked)]
+        rows = followed(in_order(executor, replayed, asked), "replays", len(asked))
+        records = [row.require() for row in rows]
     grid = {(name, count): record for (name, count, _), record in zip(cells, records, strict=False)}
     sweep = dict(zip(HORIZONS_S, records[len(cells) :], strict=True))
     bounds = {count: makespan_bound(changes, jobs, count) for count in TRAINERS}

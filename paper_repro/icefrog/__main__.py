@@ -18,12 +18,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from apportion.cli.running import in_one_line
+from apportion.estimation.training.freezing_file import FreezingProfiles
 from paper_repro.icefrog.band_chart import band_chart
 from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.completion_chart import completion_chart
 from paper_repro.icefrog.course_chart import course_chart
 from paper_repro.icefrog.experiments import FREEZING, PARTS, Plan, cases, plan, reported_thetas
 from paper_repro.icefrog.figures import Study
+from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.icefrog.heat_chart import heat_chart
 from paper_repro.icefrog.store import Runs
 from paper_repro.icefrog.tables import (
@@ -36,20 +38,30 @@ from paper_repro.icefrog.tables import (
     together,
     wrong_beliefs,
 )
+from paper_repro.shipped import NEEDS_DATA, average_completion
 from paper_repro.tables import Table, markdown, write_table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, print and write tables and drawings."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.icefrog")
-    parser.add_argument("--data", type=Path, required=True, help="folder with pollux and sia")
+    parser.add_argument("--data", type=Path, help="folder with pollux and sia")
     parser.add_argument("--out", type=Path, default=Path("icefrog-out"))
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--quick", action="store_true", help="two workloads and few cases, under a minute")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="two workloads and few cases, under a minute; without --data the example's 40 jobs",
+    )
     parser.add_argument("--minutes", type=float, help="begin no run after so long; the next call goes on")
     parser.add_argument("--part", action="append", choices=PARTS, help="run and tell it alone; repeatable")
     parser.add_argument("--commit", help="of the code that ran, where it is no checkout")
     given = parser.parse_args(arguments)
+    if given.data is None:
+        if not given.quick:
+            parser.error(NEEDS_DATA)
+        print("\n".join(markdown(average_completion(("afs", "sia", "pollux", "icefrog"), _of_example()))))
+        return
     given.out.mkdir(parents=True, exist_ok=True)
     runs, asked = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
     parts = given.part or PARTS
@@ -69,6 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, draw in _drawings(runs, planned, given.data).items():
         (given.out / name).write_text(draw(), encoding="utf-8")
         print(f"written: {given.out / name}")
+
+
+def _of_example() -> FreezingProfiles:
+    """Return the freezing profiles that stand for the example's two applications."""
+    known = freezing_of()
+    return {"large_net": known["bert"], "small_net": known["yolov3"]}
 
 
 def _by_workload(parts: Sequence[str], asked: Plan, quick: bool) -> Iterator[Case]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from paper_repro.icefrog.cases import Case, Result, run_case
+from paper_repro.progress import Progress
 
 __all__ = ["Runs"]
 
@@ -59,6 +60,7 @@ class Runs:
         missing = [case for case in dict.fromkeys(asked) if case not in self.known]
         if not missing:
             return 0
+        progress = Progress("runs", len(missing))
         one = partial(run_case, self._data)
         left = list(reversed(missing))
         # spawned: forking after a solver has started threads may hang
@@ -81,4 +83,5 @@ class Runs:
                     self.known[case] = future.result()
                     out.write(msgspec.json.encode(_Line(case, self.known[case])) + b"\n")
                     out.flush()
+                    progress.step()
         return len(left)

@@ -20,7 +20,7 @@ from apportion.cli.running import in_one_line
 from apportion.policies.cluster.beliefs import BELIEFS
 from paper_repro.joint.ablation import ABLATION, FULL
 from paper_repro.joint.drawing import dots
-from paper_repro.joint.matching import MATCHING
+from paper_repro.joint.matching import MATCHING, matching_tasks
 from paper_repro.joint.packing import PACKING
 from paper_repro.joint.pairs import pair_rows
 from paper_repro.joint.parts import PARTS, run_one, tasks_of
@@ -28,6 +28,7 @@ from paper_repro.joint.sia_options import SIA
 from paper_repro.joint.tables import COLUMNS, Estimate, Row, estimate, figures, rows, table
 from paper_repro.joint.tasks import Result, run_all
 from paper_repro.joint.with_rounds import ROUNDS
+from paper_repro.shipped import NEEDS_DATA
 from paper_repro.tables import Table, write_table
 
 _AVERAGE = COLUMNS[0][1]
@@ -93,19 +94,25 @@ def joint_drawing(results: Sequence[Result]) -> str:
 def main() -> None:
     """Run the parts asked for, write tables and drawings."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.joint")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with gavel, sia, pytorch_gpu_benchmark"
-    )
+    parser.add_argument("--data", type=Path, help="folder with gavel, sia, pytorch_gpu_benchmark")
     parser.add_argument("--out", type=Path, default=Path("joint_results"))
-    parser.add_argument("--quick", action="store_true", help="few seeds, one workload: a minute")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="few seeds, one workload: a minute; without --data matching alone, on a generated table",
+    )
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--workers", type=int, default=2, help="processes side by side")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
-    parts = asked.part or PARTS
+    parts: Sequence[str] = asked.part or PARTS
     wanted = [task for part in parts for task in tasks_of(part, asked.quick)]
-    results = run_all(run_one, asked.data, wanted, asked.workers)
+    if asked.data is None:
+        if not asked.quick:
+            parser.error(NEEDS_DATA)
+        parts, wanted = ("matching",), matching_tasks(range(2), quick=True, source="generated")
+    results = run_all(run_one, asked.data or Path(), wanted, asked.workers)
     versions = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy", "highspy"))
     spent = sum(one.summary.seconds for one in results)
     lines = [

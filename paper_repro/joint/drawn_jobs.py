@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from apportion.policies.cluster.cluster_view import Nodes
 from paper_repro.joint.speed_table import SpeedTable
-from paper_repro.model_similarity.measured import Measured, benchmark, gavel
+from paper_repro.model_similarity.measured import Measured, benchmark, gavel, generated
 from paper_repro.model_similarity.scenarios import beliefs
 
 __all__ = ["JOBS", "PER_TYPE", "SOURCES", "Drawn", "drawn", "machines", "predicted"]
@@ -21,7 +22,9 @@ __all__ = ["JOBS", "PER_TYPE", "SOURCES", "Drawn", "drawn", "machines", "predict
 JOBS = 48
 PER_TYPE = 8
 """GPUs of every type, all in one node, so that no job is spread."""
-SOURCES = MappingProxyType({"Gavel": gavel, "pytorch-gpu-benchmark": benchmark})
+SOURCES: Mapping[str, Callable[[Path], Measured]] = MappingProxyType(
+    {"Gavel": gavel, "pytorch-gpu-benchmark": benchmark, "generated": lambda _: generated()}
+)
 _GPUS = (1, 2, 4, 8)
 _SHARE = (0.70, 0.10, 0.15, 0.05)
 """Of the jobs with 1, 2, 4 and 8 GPUs, as in Gavel's generated traces (Narayanan et al., OSDI 2020)."""

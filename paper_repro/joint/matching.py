@@ -78,9 +78,9 @@ MATCHING: Mapping[str, MatchingCase] = MappingProxyType(
 )
 
 
-def matching_tasks(seeds: range, quick: bool) -> list[Task]:
-    """Return the runs of this part."""
-    settings = ["Gavel, Poisson, load 1.4"] if quick else [*(f"Gavel, {name}" for name in _LOADS), _OTHER]
+def matching_tasks(seeds: range, quick: bool, source: str = "Gavel") -> list[Task]:
+    """Return the runs of this part; the quick ones on a source of `SOURCES`."""
+    settings = [f"{source}, Poisson, load 1.4"] if quick else [*(f"Gavel, {name}" for name in _LOADS), _OTHER]
     return [
         Task("matching", setting, case, seed)
         for setting in settings

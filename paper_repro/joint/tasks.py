@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from apportion.simulation.cluster.cluster_summary import ClusterSummary
+from paper_repro.progress import Progress
 
 __all__ = ["Result", "Task", "run_all"]
 
@@ -49,9 +50,11 @@ def run_all(
 ) -> list[Result]:
     """Run tasks side by side in processes of their own, in order."""
     results: list[Result] = []
+    progress = Progress("runs", len(tasks))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for result in pool.map(partial(one, data), tasks):
             results.append(result)
+            progress.step()
             task, made = result.task, result.summary
             print(
                 f"{task.part} | {task.setting} | {task.case} | {task.seed}: {made.avg_jct_s:.0f} s average, "

@@ -23,6 +23,7 @@ from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
 from paper_repro.malletrain.gains import gains
 from paper_repro.malletrain.sweep import compared
+from paper_repro.progress import followed
 from paper_repro.tables import Table, markdown, write_table
 
 
@@ -38,7 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--executor", help="process, process:N, dask, dask:N or dask://HOST:PORT; here without"
     )
+    parser.add_argument(
+        "--quick", action="store_true", help="32 generated nodes, six hours, one seed: seconds"
+    )
     given = parser.parse_args(arguments)
+    if given.quick:
+        given.seeds, given.nodes, given.days = 1, 32, 0.25
     given.out.mkdir(parents=True, exist_ok=True)
     cells = [
         (kind, halving, trainers, seed)
@@ -52,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     with open_executor(given.executor) as executor:
         asked = ((given.data, given.nodes, given.days, *cell, given.noise) for cell in cells)
-        for cell, row in zip(cells, in_order(executor, compared, asked), strict=True):
+        compared_rows = followed(in_order(executor, compared, asked), "comparisons", len(cells))
+        for cell, row in zip(cells, compared_rows, strict=True):
             kind, halving, trainers, seed = cell
             cell_of = {
                 "workload": kind + (", halving" if halving else ""),

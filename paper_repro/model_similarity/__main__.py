@@ -22,9 +22,11 @@ import numpy as np
 from apportion.cli.running import in_one_line
 from paper_repro.model_similarity.chart import Result, chart, interval
 from paper_repro.model_similarity.figures import pair_rows, rows
-from paper_repro.model_similarity.measured import Measured, benchmark, gavel, timm
+from paper_repro.model_similarity.measured import Measured, benchmark, gavel, generated, timm
 from paper_repro.model_similarity.policies import POLICIES, Work
 from paper_repro.model_similarity.scenarios import PER_TYPE, Beliefs, Scenario, beliefs, draw, scenarios
+from paper_repro.progress import Progress
+from paper_repro.shipped import NEEDS_DATA
 from paper_repro.tables import Table, write_table
 
 _PACKAGES = ("apportion", "numpy", "scipy", "highspy")
@@ -73,14 +75,17 @@ def in_words(measured: Measured, profiled: float, unknown: float) -> str:
 def main() -> None:
     """Run every scenario and write the table and the drawing."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.model_similarity")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with gavel, pytorch_gpu_benchmark, timm"
-    )
+    parser.add_argument("--data", type=Path, help="folder with gavel, pytorch_gpu_benchmark, timm")
     parser.add_argument("--out", type=Path, default=Path("model_similarity_results"))
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--nodes", type=int, default=Work().nodes, help="limit of a plan of one-GPU jobs")
     parser.add_argument("--schedules", type=int, default=Work().schedules, help="limit of a plan with gangs")
+    parser.add_argument("--quick", action="store_true", help="a generated table and two seeds, without data")
     asked = parser.parse_args()
+    if asked.quick:
+        asked.seeds, asked.nodes, asked.schedules = 2, 200, 200
+    elif asked.data is None:
+        parser.error(NEEDS_DATA)
     work = Work(asked.nodes, asked.schedules)
     limits = f"a plan takes at most {work.nodes} nodes, with gangs {work.schedules} schedules"
     told = f"0 to {asked.seeds - 1}; {limits}"
@@ -88,8 +93,9 @@ def main() -> None:
     began = time.process_time()
     results, error_lines = [], []
     figures: list[dict[str, Any]] = []
-    for source in (gavel, benchmark, timm):
-        measured = source(asked.data)
+    sources = [generated()] if asked.quick else [source(asked.data) for source in (gavel, benchmark, timm)]
+    progress = Progress("scenarios", sum(len(scenarios(measured)) for measured in sources))
+    for measured in sources:
         believed = beliefs(measured)
         profiled, unknown = errors(measured, believed)
         figures.append(
@@ -104,6 +110,7 @@ def main() -> None:
         print(error_lines[-1], flush=True)
         for scenario in scenarios(measured):
             results.append(run(scenario, measured, believed, asked.seeds, work))
+            progress.step()
             figures += [*rows(results[-1]), *pair_rows(results[-1])]
             print(*list(table(results[-1:]))[2:], flush=True)
             # what is done so far, whole, should the rest be stopped

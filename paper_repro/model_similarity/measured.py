@@ -147,6 +147,33 @@ def sizes(folder: Path) -> dict[str, tuple[float, ...]]:
     }
 
 
+def generated(seed: int = 0) -> Measured:
+    """Return made-up job types: six models, three batch sizes, 1, 2 and 4 GPUs, three architectures.
+
+    A speed is that of the model times that of the architecture, which suits large batches better the newer it
+    is, within a quarter.
+    """
+    rng = np.random.default_rng(seed)
+    architectures = ("older", "middling", "newer")
+    signatures, speeds, groups = list[ModelSignature](), list[NDArray[np.float64]](), list[str]()
+    for model in range(6):
+        own = float(rng.uniform(20, 200))
+        for batch in (16, 64, 256):
+            for gpus in (1, 2, 4):
+                suits = np.array([1.0, 2.0, 4.0]) * (batch / 64) ** np.array([0.0, 0.1, 0.2])
+                signatures.append(
+                    ModelSignature(
+                        f"model {model}, batch {batch} x{gpus}",
+                        f"family {model % 3}",
+                        batch=float(batch),
+                        gpus=float(gpus),
+                    )
+                )
+                speeds.append(own * gpus**0.9 * suits * rng.uniform(0.8, 1.25, 3))
+                groups.append(f"model {model}")
+    return _measured("generated", architectures, tuple(signatures), np.array(speeds), groups)
+
+
 def _timm_rows(folder: Path, gpu: str, layout: str) -> dict[tuple[str, str], tuple[float, ...]]:
     path = folder / "timm" / f"benchmark-infer-amp-{layout}-pt240-cu124-{gpu}.csv"
     columns = ("infer_samples_per_sec", "infer_gmacs", "infer_macts", "param_count")

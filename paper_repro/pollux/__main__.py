@@ -24,6 +24,8 @@ from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from paper_repro.intervals import Mean
 from paper_repro.pollux.drawn_workloads import drawn, read_philly
+from paper_repro.progress import Progress
+from paper_repro.shipped import NEEDS_DATA, average_completion
 from paper_repro.tables import Table, markdown, write_table
 
 PUBLISHED_S: Mapping[int, float] = MappingProxyType(
@@ -44,15 +46,24 @@ PUBLISHED_S: Mapping[int, float] = MappingProxyType(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the workloads, print and write the table after each."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.pollux")
-    parser.add_argument("--data", type=Path, required=True, help="folder with pollux and philly")
+    parser.add_argument("--data", type=Path, help="folder with pollux and philly")
     parser.add_argument("--out", type=Path, default=Path("pollux-out"))
     parser.add_argument("--workloads", type=int, nargs="+", default=list(PUBLISHED_S), choices=PUBLISHED_S)
     parser.add_argument("--search", choices=("pollux", "genetic"), default="pollux")
+    parser.add_argument(
+        "--quick", action="store_true", help="both searches on the example's jobs, without data"
+    )
     given = parser.parse_args(arguments)
+    if given.quick:
+        print("\n".join(markdown(average_completion(("pollux", "genetic"), {}))))
+        return
+    if given.data is None:
+        parser.error(NEEDS_DATA)
     profiles = read_applications(given.data / "pollux")
     jobs = read_philly(given.data / "philly" / "philly_jobs.csv.gz")
     nodes, named = homogeneous(16, 4, HOMOGENEOUS), cluster_policy(given.search)
     rows: list[dict[str, Any]] = []
+    progress = Progress("workloads", len(given.workloads))
     for number in given.workloads:
         scenario = Scenario.of(drawn(jobs, number), profiles, nodes)
         begun = time.process_time()
@@ -71,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         over = own.avg_jct_s / PUBLISHED_S[number]
         row |= {"search": given.search, "average, s": own.avg_jct_s, "over published": over}
         rows.append(row | {"CPU seconds": own.seconds})
+        progress.step()
         print(list(markdown(rows[-1:]))[-1], flush=True)
         told = [*rows, _mean(given.search, [one["over published"] for one in rows])]
         seeds = f"workloads {', '.join(str(row['workload']) for row in rows)}; seed of the genetic search 0"
