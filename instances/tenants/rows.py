@@ -7,12 +7,12 @@ by what they withhold and the others by what they use: where nobody limits lendi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from apportion.instances.tenants.tree import Tree
 
-__all__ = ["MOST_ROWS", "Row", "most_rows", "rows_of"]
+__all__ = ["MOST_ROWS", "Row", "most_rows", "rows_alone", "rows_of"]
 
 MOST_ROWS = 4096
 """Rows of one limit, above which lending limits are too many to be told apart."""
@@ -51,6 +51,21 @@ def rows_of(tree: Tree, capacities: Mapping[str, int]) -> list[Row]:
             for left in _left_out(tree, tops, reserves, scope):
                 if scope is not None or left:
                     found.append(_row(tree, capacity, scope, limit, left, reserves))
+    return found
+
+
+def rows_alone(tree: Tree, name: str, capacities: Iterable[str]) -> list[Row]:
+    """Return what limits the jobs of a tenant alone on its guarantee, beside the limits of those below it.
+
+    What is below it claims as in the cluster, what it does not lend included, and all claims together do not
+    exceed the guarantee instead of the capacity.
+    """
+    found: list[Row] = []
+    for capacity in capacities:
+        guaranteed, reserves = tree.guarantees(capacity)[name], tree.reserves(capacity)
+        for left in _left_out(tree, tree.nodes[name].children or (name,), reserves, name):
+            row = _row(tree, capacity, name, guaranteed, left, reserves)
+            found.append(row._replace(name=f"guaranteed {row.name}"))
     return found
 
 

@@ -14,6 +14,7 @@ from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
 from apportion.instances.tenants import Fairness, Quota, Tenant
+from apportion.instances.tenants.rows import rows_alone
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solution import Solution
 from apportion.solving.compiling import menus_of_tenants
@@ -69,9 +70,10 @@ def test_what_is_found_without_a_search_is_the_best(share: str) -> None:
             own = {capacity: tree.guarantees(capacity)[name] for capacity in menus.capacities}
             if not claimant.jobs or not any(own.values()):
                 continue
+            alone = rows_alone(tree, name, menus.capacities)
             found = filled_alone(model, claimant, own, {})
             if found is not None:
                 met += 1
                 places = [index[job] for job in claimant.jobs]
-                assert found == _best_share(model.placing, ask, claimant, places, own, {})
+                assert found == _best_share(model.placing, ask, claimant, places, alone, {})
     assert met > 0

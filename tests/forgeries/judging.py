@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -84,10 +83,9 @@ class Judge:
         if not self.tenanted or told["plan"] is None:
             return
         document, floors = self.case.document, told["floors"]
-        leaves = [one for one in document["tenants"] if truth_tenants._is_leaf(document, one)]
-        due = {one["id"]: truth_tenants._alone(document, one) for one in leaves}
-        if truth_tenants.best(document, due)[1] is None or self._jobs_decide(due, leaves):
-            return  # guarantees that cannot be kept together, or that hang on who must run
+        due = truth_tenants.due_shares(document)
+        if truth_tenants.best(document, due)[1] is None:
+            return  # guarantees that cannot be kept together
         fairness = document.get("fairness")
         shares = _Shares(told["plan"], floors, told["objective"] or 0.0, told.get("fair_bound"))
         for wrong in truth_tenants.misshared(document, shares, gap=10.0**300):
@@ -97,13 +95,6 @@ class Judge:
                 yield "fair_bound"
         if fairness is None and any(floors.get(name, 0) != share for name, share in due.items()):
             yield "floors"
-
-    def _jobs_decide(self, due: Mapping[str, int], leaves: list[Any]) -> bool:
-        """Return whether somebody would have another share alone if none of its jobs had to run."""
-        free = copy.deepcopy(self.case.document)
-        for job in free["jobs"]:
-            job["required"] = False
-        return any(truth_tenants._alone(free, one) != due[one["id"]] for one in leaves)
 
 
 def _beyond(truth: Truth, bound: float) -> bool:

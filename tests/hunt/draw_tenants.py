@@ -134,18 +134,20 @@ def _tree(rng: Random, capacities: dict[str, int]) -> list[dict[str, Any]]:
             tenant["quotas"] = quotas
     for tenant in reversed(tenants):
         if tenant["id"] in inner and rng.random() < 0.5:
-            tenant["quotas"] = _above(rng, tenant, tenants, capacities)
+            tenant["quotas"] = _above(rng, tenant, tenants, left)
     return tenants
 
 
 def _above(
-    rng: Random, tenant: dict[str, Any], tenants: list[dict[str, Any]], capacities: dict[str, int]
+    rng: Random, tenant: dict[str, Any], tenants: list[dict[str, Any]], left: dict[str, int]
 ) -> dict[str, Any]:
-    """Return quotas of a tenant with children: what these have, and limits of the whole."""
+    """Return quotas of a tenant with children: what these have or more, and limits of the whole."""
     quotas: dict[str, Any] = {}
-    for name in capacities:
+    for name in left:
         theirs = sum(_guaranteed(one, tenants, name) for one in tenants if one.get("parent") == tenant["id"])
-        quotas[name] = {"guarantee": theirs}
+        more = rng.choice((0, 0, min(left[name], 1), left[name]))
+        left[name] -= more
+        quotas[name] = {"guarantee": theirs + more}
         if rng.random() < 0.5:
             quotas[name]["borrowing_limit"] = rng.choice((0, 1, 3))
         if rng.random() < 0.5:

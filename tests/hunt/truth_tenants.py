@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.hunt.tenanted import TENANTED, Choice, Offer, Tenanted, Told
 
-__all__ = ["best", "keeps", "misshared", "offers", "worth"]
+__all__ = ["best", "due_shares", "keeps", "misshared", "offers", "worth"]
 
 _BILLION = 10**9
 _CLOSE = Fraction(1, 10**9)
@@ -191,15 +191,12 @@ def misshared(told: Told, solution: Any, tolerance: float = 0.0, gap: float = 0.
             yield f"{level} is called proved"
     if any("guarantees cannot be kept" in note or "not proved" in note for note in solution.notes):
         return
-    due = {tenant["id"]: _alone(told, tenant) for tenant in told["tenants"] if _is_leaf(told, tenant)}
+    due = due_shares(told)
     for name, share in due.items():
         if _of(told, mine, name) < share:
             yield f"{name} has {_of(told, mine, name)}, alone it would have {share}"
     fairness = told.get("fairness")
     if fairness is None or fairness.get("keep", 1.0) < 1.0 or fairness.get("floors") or not told["jobs"]:
-        return
-    inner = (one for one in told["tenants"] if not _is_leaf(told, one))
-    if any(quota.get("guarantee") for one in inner for quota in one.get("quotas", {}).values()):
         return
     plans = [
         plan for plan in _plans(told) if all(_of(told, plan, name) >= share for name, share in due.items())
@@ -285,26 +282,75 @@ def _is_leaf(told: Told, tenant: Told) -> bool:
     return all(one.get("parent") != tenant["id"] for one in told["tenants"])
 
 
-def _alone(told: Told, tenant: Told) -> int:
-    """Return the best share of a tenant without children on what it is guaranteed and nothing else."""
-    guaranteed = {name: quota.get("guarantee", 0) for name, quota in tenant.get("quotas", {}).items()}
-    if not any(guaranteed.values()):
-        return 0
+def due_shares(told: Told) -> dict[str, int]:
+    """Return what is due to every tenant with a guarantee: its best share alone on that, children first."""
+    by_id = {one["id"]: one for one in told["tenants"]}
+    found: dict[str, int] = {}
+    for name in sorted(by_id, key=lambda one: -_depth(by_id, one)):
+        below = [one["id"] for one in told["tenants"] if one.get("parent") == name]
+        own, children = _guaranteed(told, by_id[name]), [_guaranteed(told, by_id[one]) for one in below]
+        theirs = {capacity: sum(one[capacity] for one in children) for capacity in own}
+        if any(own.values()) and not (below and own == theirs):
+            inside = {one: share for one, share in found.items() if one in _below(told, name)}
+            share = _alone(told, by_id[name], own, inside)
+            if share is None:
+                share = _alone(told, by_id[name], own, {})
+            if share:
+                found[name] = share
+    return found
+
+
+def _guaranteed(told: Told, tenant: Told) -> dict[str, int]:
+    """Return what a subtree is guaranteed of every capacity: no less than its children together."""
+    children = [one for one in told["tenants"] if one.get("parent") == tenant["id"]]
+    theirs = [_guaranteed(told, child) for child in children]
+    return {
+        capacity: max(
+            tenant.get("quotas", {}).get(capacity, {}).get("guarantee", 0),
+            sum(one[capacity] for one in theirs),
+        )
+        for capacity in _capacities(told)
+    }
+
+
+def _alone(told: Told, tenant: Told, own: Mapping[str, int], inside: Mapping[str, int]) -> int | None:
+    """Return the best share of a tenant on what it is guaranteed; ``None`` without any choice.
+
+    Its jobs that must run do so. Those below it claim what they use, or what they do not lend.
+    """
+    members, children = set(_members(told, tenant["id"])), _children(told)
     nothing = Offer(None, {}, Fraction(0), holds=False, nothing=True)
     room, fits = _capacities(told), _kind(told).fits
-    states: dict[tuple[Any, ...], tuple[int, Choice]] = {(0,) * len(room): (0, ())}
-    for job in told["jobs"]:
-        after = dict[tuple[Any, ...], tuple[int, Choice]]()
-        for used, (share, chosen) in states.items():
-            mine = offers(told, job) if job["tenant"] == tenant["id"] else []
-            for offer in mine or [nothing]:  # a job of its own that must run does so
-                total = tuple(u + offer.uses.get(n, 0) for u, n in zip(used, room, strict=False))
-                if any(u > guaranteed.get(n, 0) for u, n in zip(total, room, strict=True)):
-                    continue
-                if fits is not _ANYWHERE:  # what is held where decides, not the amount alone
-                    total = (*total, *used[len(room) :], offer.name)
-                more = share + (_share(told, job, offer) if mine else 0)
-                if total not in after or after[total][0] < more:
-                    after[total] = more, (*chosen, offer)
-        states = after
-    return max((share for share, chosen in states.values() if fits(told, chosen)), default=0)
+    menus = [offers(told, job) if job["id"] in members else [nothing] for job in told["jobs"]]
+    shares = [
+        [_share(told, job, offer) if job["id"] in members else 0 for offer in menu]
+        for job, menu in zip(told["jobs"], menus, strict=True)
+    ]
+
+    def claimed(capacity: str, used: Mapping[str, int]) -> int | None:
+        below = [_claim(one, capacity, children, used) for one in children.get(tenant["id"], [])]
+        if any(claim is None for _, claim in below):
+            return None
+        return used.get(tenant["id"], 0) + sum(claim or 0 for _, claim in below)
+
+    most = None
+    for places in itertools.product(*(range(len(menu)) for menu in menus)):
+        share = sum(shares[j][k] for j, k in enumerate(places))
+        if most is not None and share <= most:
+            continue
+        choice = tuple(menu[k] for menu, k in zip(menus, places, strict=True))
+        used: dict[str, dict[str, int]] = {capacity: {} for capacity in room}
+        had = dict.fromkeys(inside, 0)
+        for j, (job, offer) in enumerate(zip(told["jobs"], choice, strict=True)):
+            for capacity, amount in offer.uses.items():
+                if capacity in used:
+                    used[capacity][job["tenant"]] = used[capacity].get(job["tenant"], 0) + amount
+            for one in had:
+                if job["id"] in _members(told, one):
+                    had[one] += shares[j][places[j]]
+        claims = {capacity: claimed(capacity, used[capacity]) for capacity in room}
+        if any(claim is None or claim > own[capacity] for capacity, claim in claims.items()):
+            continue
+        if all(had[one] >= due for one, due in inside.items()) and fits(told, choice):
+            most = share
+    return most

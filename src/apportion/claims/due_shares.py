@@ -21,6 +21,7 @@ from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.kinds import Kind
 from apportion.instances.tenants.ledger import Ledger
 from apportion.instances.tenants.meaning import ledger_of
+from apportion.instances.tenants.rows import Row, rows_alone
 
 __all__ = ["DueShares", "Holder", "due_shares", "holders_by_group", "levels_of"]
 
@@ -104,9 +105,7 @@ def due_shares(kind: Kind, instance: Any, kept: Mapping[str, int]) -> DueShares 
         return None
     ledger = ledger_of(kind, instance)
     try:
-        alone = _alone(ledger, all_may_wait=True)
-        if alone != _alone(ledger, all_may_wait=False):
-            return None  # whether a job that must run does so alone too decides what is due
+        alone = _alone(ledger)
     except _TooMany:
         return None
     groups = holders_by_group(ledger)
@@ -223,10 +222,10 @@ def _by_class(ranked: Iterable[tuple[int, Holder]]) -> list[list[Holder]]:
     return [classes[rank] for rank in sorted(classes, reverse=True)]
 
 
-def _alone(ledger: Ledger, *, all_may_wait: bool) -> dict[str, int]:
+def _alone(ledger: Ledger) -> dict[str, int]:
     """Return the share of every tenant with a guarantee if it were alone on it, children before parents.
 
-    Jobs that must run do so, or, where `all_may_wait`, none of them needs to.
+    Its jobs that must run do so; where these alone are more than is its own, nothing is due to it.
     """
     tree, found = ledger.tree, dict[str, int]()
     capacities = ledger.capacities
@@ -239,9 +238,10 @@ def _alone(ledger: Ledger, *, all_may_wait: bool) -> dict[str, int]:
             continue
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one)) <= below}
-        share = _best_alone(ledger, jobs, own, inside, all_may_wait)
+        rows = rows_alone(tree, name, capacities)
+        share = _best_alone(ledger, jobs, rows, inside)
         if share is None:
-            share = _best_alone(ledger, jobs, own, {}, all_may_wait)
+            share = _best_alone(ledger, jobs, rows, {})
         if share:
             found[name] = share
     return found
@@ -250,18 +250,21 @@ def _alone(ledger: Ledger, *, all_may_wait: bool) -> dict[str, int]:
 def _best_alone(
     ledger: Ledger,
     jobs: frozenset[str],
-    own: Mapping[str, int],
+    rows: Sequence[Row],
     inside: Mapping[str, int],
-    all_may_wait: bool,
 ) -> int | None:
     """Return the largest share of some jobs on what is their tenant's own; ``None`` without any choice.
 
     What is due to tenants inside is kept.
     """
-    limits = {**ledger.limits, **own}
+    limits = {name: limit for name, limit in ledger.limits.items() if name not in ledger.capacities}
+    limits |= {row.name: row.limit for row in rows}
     named = {name: ledger.members(name) for name in inside}
     options = {
-        job: [*_options(ledger, job), *([_Option({}, 0, Fraction(0))] if all_may_wait else [])]
+        job: [
+            one._replace(uses={**one.uses, **_claimed(rows, ledger.jobs[job].tenant, one.uses)})
+            for one in _options(ledger, job)
+        ]
         for job in ledger.jobs
         if job in jobs
     }
@@ -270,6 +273,11 @@ def _best_alone(
     for at, share in enumerate(inside.values(), 1):
         enough &= states.shares[:, at] >= share
     return int(states.shares[enough, 0].max()) if enough.any() else None
+
+
+def _claimed(rows: Sequence[Row], tenant: Any, uses: Mapping[str, int]) -> dict[str, int]:
+    """Return what an option of a tenant's job takes of some rows."""
+    return {row.name: uses.get(row.capacity, 0) for row in rows if tenant in row.leaves}
 
 
 class _Option(NamedTuple):

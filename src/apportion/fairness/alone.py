@@ -25,6 +25,8 @@ def filled_alone(
 ) -> int | None:
     """Return the largest share that a claimant has alone; ``None`` where bound and walk do not meet.
 
+    Those below it must lend all that they own.
+
     Parameters
     ----------
     model

@@ -1,7 +1,8 @@
 """What every tenant could have alone, on its guarantee and nothing else: its share must not be less.
 
-All of these together can be had, as guarantees add up to no more than there is, unless jobs that must run
-hold more than their tenant's own, or what each could have needs the same nodes.
+Alone, its jobs that must run do so, and those below it withhold what they do not lend. All of these together
+can be had, as guarantees add up to no more than there is, unless jobs that must run hold more than their
+tenant's own, or what each could have needs the same nodes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from apportion.fairness.claimants import Claimant, tenant_claimant
 from apportion.fairness.level_model import LevelModel
 from apportion.fairness.placing import Placing
 from apportion.formulations.tenants import TenantedMenus
+from apportion.instances.tenants.rows import Row, rows_alone
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.outcome import Termination
 from apportion.solution import Solution
@@ -48,11 +50,13 @@ def guaranteed(model: LevelModel, ask: Ask) -> dict[Claimant, int]:
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
         places = [index[job] for job in claimant.jobs]
-        share = filled_alone(model, claimant, own, inside)
+        rows = rows_alone(tree, name, capacities)
+        withheld = len(rows) > len(capacities)
+        share = None if withheld else filled_alone(model, claimant, own, inside)
         if share is None:
-            share = _best_share(placing, ask, claimant, places, own, inside)
-        if share is None and inside:  # on nodes what is below need not lie beside each other
-            share = _best_share(placing, ask, claimant, places, own, {})
+            share = _best_share(placing, ask, claimant, places, rows, inside)
+        if share is None and inside:  # what is due below takes more, or need not lie beside each other
+            share = _best_share(placing, ask, claimant, places, rows, {})
         if share:
             found[claimant] = share
     return found
@@ -63,11 +67,11 @@ def _best_share(
     ask: Ask,
     claimant: Claimant,
     places: Sequence[int],
-    own: Mapping[str, int],
+    alone: Sequence[Row],
     inside: Mapping[Claimant, int],
 ) -> int | None:
     """Return the largest share found that a tenant has alone; ``None`` where it was refuted altogether."""
-    solution = _asked(placing, ask, claimant, places, own, inside)
+    solution = _asked(placing, ask, claimant, places, alone, inside)
     if solution is None:
         return 0
     if solution.termination is Termination.INFEASIBLE:
@@ -77,7 +81,7 @@ def _best_share(
         most = math.floor(solution.bound)
         while share < most:  # optimal is within a billionth, and of many units that is some
             middle = (share + most + 1) // 2
-            answer = _asked(placing, ask, claimant, places, own, {**inside, claimant: middle})
+            answer = _asked(placing, ask, claimant, places, alone, {**inside, claimant: middle})
             if answer is not None and answer.objective is not None:
                 share = max(middle, int(answer.objective))
             elif answer is not None and answer.termination is Termination.INFEASIBLE:
@@ -92,12 +96,12 @@ def _asked(
     ask: Ask,
     claimant: Claimant,
     places: Sequence[int],
-    own: Mapping[str, int],
+    alone: Sequence[Row],
     inside: Mapping[Claimant, int],
 ) -> Solution | None:
     """Ask for the best share until the jobs that have it can be placed; ``None`` if that was not decided."""
     while True:
-        model, rows = _alone(placing.menus, claimant, places, own, inside)
+        model, rows = _alone(placing.menus, claimant, places, alone, inside)
         solution = ask(model)
         if not isinstance(solution.plan, np.ndarray):
             return solution
@@ -113,27 +117,31 @@ def _alone(
     menus: TenantedMenus,
     claimant: Claimant,
     places: Sequence[int],
-    own: Mapping[str, int],
+    alone: Sequence[Row],
     inside: Mapping[Claimant, int],
 ) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
-    """Return the menus of a tenant's jobs on its guarantee, each worth its share, and their options' rows.
-
-    None of them need run: row -1 is nothing.
-    """
+    """Return the menus of a tenant's jobs on its guarantee, each worth its share, and their options' rows."""
     ledger, model = menus.ledger, menus.model
-    menu = [np.append(np.arange(model.offsets[job], model.offsets[job + 1]), -1) for job in places]
+    menu = [np.arange(model.offsets[job], model.offsets[job + 1]) for job in places]
     sizes = np.array([part.size for part in menu], dtype=np.int64)
     rows = np.concatenate(menu)
-    taken = rows >= 0
-    values = np.where(taken, menus.share[rows], 0)
+    values = menus.share[rows]
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    forgone = np.repeat(np.maximum.reduceat(values, offsets[:-1]), sizes) - values
-    uses = np.where(taken[:, None], model.uses[rows], 0)
-    touched = np.flatnonzero(uses.any(axis=0))
-    columns = [uses[:, touched]]
-    limits = [
-        own.get(model.capacity_names[column], int(model.capacities[column])) for column in touched.tolist()
+    best = np.array([ledger.best[job] for job in claimant.jobs], dtype=np.int64)
+    forgone = np.repeat(best, sizes) - values
+    uses = model.uses[rows]
+    touched = [
+        column
+        for column in np.flatnonzero(uses.any(axis=0)).tolist()
+        if model.capacity_names[column] not in menus.capacities
     ]
+    columns = [uses[:, touched]]
+    limits = model.capacities[touched].tolist()
+    leaf = np.repeat(np.array([ledger.jobs[job].tenant for job in claimant.jobs], dtype=object), sizes)
+    for row in alone:
+        own = uses[:, model.capacity_names.index(row.capacity)]
+        columns.append(np.where(np.isin(leaf, list(row.leaves)), own, 0)[:, None])
+        limits.append(row.limit)
     for one, share in inside.items():
         mine = set(one.jobs)
         member = np.repeat([job in mine for job in claimant.jobs], sizes)

@@ -1,0 +1,84 @@
+"""What is due to a tenant is what it could have alone on its guarantee, whichever road derives it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.hunt import truth_tenants
+from tests.hunt.rounds import drawn_round, wrong_in
+
+import apportion
+
+
+def _round(capacities: dict[str, int], jobs: list[dict[str, Any]], tenants: list[dict[str, Any]]) -> Any:
+    told = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
+    return {**told, "capacities": capacities, "jobs": jobs, "tenants": tenants}
+
+
+def _job(name: str, tenant: str, value: float, required: bool = False, **uses: int) -> dict[str, Any]:
+    option = {"id": "run", "value": value, "uses": uses}
+    return {"id": name, "tenant": tenant, "required": required, "options": [option]}
+
+
+@pytest.mark.parametrize("own", [2, 3])
+def test_what_children_do_not_lend_is_not_due_to_their_parent(own: int) -> None:
+    tenants = [
+        {"id": "org", "quotas": {"cpu": {"guarantee": own}}},
+        {"id": "a", "parent": "org", "quotas": {"cpu": {"guarantee": 2, "lending_limit": 0}}},
+        {"id": "b", "parent": "org"},
+        {"id": "z"},
+    ]
+    jobs = [_job("of-b", "b", 1.0, cpu=2), _job("of-z", "z", 10.0, cpu=2)]
+    told = _round({"cpu": 4}, jobs, tenants)
+    found = apportion.solve(apportion.read(told))
+    assert found.objective == 10.0 and not found.floors  # was 1.0: b's job displaced z's
+    assert truth_tenants.due_shares(told) == {}
+
+
+def test_what_a_child_lends_is_due_to_its_parent() -> None:
+    tenants = [
+        {"id": "org", "quotas": {"cpu": {"guarantee": 3}}},
+        {"id": "a", "parent": "org", "quotas": {"cpu": {"guarantee": 2}}},
+        {"id": "b", "parent": "org"},
+        {"id": "z"},
+    ]
+    told = _round({"cpu": 4}, [_job("of-b", "b", 1.0, cpu=3), _job("of-z", "z", 10.0, cpu=3)], tenants)
+    found = apportion.solve(apportion.read(told))
+    assert found.floors == {"org": 3} and found.objective == 1.0
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_a_capacity_that_binds_nowhere_changes_no_guarantee(disk: bool) -> None:
+    more = {"disk": 1} if disk else {}
+    jobs = [
+        _job("must", "a", 1.0, True, gpu=3, **more),
+        _job("may", "a", 1.0, gpu=4, **more),
+        _job("other", "b", 1.0, gpu=2, **more),
+    ]
+    quotas = {"gpu": {"guarantee": 5}} | ({"disk": {"guarantee": 100}} if disk else {})
+    capacities = {"gpu": 8} | ({"disk": 1000} if disk else {})
+    told = _round(capacities, jobs, [{"id": "a", "quotas": quotas}, {"id": "b"}]) | {"fairness": {}}
+    found = apportion.solve(apportion.read(told))
+    # was {a: 7, b: 0} without the disk: alone, a could have had its job of 4 without the one that must run
+    unit = 1000 // 8 if disk else 1
+    assert found.floors == {"a": 3 * unit, "b": 2 * unit}
+
+
+def test_who_must_run_beyond_its_guarantee_is_due_nothing_more() -> None:
+    jobs = [
+        _job("must", "a", 1.0, True, gpu=3),
+        _job("may", "a", 1.0, gpu=1),
+        _job("other", "b", 5.0, gpu=1),
+    ]
+    told = _round({"gpu": 4}, jobs, [{"id": "a", "quotas": {"gpu": {"guarantee": 2}}}, {"id": "b"}])
+    found = apportion.solve(apportion.read(told))
+    assert found.plan == {"choice": {"must": "run", "other": "run"}} or found.objective == 6.0
+    assert not found.floors
+
+
+def test_random_rounds_against_every_choice() -> None:
+    for number in range(60):
+        told = drawn_round(Random(f"quick rounds {number}"))
+        assert list(wrong_in(told)) == [], told
