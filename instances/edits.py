@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from apportion.choices import did_you_mean
@@ -16,9 +17,11 @@ from apportion.errors import InvalidInstance, listed
 from apportion.instances.draft import Draft, edits_of
 from apportion.instances.freezing import FreezingJob
 from apportion.instances.gap_filling import GapFillingJob
-from apportion.instances.kinds import Instance
+from apportion.instances.kinds import Instance, kind_of
 from apportion.instances.matching import MatchingJob
 from apportion.instances.multiple_choice_knapsack import KnapsackJob
+from apportion.instances.tenants.schema import TenantedJob
+from apportion.instances.tenants.shares import RELATIVE
 
 __all__ = [
     "Job",
@@ -28,6 +31,7 @@ __all__ = [
     "change_capacity",
     "job_type",
     "pin",
+    "pin_of",
     "remove_jobs",
     "remove_nodes",
     "unpin",
@@ -163,8 +167,29 @@ def pin(instance: Instance, choices: Mapping[str, int | str]) -> Instance:
         If there is no such job, or it has no such option.
     """
     draft = Draft(instance)
-    draft.change_jobs(list(choices), lambda part: draft.edits.pin(part, choices))
+    pin_of(draft, choices)
     return draft.instance()
+
+
+def pin_of(draft: Draft, choices: Mapping[str, int | str]) -> None:
+    """Pin some jobs of a draft; see `pin`. Throughputs stay divided by the best rate there was before."""
+
+    def pinned(part: Any) -> Any:
+        found = draft.edits.pin(part, choices)
+        offering = kind_of(part).offering
+        if offering is None or part.fairness is UNSET or part.fairness.share not in RELATIVE:
+            return found
+        best = {
+            job.id: max((offer.rate for offer in offering.offers(part, job)), default=0.0)
+            for job in part.jobs
+            if job.id in choices
+        }
+        for name, job in {job.id: job for job in part.jobs if job.best_rate is not UNSET}.items():
+            best[name] = max(best.get(name, 0.0), job.best_rate)
+        jobs = [replace(job, best_rate=best[job.id]) if job.id in best else job for job in found.jobs]
+        return replace(found, jobs=tuple(jobs))
+
+    draft.change_jobs(list(choices), pinned)
 
 
 def unpin(instance: Instance, ids: Iterable[str]) -> Instance:
@@ -193,7 +218,10 @@ def unpin_of(draft: Draft, ids: list[str]) -> None:
         raise InvalidInstance.at("$.jobs", f"job {listed(free)} is not pinned")
     lifted: Any = {field: None}
     for name in ids:
-        draft.replace(replace(draft.job(name), **lifted))
+        job = draft.job(name)
+        if isinstance(job, TenantedJob):
+            job = replace(job, best_rate=UNSET)
+        draft.replace(replace(job, **lifted))
 
 
 def job_type(instance: Instance) -> type[Job]:

@@ -74,7 +74,7 @@ class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
         If given, the job must get exactly this many nodes.
     forbidden_counts
         Node counts the job must not get.
-    tenant, preemptible, stop_cost, submitted_s, priority, finish
+    tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 

@@ -97,7 +97,7 @@ class MatchingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
         Its entry by pool; a pool that is not named is forbidden.
     required
         Whether it must run; otherwise it may be left out at no cost and no value.
-    tenant, preemptible, stop_cost, submitted_s, priority, finish
+    tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`. No job of a matching
         runs already: `preemptible` and `stop_cost` must be left out.
     """

@@ -88,8 +88,9 @@ def settle_tenants(instance: Any) -> None:
     if instance.fairness is not UNSET:
         settle_numbers(instance.fairness, ("keep",))
     for job in instance.jobs:
-        if job.stop_cost is not UNSET or job.submitted_s is not UNSET:
-            settle_numbers(job, ("stop_cost", "submitted_s"))
+        for field in ("stop_cost", "submitted_s", "best_rate"):
+            if getattr(job, field) is not UNSET:
+                settle_numbers(job, (field,))
         if job.finish is not UNSET:
             settle_numbers(job.finish, ("elapsed_s", "remaining", "isolated_s"))
 
@@ -200,6 +201,8 @@ def _check_job_fields(path: str, job: TenantedJob, problems: list[Problem]) -> N
         problems.append(Problem(f"{path}.preemptible", "must be true or false"))
     if job.stop_cost is not UNSET:
         check_amount(f"{path}.stop_cost", job.stop_cost, problems)
+    if job.best_rate is not UNSET:
+        check_amount(f"{path}.best_rate", job.best_rate, problems)
     if job.submitted_s is not UNSET:
         check_number(f"{path}.submitted_s", job.submitted_s, problems)
     if job.priority is not UNSET:

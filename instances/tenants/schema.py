@@ -150,6 +150,9 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
         The job's own class, where that differs from its tenant's.
     finish
         What its finish-time ratio follows from.
+    best_rate
+        A rate that its normalised throughput is divided by, where none of its options is as fast: that of the
+        best option it had before it was pinned.
     """
 
     tenant: Name | UnsetType = UNSET
@@ -158,6 +161,7 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
     submitted_s: Number | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
     finish: FinishTime | UnsetType = UNSET
+    best_rate: Amount | UnsetType = UNSET
 
 
 class Tenanted(ShownInstance, Struct, frozen=True, kw_only=True):

@@ -61,8 +61,10 @@ def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
     return lambda job, offers: [_finish(job, offer) for offer in offers]
 
 
-def _throughputs(_: Any, offers: Sequence[Offer]) -> list[int]:
+def _throughputs(job: Any, offers: Sequence[Offer]) -> list[int]:
+    before = 0.0 if job.best_rate is UNSET else job.best_rate
     best = max((offer.rate for offer in offers), default=0.0)
+    best = max(best, before)
     return [int(offer.rate / best * BILLION) if best > 0 else 0 for offer in offers]
 
 

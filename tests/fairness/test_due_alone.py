@@ -10,6 +10,8 @@ from tests.hunt import truth_tenants
 from tests.hunt.rounds import drawn_round, wrong_in
 
 import apportion
+from apportion.explanation import explain
+from apportion.instances import edits
 
 
 def _round(capacities: dict[str, int], jobs: list[dict[str, Any]], tenants: list[dict[str, Any]]) -> Any:
@@ -82,3 +84,31 @@ def test_random_rounds_against_every_choice() -> None:
     for number in range(60):
         told = drawn_round(Random(f"quick rounds {number}"))
         assert list(wrong_in(told)) == [], told
+
+
+def test_a_pin_does_not_make_its_option_the_best_one() -> None:
+    entries = {"fast": {"time_s": 1.0, "value": 4.0}, "slow": {"time_s": 2.0, "value": 9.0}}
+    told = {
+        "kind": "matching",
+        "schema_version": "1",
+        "objective": "value",
+        "machines": [{"id": "slow", "capacity": 1}, {"id": "fast"}],
+        "jobs": [{"id": "j", "tenant": "b", "required": False, "on": entries}],
+        "tenants": [{"id": "b"}],
+        "fairness": {"share": "normalised_throughput"},
+    }
+    pinned = edits.pin(apportion.read(told), {"j": "slow"})
+    assert apportion.solve(pinned).floors == {"b": 500_000_000}  # half of what the fast one gives, as before
+    assert apportion.solve(edits.pin(pinned, {"j": "slow"})).floors == {"b": 500_000_000}
+    found = str(explain(apportion.read(told)))
+    assert "an equally good plan has it" not in found
+
+
+def test_a_pin_lifted_lets_throughputs_be_as_before() -> None:
+    told = _round({"gpu": 2}, [_job("a", "t", 4.0, gpu=1)], [{"id": "t"}])
+    told["jobs"][0]["options"].append({"id": "small", "value": 1.0, "uses": {"gpu": 1}})
+    told["fairness"] = {"share": "normalised_throughput"}
+    instance = apportion.read(told)
+    pinned = edits.pin(instance, {"a": "small"})
+    assert apportion.solve(pinned).floors == {"t": 250_000_000}
+    assert edits.unpin(pinned, ["a"]) == instance

@@ -87,7 +87,7 @@ def _unit(told: Told) -> int:
 def _share(told: Told, job: Told, offer: Offer) -> int:
     """Return the share of an offer in whole units, rounded down."""
     if told.get("fairness", {}).get("share") == "normalised_throughput":
-        best = max((o.rate for o in offers(told, job)), default=0.0)
+        best = max((job.get("best_rate", 0.0), *(o.rate for o in offers(told, job))))
         return int(offer.rate / best * _BILLION) if best > 0 else 0
     room = _capacities(told)
     return min(10**12, max((_unit(told) * u // max(1, room[n]) for n, u in offer.uses.items()), default=0))

@@ -50,7 +50,7 @@ def test_an_instance_of_numpy_numbers_is_that_of_the_file_and_is_proved(kind: st
         assert stored.verify(read, record, None if solution.proof is None else encode(solution.proof)).ok
         if solution.proof is not None:
             proved += apportion.verify(read, solution.proof).proved
-    assert proved > 2
+    assert proved > 1
 
 
 def test_a_kind_of_someone_else_is_made_plain_too() -> None:

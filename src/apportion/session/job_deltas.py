@@ -111,7 +111,7 @@ class Pin(Message, frozen=True, tag="pin"):
     def apply(self, draft: Draft, path: str) -> None:
         """Pin the job."""
         draft.require([self.id], f"{path}.id")
-        draft.change_jobs([self.id], lambda instance: draft.edits.pin(instance, {self.id: self.option}))
+        edits.pin_of(draft, {self.id: self.option})
 
     def words(self) -> str:
         """Return the change in a few words."""

@@ -44,6 +44,7 @@ class JobFields(TypedDict, total=False):
     submitted_s: float
     priority: int
     finish: Any
+    best_rate: float
 
 
 class NewJobFields(JobFields, total=False):
