@@ -69,7 +69,7 @@ def test_an_entity_that_serves_first_come_first_gives_all_to_its_first() -> None
     entities = [Entity(1.0, "fifo"), Entity(1.0, "fairness")]
     weights = hierarchical_weights(entities, np.array([0, 0, 1, 1]), np.ones(4))
     # both entities get one worker: the first job of the first all of it, the others half of one each
-    assert water_filling(problem, weights).levels == pytest.approx([1.0, 0.0, 0.5, 0.5])
+    assert water_filling(problem, weights).levels == pytest.approx([1.0, 0.0, 0.5, 0.5], abs=1e-9)
 
 
 def test_isolated_time_adds_up_over_calls() -> None:

@@ -21,6 +21,12 @@ from apportion.policies.time_shares.shares_programme import programme
 __all__ = ["Entity", "WaterLevels", "flat_weights", "hierarchical_weights", "water_filling"]
 
 _PRICED = 1e-9
+_WAY = 1e-10
+"""By how much a level that is kept may give way in a round, relatively.
+
+A round keeps what the shares before it reach, so that some shares keep it; where these fill every constraint
+to the last digit, HiGHS finds none within its tolerance or ends with none, unless there is a little room.
+"""
 
 Weights = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 """Weights float64 [jobs] for given frozen jobs, bool [jobs]; a job of weight 0 keeps its level and waits."""
@@ -120,10 +126,12 @@ def water_filling(problem: SharesProblem, weights: Weights) -> WaterLevels:
         if not active.any():
             break
         step = np.where(active, weight / problem.scale, 0.0)
-        optimum = programme(problem, rising=step * prop, least=levels * prop)
+        kept = problem.rates(shares / (1.0 + problem.excess(shares)))
+        least = (1.0 - _WAY) * np.minimum(levels * prop, kept)
+        optimum = programme(problem, rising=step * prop, least=least)
         rounds += 1
         shares = optimum.shares
         levels = levels + max(0.0, optimum.level or 0.0) * step
         price = np.where(active, optimum.prices * step * prop, 0.0)
         frozen |= price > _PRICED * float(price.max())
-    return WaterLevels(shares, levels, rounds)
+    return WaterLevels(shares, np.minimum(levels, problem.rates(shares) / prop), rounds)
