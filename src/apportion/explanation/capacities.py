@@ -68,7 +68,7 @@ def _one_more(
     if answer is None or answer.plan is None:
         notes.append(f"one more unit of {name} was not solved within the limit")
     else:
-        worth = difference(answer, view.solution, view.sign)
+        worth = difference(answer, view.solution, view.sign, _least(view))
     return worth, _at_most(view, wider)
 
 
@@ -105,4 +105,9 @@ def _one_fewer(
         outcome = "leaves nothing feasible" if infeasible else "was not solved within the limit"
         notes.append(f"one unit fewer of {name} {outcome}")
         return None
-    return difference(view.solution, answer, view.sign)
+    return difference(view.solution, answer, view.sign, _least(view))
+
+
+def _least(view: PlanView) -> float | None:
+    """Return what a unit is worth at least, where that is known."""
+    return 0.0 if view.subject.gains_with_more else None

@@ -85,8 +85,10 @@ def rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: 
     if answer is None:
         return Rival(worth, estimate)
     if answer.plan is None:
-        return Rival(worth, estimate, None, False if answer.termination is Termination.INFEASIBLE else None)
-    return Rival(worth, estimate, difference(view.solution, answer, view.sign), True)
+        possible = False if answer.termination is Termination.INFEASIBLE else None
+        return Rival(worth, estimate, None, possible, view.subject.keeps)
+    needed = difference(view.solution, answer, view.sign)
+    return Rival(worth, estimate, needed, True, view.subject.keeps)
 
 
 def _steps(

@@ -174,12 +174,15 @@ class Rival:
         the loss of the objective when the job is pinned to it. ``None`` if that was not asked for.
     possible
         Whether any plan has it; ``None`` if that was not asked for or could not be settled.
+    kept
+        Whether only plans were looked at that keep the shares due to tenants.
     """
 
     worth: OptionWorth
     estimate: float | None
     needed: Difference | None = None
     possible: bool | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

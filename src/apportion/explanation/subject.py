@@ -71,6 +71,16 @@ class Subject:
         return True
 
     @property
+    def keeps(self) -> bool:
+        """Whether the menus hold shares that are due: what they refute is refuted beside these alone."""
+        return False
+
+    @property
+    def gains_with_more(self) -> bool:
+        """Whether more of a capacity never makes the objective worse: nothing else is due before it."""
+        return True
+
+    @property
     def settles(self) -> bool:
         """Whether every choice that keeps the capacities is a plan: nothing is left to place."""
         return True

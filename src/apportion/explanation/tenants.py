@@ -23,7 +23,7 @@ from apportion.formulations.protocol import KnapsackFormulation
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import FreezingInstance, edits
 from apportion.instances.tenants.edits import change_tenant, wider
-from apportion.instances.tenants.ledger import Ledger, under_floors
+from apportion.instances.tenants.ledger import Ledger, shares_are_due, under_floors
 from apportion.instances.tenants.meaning import claims_of, ledger_of, positions, shared_capacities
 from apportion.instances.tenants.offers import Offer
 from apportion.solution import Solution
@@ -50,6 +50,16 @@ class _TenantedSubject(Subject):
     def read(self) -> None:
         """Form the menus now."""
         _ = self.menus
+
+    @property
+    def keeps(self) -> bool:
+        """Whether shares are due in the menus."""
+        return bool(self.floors)
+
+    @property
+    def gains_with_more(self) -> bool:
+        """Whether nothing is shared out: with more there is more to be made equal, or to be kept."""
+        return not shares_are_due(self.instance)
 
     @cached_property
     def settles(self) -> bool:
@@ -86,15 +96,12 @@ class _TenantedSubject(Subject):
         return pinned
 
     def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
-        """Return what is solved to have less of a capacity: where choices are placed, an instance."""
-        if self.settles:
-            return super().fewer(menus, capacity)
-        changed = edits.change_capacity(self.instance, menus.model.capacity_names[capacity], -1)
-        return under_floors(changed, self.floors)
+        """Return the instance with less of a capacity, whose shares are found anew."""
+        return edits.change_capacity(self.instance, menus.model.capacity_names[capacity], -1)
 
     def start(self, solution: Solution, rows: NDArray[np.int64]) -> Any:
         """Return the warm start of `fewer`."""
-        return super().start(solution, rows) if self.settles else solution
+        return solution
 
     def shown(self, capacity: str) -> bool:
         """Return whether a capacity is one of the cluster's own: limits of tenants are told with them."""
@@ -190,7 +197,7 @@ def _tenants(
                 borrows[capacity] = used[name] - mine[name]
                 idle = {one: mine[one] - used[one] for one in tree.leaves if mine[one] > used[one]}
                 lenders[capacity] = idle
-            binding += _binding(standing, capacity, name)
+            binding += _binding(standing, capacity, name, 1)
             worth[capacity] = _one_more(subject, solution, resolver, name, capacity, mine[name])
         level = levels.get(name)
         yield TenantWorth(
@@ -211,17 +218,30 @@ def _tenants(
         )
 
 
-def _binding(standing: _Standing, capacity: str, name: str) -> list[str]:
-    """Return the limits on a tenant's path that leave it not one unit more of a capacity."""
-    tree, used = standing.ledger.tree, standing.used[capacity]
-    claims, limits = claims_of(standing.ledger, capacity, used), tree.limits(capacity)
-    found = []
+def _binding(
+    standing: _Standing, capacity: str, name: str, more: int, without: Offer | None = None, of: str = ""
+) -> list[str]:
+    """Return the limits that leave a tenant not so much more of a capacity.
+
+    Where an offer is given that a job of tenant `of` has, they are those that are left without it.
+    """
+    ledger, used = standing.ledger, dict(standing.used[capacity])
+    if without is not None:
+        used[of] -= without.uses.get(capacity, 0)
+    wanted = {**used, name: used[name] + more}
+    claims, then = claims_of(ledger, capacity, used), claims_of(ledger, capacity, wanted)
+    tree, limits, found = ledger.tree, ledger.tree.limits(capacity), list[str]()
     for one in tree.path(name):
-        inside = sum(claims[child] for child in tree.nodes[one].children) or used.get(one, 0)
-        if one in limits and inside >= limits[one]:
+        below = tree.nodes[one].children
+        if one in limits and (sum(then[child] for child in below) if below else wanted[one]) > limits[one]:
+            inside = sum(claims[child] for child in below) if below else used[one]
             found.append(f"{capacity} of {one}: {inside} of {limits[one]}")
-    if sum(claims[root] for root in tree.roots) >= standing.capacities[capacity]:
-        found.append(f"{capacity}: all {standing.capacities[capacity]} are used or withheld")
+    there, taken = standing.capacities[capacity], sum(claims[root] for root in tree.roots)
+    if sum(then[root] for root in tree.roots) > there:
+        left = f"all {there} are used or withheld"
+        if taken < there:
+            left = f"{there - taken} of {there} are left, it needs {more}"
+        found.append(f"{capacity}: {left}")
     return found
 
 
@@ -270,14 +290,24 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
             (one for one in ledger.offers[job] if not one.nothing),
             key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one.uses.items()),
         )
-        limits = [text for name in least.uses for text in _binding(standing, name, tenant)]
+        needs = {name: use for name, use in least.uses.items() if use}
+        limits = [text for name, use in needs.items() for text in _binding(standing, name, tenant, use)]
         rivals = sorted(
             other
             for other, offer in standing.chosen.items()
-            if any(offer.uses.get(name) for name in least.uses)
-            and _borrows(standing, str(ledger.jobs[other].tenant), least.uses)
+            if limits and _makes_room(standing, tenant, needs, other, offer)
         )
         yield Waiting(job, tenant, str(least.name), tuple(limits), tuple(rivals[:5]))
+
+
+def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], other: str, offer: Offer) -> bool:
+    """Return whether a job that may wait borrows, and leaves enough if it waits."""
+    ledger, whose = standing.ledger, str(standing.ledger.jobs[other].tenant)
+    if offer.nothing or not any(one.nothing for one in ledger.offers[other]):
+        return False
+    if not any(offer.uses.get(name) for name in needs) or not _borrows(standing, whose, needs):
+        return False
+    return not any(_binding(standing, name, tenant, use, offer, whose) for name, use in needs.items())
 
 
 def _borrows(standing: _Standing, tenant: str, uses: Mapping[str, int]) -> bool:

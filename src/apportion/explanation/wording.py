@@ -198,7 +198,7 @@ def _rival(title: str, rival: Rival, chosen: OptionWorth, words: Words) -> Itera
         else:
             yield f"    to win it would have to cost {needs} {change} (by re-solving)"
     elif rival.possible is False:
-        yield "    no plan can have it"
+        yield f"    no plan {'that keeps these shares has' if rival.kept else 'can have'} it"
 
 
 def _ordinal(number: int) -> str:
@@ -241,4 +241,4 @@ def waiting_lines(waiting: Waiting) -> Iterator[str]:
         yield f"  it would displace one that runs beyond its tenant's guarantee: {rivals}"
     if not waiting.limits:
         option = plain(waiting.option)
-        yield f"  there is room for {option}: it does not pay, or another's share is due first"
+        yield f"  there is room for {option}: it does not pay, or cannot be placed"
