@@ -1,7 +1,7 @@
 """``python -m benchmarks.kueue_perf --data FOLDER``: Kueue's performance suite, the tournament and ours.
 
 The workload is the suite's own generator. Cohorts do not lend to each other and are alike, so one of them is
-simulated, without a control plane: what comes and what ends is seen at once, on the generator's grid of time.
+simulated, without a control plane: what comes and what ends is seen at once, at the millisecond it does.
 Pods of a topology are counted by their cpu alone.
 """
 
@@ -25,7 +25,6 @@ from apportion.policies.tenancy.quota_tree import Quota, QuotaTree, TreeNode
 from apportion.policies.tenancy.tournament import head_order, scheduling_cycle
 
 CPU = ("default", "cpu")
-TICK_MS = 100
 OFFERED = 8
 """Pending workloads of every queue that ours looks at in a round, the first by priority and creation."""
 
@@ -47,7 +46,7 @@ class Course:
     end_ms
         When the last workload ended.
     unfair
-        Sum over ticks of the greatest less the least use among queues with pending workloads, in cores.
+        The greatest less the least use among queues with pending workloads, in cores, times ms.
     """
 
     waited_ms: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -203,28 +202,23 @@ def simulated(suite: Cohort, decide: Decide) -> Course:
     coming = sorted(suite.workloads, key=lambda workload: workload.created, reverse=True)
     ends: dict[str, int] = {}
     now = 0
-    while coming or ends or any(pending.values()):
-        now += TICK_MS
-        changed = False
+    while coming or ends:
+        then = min((*ends.values(), *(int(one.created) for one in coming[-1:])))
+        _count(state, pending, course, then - now)
+        now = then
         for queue in state.holders.values():
             for workload in [one for one in queue.values() if ends[one.name] <= now]:
                 state.release(workload)
                 del ends[workload.name]
-                changed = True
         while coming and coming[-1].created <= now:
             workload = coming.pop()
             pending[workload.queue].append(workload)
-            changed = True
-        if not changed:
-            _count(state, pending, course)
-            continue
         for own in pending.values():
             own.sort(key=head_order)
         begun = time.process_time()
         stopped = decide(suite, state, pending, now, course)
         course.cpu_s += time.process_time() - begun
         _follow(suite, state, pending, stopped, ends, now, course)
-        _count(state, pending, course)
         course.end_ms = now
     return course
 
@@ -241,7 +235,7 @@ def _follow(
     """Note who runs now and until when; who was stopped waits again and has lost what it did."""
     for victim in stopped:
         ends.pop(victim.name, None)
-        # one that came in and was stopped in the same tick is still there
+        # one that came in and was stopped at the same time is still there
         if all(one.name != victim.name for one in pending[victim.queue]):
             pending[victim.queue].append(replace(victim, admission=None, reserved_s=None, _use={}))
         course.stopped += 1
@@ -255,12 +249,14 @@ def _follow(
         pending[queue] = [workload for workload in own if workload.name not in running]
 
 
-def _count(state: CycleState, pending: Mapping[str, Sequence[Workload]], course: Course) -> None:
+def _count(
+    state: CycleState, pending: Mapping[str, Sequence[Workload]], course: Course, lasted_ms: int
+) -> None:
     uses = {queue: state.usage.of(node, CPU) for queue, node in state.tree.queues.items()}
-    course.used += sum(uses.values()) * TICK_MS // 1000
+    course.used += sum(uses.values()) * lasted_ms // 1000
     asking = [uses[queue] for queue, own in pending.items() if own]
     if len(asking) > 1:
-        course.unfair += (max(asking) - min(asking)) / 1000
+        course.unfair += (max(asking) - min(asking)) * lasted_ms / 1000
 
 
 def milli(value: Any) -> int:
@@ -297,7 +293,7 @@ def main() -> None:
         print(
             f"  stopped {course.stopped}, decisions {course.decisions}, shares compared {course.compared}, "
             f"{course.cpu_s:.1f} CPU s, {1000 * course.cpu_s / max(1, course.decisions):.2f} ms a decision; "
-            f"greatest less least use of asking queues {course.unfair * TICK_MS / course.end_ms:.2f} cores"
+            f"greatest less least use of asking queues {course.unfair / course.end_ms:.2f} cores"
         )
 
 

@@ -42,7 +42,7 @@ def drawn_round(rng: Random) -> dict[str, Any]:
     told: dict[str, Any] = {
         "kind": "multiple_choice_knapsack",
         "schema_version": "1",
-        "sense": "maximize",
+        "sense": "maximize" if rng.random() < 0.85 else "minimize",
         "capacities": capacities,
         "tenants": tenants,
         "jobs": jobs,
@@ -51,8 +51,10 @@ def drawn_round(rng: Random) -> dict[str, Any]:
         told["fairness"] = {
             "over": rng.choice(("tenants", "tree", "jobs")),
             "inside": rng.choice(("sum", "sum", "fair", "first_come")),
-            "share": rng.choice(("dominant_share", "dominant_share", "normalised_throughput")),
+            "share": "dominant_share",
         }
+        if told["sense"] == "maximize" and rng.random() < 0.3:  # costs are no rates
+            told["fairness"]["share"] = "normalised_throughput"
     return told
 
 

@@ -23,6 +23,9 @@ from apportion.instances.tenants import Fairness, Quota, Tenant
 __all__ = ["Dump", "read_dump"]
 
 _SHOWN = 20
+_LARGEST_WORTH = 2**50
+"""What all pods are worth together at most: a double still counts single pods."""
+_AFTER_SHARES = "Workload spec.priority decides between plans of the same shares of queues, not before these"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ def read_dump(raw: bytes, name: str = "kueue") -> Dump:
 
     Every pair of flavor and resource is a capacity ``flavor/resource``. A queue's nominal quota is its
     guarantee, a cohort's guarantee adds those below it; whole trees lend each other nothing. A workload is
-    a job that may wait; an option is worth its pods.
+    a job that may wait; an option is worth its pods, and one pod of a higher priority more than all pods of
+    lower ones.
 
     Raises
     ------
@@ -71,12 +75,13 @@ def read_dump(raw: bytes, name: str = "kueue") -> Dump:
         _called(pair): sum(guarantees[root].get(pair, 0) for root in roots) // unit
         for pair, unit in sorted(units.items())
     }
+    worths = _worths(jobs, notes)
     instance = MultipleChoiceKnapsackInstance(
         schema_version="1",
         name=name,
         sense="maximize",
         capacities=capacities,
-        jobs=tuple(_job(job, tenants, units) for job in jobs),
+        jobs=tuple(_job(job, tenants, units, worths[job.priority]) for job in jobs),
         tenants=tuple(_tenant(holder, guarantees[holder.id], units) for holder in tenants.values()),
         fairness=Fairness(share="dominant_share", over="tree"),
     )
@@ -123,7 +128,34 @@ def _tenant(holder: Holder, guarantee: Mapping[Pair, int], units: Mapping[Pair, 
     return Tenant(id=holder.id, parent=holder.parent, weight=holder.weight, quotas=quotas)
 
 
-def _job(job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int]) -> KnapsackJob:
+def _worths(jobs: list[Job], notes: Notes) -> dict[int, int]:
+    """Return what a pod of every priority is worth: more than all pods of lower ones together.
+
+    Where that needs more than `_LARGEST_WORTH`, the lowest priorities count alike, and a note says so.
+    """
+    pods: dict[int, int] = {}
+    for job in jobs:
+        pods[job.priority] = pods.get(job.priority, 0) + max(job.pods.values(), default=0)
+    classes = [[priority] for priority in sorted(pods)]
+    while True:
+        found, below = dict[int, int](), 0
+        for alike in classes:
+            worth = below + 1
+            found |= dict.fromkeys(alike, worth)
+            below += worth * sum(pods[priority] for priority in alike)
+        if below <= _LARGEST_WORTH or len(classes) == 1:
+            break
+        classes = [classes[0] + classes[1], *classes[2:]]
+    lowest = classes[0] if classes else []
+    if len(lowest) > 1:
+        notes.add(f"priorities up to {lowest[-1]} count alike: there are too many", "spec.priority")
+    for job in jobs:
+        if job.priority not in lowest:
+            notes.add(_AFTER_SHARES, job.id)
+    return found
+
+
+def _job(job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int], worth: int) -> KnapsackJob:
     options = []
     for option, uses in job.options.items():
         counted = {_called(pair): amount // units[pair] for pair, amount in uses.items() if amount}
@@ -131,7 +163,7 @@ def _job(job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int]) -> 
             raise InvalidInstance(
                 Problem(f"Workload {job.id}", f"{option} uses more than {LARGEST_USE} units")
             )
-        options.append(KnapsackOption(option, float(job.pods[option]), counted))
+        options.append(KnapsackOption(option, float(worth * job.pods[option]), counted))
     running = job.current is not None
     return KnapsackJob(
         id=job.id,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from apportion.explanation.parts import (
     CapacityWorth,
     Conflict,
+    Difference,
     JobWorth,
     OptionWorth,
     Relaxation,
@@ -67,10 +68,21 @@ def capacity_lines(capacity: CapacityWorth, words: Words) -> Iterator[str]:
         most = ""
         if capacity.one_more_at_most is not None:
             most = f"; the prices alone say at most {amount(capacity.one_more_at_most)}"
-        worth = words.difference(capacity.one_more)
-        yield f"  one more {unit} {words.gains} {worth} (by re-solving{most})"
+        if (lost := _lost(capacity.one_more)) is not None:
+            yield f"  one more {unit} makes it worse by {amount(lost)}: shares come first (by re-solving)"
+        else:
+            worth = words.difference(capacity.one_more)
+            yield f"  one more {unit} {words.gains} {worth} (by re-solving{most})"
     if capacity.one_fewer is not None:
-        yield f"  one {unit} fewer costs {words.difference(capacity.one_fewer)} (by re-solving)"
+        if (lost := _lost(capacity.one_fewer)) is not None:
+            yield f"  one {unit} fewer makes it better by {amount(lost)}: less is due (by re-solving)"
+        else:
+            yield f"  one {unit} fewer costs {words.difference(capacity.one_fewer)} (by re-solving)"
+
+
+def _lost(worth: Difference) -> float | None:
+    """Return by how much a difference is below 0, ``None`` where it is not known to be."""
+    return -worth.exact if worth.exact is not None and worth.exact < 0 else None
 
 
 def _pool(pool: CapacityWorth, words: Words) -> Iterator[str]:

@@ -325,3 +325,25 @@ def _unit(tree: QuotaTree, capacities: dict[str, int], name: str) -> int:
     flavor, _, resource = name.partition("/")
     total = sum(node.quotas.get((flavor, resource), Quota()).nominal for node in tree.nodes)
     return total // capacities[name] if capacities.get(name) else 0
+
+
+def test_one_workload_of_high_priority_goes_before_many_of_low_priority() -> None:
+    # the most pods decided between plans of the same shares: four of priority 0 ran, one of 1000 waited
+    tree = QuotaTree.of([queue("q", 4), TreeNode("all", None, False)])
+    many = [workload(f"low-{k}", "q", (1, 1), {"gpu": 1}, priority=0) for k in range(4)]
+    one = workload("high", "q", (1, 1), {"gpu": 4}, priority=1000)
+    read = read_dump(dump(*tree_objects(tree, "v1beta2"), *many, one))
+    assert apportion.solve(read.instance).plan["choice"].keys() == {"team/high"}
+    assert any("spec.priority decides" in note and "team/high" in note for note in read.notes)
+
+
+def test_priorities_beyond_what_a_double_counts_are_merged_from_the_lowest() -> None:
+    tree = QuotaTree.of([queue("q", 400), TreeNode("all", None, False)])
+    jobs = [workload(f"w{k:02}", "q", (9, 9), {"gpu": 1}, priority=k) for k in range(40)]
+    read = read_dump(dump(*tree_objects(tree, "v1beta2"), *jobs))
+    worths = [job.options[0].value / 9 for job in read.instance.jobs]
+    assert sum(worths) * 9 <= 2**50
+    alike = sum(worth == worths[0] for worth in worths)
+    assert 1 < alike < 40 and any("count alike" in note for note in read.notes)
+    for k in range(alike, 40):
+        assert worths[k] > 9 * sum(worths[:k])
