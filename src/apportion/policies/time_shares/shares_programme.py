@@ -17,11 +17,15 @@ from apportion.models.linear import Block, LinearModel
 from apportion.outcome import Termination
 from apportion.policies.time_shares.shares_problem import SharesProblem
 
-__all__ = ["LevelOptimum", "NoShares", "programme"]
+__all__ = ["LevelOptimum", "NoOptimum", "NoShares", "programme"]
 
 
 class NoShares(ApportionError):
     """No shares of time meet the demands."""
+
+
+class NoOptimum(ApportionError):
+    """HiGHS ended without an optimum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +70,8 @@ def programme(
     ------
     NoShares
         If no shares reach `least`.
-    ApportionError
-        If HiGHS ends without an optimum.
+    NoOptimum
+        If HiGHS ends without one.
     """
     from apportion.solvers.general.highs_call import call
 
@@ -80,7 +84,7 @@ def programme(
     if answer.termination is Termination.INFEASIBLE:
         raise NoShares("no shares of time give every job the throughput asked for")
     if answer.termination is not Termination.OPTIMAL or answer.point is None or answer.duals is None:
-        raise ApportionError(f"the programme over shares of time has no optimum: {answer.raw}")
+        raise NoOptimum(f"the programme over shares of time has no optimum: {answer.raw}")
     rows = problem.row_scale.size
     shares = np.clip(answer.point[: rows * problem.num_types], 0.0, 1.0).reshape(rows, problem.num_types)
     prices = np.maximum(0.0, -answer.duals[: problem.num_jobs])

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.policies.time_shares.shares_problem import SharesProblem
-from apportion.policies.time_shares.shares_programme import programme
+from apportion.policies.time_shares.shares_programme import LevelOptimum, NoOptimum, NoShares, programme
 
 __all__ = ["Entity", "WaterLevels", "flat_weights", "hierarchical_weights", "water_filling"]
 
 _PRICED = 1e-9
-_WAY = 1e-10
-"""By how much a level that is kept may give way in a round, relatively.
+_ROOM = (1e-10, 1e-9, 1e-8, 1e-7)
+"""By how much levels that are kept may give way in a round, relatively: the least with which HiGHS ends.
 
 A round keeps what the shares before it reach, so that some shares keep it; where these fill every constraint
-to the last digit, HiGHS finds none within its tolerance or ends with none, unless there is a little room.
+to the last digit, HiGHS may find none or end with none, until there is room up to its own tolerance, 1e-7.
 """
 
 Weights = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
@@ -127,11 +127,20 @@ def water_filling(problem: SharesProblem, weights: Weights) -> WaterLevels:
             break
         step = np.where(active, weight / problem.scale, 0.0)
         kept = problem.rates(shares / (1.0 + problem.excess(shares)))
-        least = (1.0 - _WAY) * np.minimum(levels * prop, kept)
-        optimum = programme(problem, rising=step * prop, least=least)
+        optimum = _raised(problem, step * prop, np.minimum(levels * prop, kept))
         rounds += 1
         shares = optimum.shares
         levels = levels + max(0.0, optimum.level or 0.0) * step
         price = np.where(active, optimum.prices * step * prop, 0.0)
         frozen |= price > _PRICED * float(price.max())
     return WaterLevels(shares, np.minimum(levels, problem.rates(shares) / prop), rounds)
+
+
+def _raised(problem: SharesProblem, rising: NDArray[np.float64], kept: NDArray[np.float64]) -> LevelOptimum:
+    """Solve a round that keeps throughputs which some shares are known to reach."""
+    for room in _ROOM[:-1]:
+        try:
+            return programme(problem, rising=rising, least=(1.0 - room) * kept)
+        except (NoOptimum, NoShares):  # there are shares, so it is a question of digits
+            continue
+    return programme(problem, rising=rising, least=(1.0 - _ROOM[-1]) * kept)
