@@ -1,4 +1,4 @@
-"""Shared fixtures: the hypothesis profile and the one way tests find the data folder."""
+"""Shared fixtures, the profiles of hypothesis, and what is told at the end: what was skipped, what it cost."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.at_the_end import cpu_seconds, reasons
+from tests.budgets import PROFILES
+
 os.environ["APPORTION_CONFIG"] = os.devnull  # nobody's own defaults decide a test
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile(
-    "apportion",
-    deadline=None,
-    derandomize=bool(os.environ.get("CI")),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("apportion")
+for _name, _examples in PROFILES.items():
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        derandomize=bool(os.environ.get("CI")),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+settings.load_profile("quick")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,3 +48,12 @@ def data() -> Path:
 def root() -> Path:
     """The root of the checkout."""
     return ROOT
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what was skipped, a line a reason, and the CPU seconds of the tests and of all they started."""
+    if skipped := reasons(terminalreporter.getreports("skipped")):
+        terminalreporter.section("skipped, by reason")
+        for reason, count in skipped.items():
+            terminalreporter.write_line(f"SKIPPED [{count}] {reason}")
+    terminalreporter.write_line(f"The tests took {cpu_seconds():.0f} CPU seconds.")

@@ -16,6 +16,7 @@ from apportion.estimation.layer_throughput import LayerThroughput, Synchronisati
 from apportion.estimation.measured_steps import MeasuredSteps, read_layers, read_steps
 from apportion.estimation.step_rows import Steps
 from apportion.estimation.throughput_fit import _terms, fit_throughput
+from tests.budgets import examples
 
 TRUE = LayerThroughput(
     forward_s=0.02,
@@ -204,7 +205,7 @@ def test_hold_out_is_read_or_refused() -> None:
 
 @pytest.mark.parametrize("law", ["ring", "linear"])
 @given(point=st.lists(st.floats(0.01, 3.0), min_size=11, max_size=11), cached=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_fit_sees_the_model_and_its_true_slopes(
     law: SynchronisationLaw, point: list[float], cached: bool
 ) -> None:

@@ -28,6 +28,7 @@ from apportion.policies.cluster.tiresias import Tiresias
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
+from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
 NAMES = ("cifar10", "imagenet", "bert", "net")
@@ -209,7 +210,7 @@ def test_a_cap_on_the_clusters_penalty_is_kept_and_costs_little_more_than_it_mus
     assert bound or cap == 0.5
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(JOBS)
 def test_with_depth_zero_alone_it_is_sia(jobs: list[tuple[float, str, int, int]]) -> None:
     made = scenario(jobs, homogeneous(3, 4, "gpu"), profiles(epochs=3))

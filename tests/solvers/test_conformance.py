@@ -16,6 +16,7 @@ from apportion.errors import ApportionError
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.patience import patience
 from tests.solvers.conformance import (
@@ -387,7 +388,7 @@ def test_every_random_instance_agrees_with_enumeration(backend: Backend) -> None
 
 
 @given(knapsack=knapsacks())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_drawn_instance_agrees_with_enumeration(
     backend: Backend, knapsack: MultipleChoiceKnapsack
 ) -> None:

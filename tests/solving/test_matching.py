@@ -24,6 +24,7 @@ from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
 from apportion.solvers.compiled import SWITCH
+from tests.budgets import examples
 from tests.patience import patience
 from tests.solving.test_liars import LIES, told
 from tests.strategies import matchings
@@ -80,7 +81,7 @@ def oracle(instance: MatchingInstance) -> float | None:
 
 
 @given(matchings())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_matchings_are_optimal_checked_and_certified(instance: MatchingInstance) -> None:
     best = oracle(instance)
     solution = apportion.solve(instance, time_limit=20.0)
@@ -101,7 +102,7 @@ def test_matchings_are_optimal_checked_and_certified(instance: MatchingInstance)
 
 
 @given(matchings())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_every_matching_solution_verifies(instance: MatchingInstance) -> None:
     told = json.loads(stored.encode(stored.document(apportion.solve(instance))))
     verification = stored.verify(instance, told)
@@ -109,7 +110,7 @@ def test_every_matching_solution_verifies(instance: MatchingInstance) -> None:
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_laws_of_the_makespan(instance: MatchingInstance) -> None:
     """Twice the time, twice the makespan; one more machine never hurts the optimum; order is irrelevant."""
     single = msgspec.structs.replace(
@@ -149,7 +150,7 @@ def test_laws_of_the_makespan(instance: MatchingInstance) -> None:
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_shares_are_optimal_by_their_own_prices(instance: MatchingInstance) -> None:
     jobs = tuple(
         MatchingJob(
@@ -286,7 +287,7 @@ def test_the_kind_is_known() -> None:
 
 
 @given(matchings(max_jobs=3), st.sampled_from(LIES), st.integers(0, 9))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_lie_about_a_matching_reaches_the_caller(instance: MatchingInstance, lie: str, seed: int) -> None:
     def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
         rng = np.random.default_rng(seed)
@@ -309,7 +310,7 @@ def test_no_lie_about_a_matching_reaches_the_caller(instance: MatchingInstance, 
 
 
 @given(matchings(max_jobs=3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_plans_survive_the_way_into_the_model_and_back(instance: MatchingInstance) -> None:
     solution = apportion.solve(instance)
     if solution.plan is None:

@@ -22,6 +22,7 @@ from apportion.solvers.assignment.repair import repaired
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan import gangs
 from apportion.solvers.makespan.gangs import small_enough
+from tests.budgets import examples
 from tests.patience import patience
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings
@@ -30,7 +31,7 @@ BADLY = "tests.solvers.endless_schedules"
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None:
     model = MatchingByMachine(instance).model
     best = oracle(instance)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
 
@@ -36,7 +37,7 @@ def of_many_owners(seed: int, jobs: int, owners: int) -> MultipleChoiceKnapsack:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(model=knapsacks(min_capacities=2))
 def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.patience import patience
 from tests.strategies import knapsacks
@@ -66,7 +67,7 @@ def assert_sound(model: MultipleChoiceKnapsack, outcome: Outcome) -> None:
         assert (outcome.multipliers >= 0).all()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(model=knapsacks(min_capacities=0), limited=st.booleans())
 def test_small_knapsacks_agree_with_enumeration(model: MultipleChoiceKnapsack, limited: bool) -> None:
     truth = enumerate_knapsack(model)
@@ -279,7 +280,7 @@ def test_prices_do_not_run_away_and_take_the_bound_with_them() -> None:
     assert outcome.bound is not None and outcome.bound >= 1.09769642 - 1e-9
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32 - 1))
 def test_values_of_unlike_magnitudes_against_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
