@@ -1,4 +1,4 @@
-"""What the end of a run of the tests tells: what was skipped, a line a reason, and the CPU seconds it took."""
+"""The end of a run of the tests: the reasons for skipping, a line each, and the CPU seconds it took."""
 
 from __future__ import annotations
 

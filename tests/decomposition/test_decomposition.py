@@ -116,6 +116,7 @@ def test_any_small_knapsack_gets_a_feasible_plan_and_a_valid_bound(
         assert solution.objective == pytest.approx(best[0], abs=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("capacities", "law", "tolerance"),
     [(1, "uncorrelated", 3e-6), (1, "alike", 5e-5), (3, "uncorrelated", 2e-5), (2, "alike", 1e-4)],

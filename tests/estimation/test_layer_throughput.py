@@ -149,6 +149,7 @@ def test_bert_held_out_depths_from_three_profiled_ones(data: Path) -> None:
     assert fitted.held_out.mape < 2.5
 
 
+@pytest.mark.slow
 def test_bert_held_out_scales_and_the_law_that_makes_the_difference(data: Path) -> None:
     ring, linear = _bert(data, "gpus>6"), _bert(data, "gpus>6", "linear")
     assert ring.held_out is not None and linear.held_out is not None
@@ -156,6 +157,7 @@ def test_bert_held_out_scales_and_the_law_that_makes_the_difference(data: Path) 
     assert 9.0 < linear.held_out.mape < 11.0
 
 
+@pytest.mark.slow
 def test_yolo_on_one_gpu_held_out_depths_despite_noisy_rows(data: Path) -> None:
     folder = data / "layer_freezing"
     steps = read_steps((folder / "frozen_throughput" / "yolov3_voc_placements.csv").read_text())

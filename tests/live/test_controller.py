@@ -541,6 +541,7 @@ def test_many_faults_in_any_order(actions: list[tuple[str, int]]) -> None:
     check_faults(actions)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("first", range(0, 120, 7))
 def test_killed_again_and_again(first: int) -> None:
     """Killed every few calls of the hook for the whole life of two jobs."""

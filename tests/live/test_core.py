@@ -62,7 +62,7 @@ def test_nothing_breaks_in_sequences_drawn_by_hypothesis() -> None:
 
 def test_nothing_breaks_in_random_sequences() -> None:
     start = sequences.begun()
-    for number in range(150):
+    for number in range(examples(150)):
         world = start.copy()
         sequences.play_all(world, draw(random.Random(f"test {number}"), 20))
         assert world.finished and all(job.ended for job in world.disk.jobs.values())

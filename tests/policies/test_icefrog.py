@@ -166,6 +166,7 @@ def rounds(made: Scenario, policy: ClusterPolicy, theta: float) -> list[tuple[Cl
     return seen
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("theta", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("budget", [None, 0.3])
 @pytest.mark.parametrize("machines", ["gpu:3x4", "slow:2x4,fast:1x8"])
@@ -186,6 +187,7 @@ def test_a_round_is_decided_as_the_freezing_instance_is_solved(
     assert froze
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cap", [0.0, 0.1, 0.5])
 def test_a_cap_on_the_clusters_penalty_is_kept_and_costs_little_more_than_it_must(cap: float) -> None:
     made = scenario(MANY, homogeneous(3, 4, "gpu"), profiles())

@@ -25,6 +25,7 @@ T = TypeVar("T")
 LIMIT = 60.0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["gap_filling", "multiple_choice_knapsack", "freezing"])
 @settings(max_examples=examples(40))
 @given(data=st.data())

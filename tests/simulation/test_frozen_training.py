@@ -212,6 +212,7 @@ def test_beliefs_are_apart_from_the_truth() -> None:
     assert len(ratios) == 6
 
 
+@pytest.mark.slow
 def test_half_the_penalty_gives_what_the_prototype_gave(data: Path) -> None:
     """A sixth less than without freezing under theta 1, more than a third under theta 0.5."""
     profiles = read_applications(data / "pollux")

@@ -51,6 +51,7 @@ def test_job_and_option_order_change_no_byte(instance: MultipleChoiceKnapsackIns
     assert answer_of(instance) == answer_of(other)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", ["exact", "highs", "cp-sat", "scip"])
 def test_repeats_change_no_byte(backend: str) -> None:
     instance = generate(seed=3, jobs=12, nodes=60)

@@ -194,6 +194,7 @@ def test_sparse_assignments_go_the_sparse_road() -> None:
     assert solution.certificate.verified_bound == pytest.approx(solution.objective, rel=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", ["highs", "cp-sat", "scip"])
 def test_general_solvers_agree(backend: str) -> None:
     rng = np.random.default_rng(11)
@@ -258,6 +259,7 @@ def test_equal_seeds_give_equal_answers_without_a_clock() -> None:
     assert runs[0].plan.tolist() == runs[1].plan.tolist()  # type: ignore[union-attr]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("goal", ["makespan", "cost"])
 def test_a_work_limit_holds_without_compiled_parts(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A local search and HiGHS's nodes are what is limited there; unlimited, they prove the optimum."""

@@ -71,6 +71,7 @@ def test_ties_of_larger_matchings_do_not_follow_the_listing(backend: str) -> Non
         )
 
 
+@pytest.mark.slow
 def test_ten_thousand_jobs_on_five_pools_are_a_small_model() -> None:
     instance = generate_cluster(3, 10_000, {f"gpu{i}": 500 for i in range(5)})
     model = MatchingByMachine(instance).model

@@ -85,6 +85,7 @@ def test_small_knapsacks_agree_with_enumeration(model: MultipleChoiceKnapsack, l
     assert difference >= -Fraction(1, 10**9) * max(1, abs(Fraction(truth[0])))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_menus_up_to_a_hundred_thousand_choices(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -137,6 +138,7 @@ def test_a_small_exact_solve_loads_no_solver_package() -> None:
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("limit", [0.01, 0.1, 0.5, 1.5])
 @pytest.mark.parametrize("shape", [(60, 10, 10), (400, 10, 10), (2000, 30, 3), (200, 1, 30)])
 def test_the_limit_is_kept_with_an_incumbent(limit: float, shape: tuple[int, int, int]) -> None:
