@@ -221,8 +221,9 @@ def test_an_older_tls_is_refused(server: ReportServer) -> None:
 def test_strangers_that_dawdle_keep_nobody_out(server: ReportServer) -> None:
     with ExitStack() as stack:
         host, _, port = server.address.rpartition(":")
+        limit = patience(5.0)
         for _ in range(300):
-            slow = socket.create_connection((host, int(port)), timeout=patience(5.0))
+            slow = socket.create_connection((host, int(port)), timeout=limit)
             stack.callback(slow.close)
             slow.sendall(b"\x16\x03\x01")  # the beginning of a handshake, and never more
         begun = time.monotonic()
