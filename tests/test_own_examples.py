@@ -36,7 +36,7 @@ FORMULATION = own("formulation.py")["GapFillingByIncrement"]
 
 
 @given(gap_filling_instances(max_jobs=4, max_nodes=6))
-@settings(max_examples=examples(60))
+@settings(max_examples=60)
 def test_by_increment_equals_by_count(instance: GapFillingInstance) -> None:
     formulation = FORMULATION(instance)
     outcome = highs(formulation.model, SolveOptions(), None)
