@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.quick:
         given.seeds, given.nodes, given.days = 1, 32, 0.25
     if given.data is not None:
-        (given.data / IDLE_LOG).open("rb").close()  # where it is missing, that is all that is said
+        (given.data / IDLE_LOG).stat()  # missing, that is all that is said
     given.out.mkdir(parents=True, exist_ok=True)
     cells = [
         (kind, halving, trainers, seed)

@@ -47,7 +47,6 @@ def test_the_scripts_are_found() -> None:
     assert OTHERS.keys() <= set(SCRIPTS) and set(taking_paths()) >= WRITE_ONLY and len(SCRIPTS) > 20
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_missing_file_is_one_line(
     name: str,
