@@ -16,6 +16,7 @@ from apportion.instances import GapFillingInstance, MultipleChoiceKnapsackInstan
 from apportion.instances.kinds import kind_of
 from apportion.models import MultipleChoiceKnapsack
 from apportion.outcome import Termination
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsack_instances, knapsacks
 
@@ -42,7 +43,7 @@ def assert_certified(solution: apportion.Solution) -> None:
 
 
 @given(gap_filling_instances(pins=True))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_gap_filling_is_optimal_checked_and_certified(instance: GapFillingInstance) -> None:
     oracle = enumerate_knapsack(GapFillingByCount(instance).model)
     solution = apportion.solve(instance)
@@ -57,7 +58,7 @@ def test_gap_filling_is_optimal_checked_and_certified(instance: GapFillingInstan
 
 
 @given(knapsack_instances())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_menus_are_solved_optimally_checked_and_certified(instance: MultipleChoiceKnapsackInstance) -> None:
     from apportion.formulations.multiple_choice import MenuFormulation
 
@@ -74,7 +75,7 @@ def test_menus_are_solved_optimally_checked_and_certified(instance: MultipleChoi
 
 
 @given(knapsacks())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_bare_arrays_are_solved_as_an_instance_is(model: MultipleChoiceKnapsack) -> None:
     oracle = enumerate_knapsack(model)
     solution = apportion.solve(model)
@@ -88,7 +89,7 @@ def test_bare_arrays_are_solved_as_an_instance_is(model: MultipleChoiceKnapsack)
 
 
 @given(gap_filling_instances(), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_job_order_is_irrelevant_to_the_objective(
     instance: GapFillingInstance, random: st.DataObject
 ) -> None:
@@ -100,7 +101,7 @@ def test_job_order_is_irrelevant_to_the_objective(
 
 
 @given(gap_filling_instances())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_units_of_time_are_irrelevant(instance: GapFillingInstance) -> None:
     """Milliseconds instead of seconds: rates fall by 1000, durations grow by 1000, samples stay."""
     import msgspec
@@ -124,7 +125,7 @@ def test_units_of_time_are_irrelevant(instance: GapFillingInstance) -> None:
 
 
 @given(gap_filling_instances())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_one_more_idle_node_is_never_worse(instance: GapFillingInstance) -> None:
     wider = GapFillingInstance("1", instance.horizon_s, (*instance.nodes, "one more"), instance.jobs)
     first, second = apportion.solve(instance), apportion.solve(wider)
@@ -134,7 +135,7 @@ def test_one_more_idle_node_is_never_worse(instance: GapFillingInstance) -> None
 
 
 @given(gap_filling_instances(), st.sampled_from([0.0, 1e-3, 0.1, 0.5]))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_gap_is_honoured(instance: GapFillingInstance, gap: float) -> None:
     solution = apportion.solve(instance, gap=gap)
     assert solution.gap is not None
@@ -142,7 +143,7 @@ def test_the_gap_is_honoured(instance: GapFillingInstance, gap: float) -> None:
 
 
 @given(gap_filling_instances())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_instances_and_solutions_survive_pickling(instance: GapFillingInstance) -> None:
     assert pickle.loads(pickle.dumps(instance)) == instance
     solution = apportion.solve(instance)
@@ -191,7 +192,7 @@ def test_auto_says_why_it_chose() -> None:
 
 
 @given(gap_filling_instances(), gap_filling_instances())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_earlier_answer_is_a_harmless_warm_start(
     now: GapFillingInstance, then: GapFillingInstance
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_plan_that_shares_out_unfairly_is_noticed() -> None:
     assert fair > 15 and caught > 1
 
 
+@pytest.mark.slow
 def test_a_process_that_was_asked_much_answers_as_a_fresh_one() -> None:
     """Calls cut off while solvers start, children killed, another instance's solution as a start."""
     one = Round("reuse:quick:2")
@@ -139,6 +140,7 @@ def test_a_process_that_was_asked_much_answers_as_a_fresh_one() -> None:
     assert one.calls > 2 and not one.wrong, one.wrong
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["multiple_choice_knapsack", "gap_filling", "matching", "freezing"])
 def test_an_explanation_that_lies_is_noticed(kind: str) -> None:
     """What one more unit is worth, and what a runner-up lacks, each told a little too high."""

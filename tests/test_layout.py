@@ -34,6 +34,7 @@ def test_links_are_committed_as_links(root: Path) -> None:
     assert [line.split()[0] for line in listed if line] == ["120000"] * len(LINKED)
 
 
+@pytest.mark.slow
 def test_wheel_contains_the_linked_packages(root: Path, tmp_path: Path) -> None:
     """A build backend that skips links would build a hollow wheel."""
     subprocess.run(

@@ -21,6 +21,7 @@ from apportion.simulation.cluster.durations import DurationLog, FixedDurations, 
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous
 from apportion.solvers.general.highs import solve as highs
+from tests.budgets import examples
 from tests.strategies import gap_filling_instances
 
 OWN = Path(__file__).resolve().parent.parent / "examples" / "own"
@@ -45,7 +46,7 @@ def test_by_increment_equals_by_count(instance: GapFillingInstance) -> None:
 
 
 @given(gap_filling_instances())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_plan_survives_the_round_trip(instance: GapFillingInstance) -> None:
     plan = apportion.solve(instance).require()
     formulation = FORMULATION(instance)

@@ -44,6 +44,7 @@ def _programs(root: Path, folder: Path) -> list[Path]:
     return programs
 
 
+@pytest.mark.slow
 def test_the_python_of_all_documents_passes_type_checkers(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("basedpyright", reason="the extra dev brings basedpyright")
     programs = _programs(root, tmp_path)
@@ -83,6 +84,7 @@ def kinds(
 """
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_the_plan_of_every_kind(root: Path, tmp_path: Path) -> None:
     program = tmp_path / "plans.py"
     program.write_text(PLANS)

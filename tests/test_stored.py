@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import apportion
 from apportion import stored
 from apportion.instances import GapFillingInstance, MultipleChoiceKnapsackInstance
+from tests.budgets import examples
 from tests.strategies import gap_filling_instances, knapsack_instances
 
 
@@ -24,14 +25,14 @@ def stored_solution(instance: Any) -> dict[str, Any]:
 
 
 @given(gap_filling_instances(pins=True))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_gap_filling_solution_verifies(instance: GapFillingInstance) -> None:
     verification = stored.verify(instance, stored_solution(instance))
     assert verification.ok, [check for check in verification.checks if not check[1]]
 
 
 @given(knapsack_instances())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_knapsack_solution_verifies(instance: MultipleChoiceKnapsackInstance) -> None:
     verification = stored.verify(instance, stored_solution(instance))
     assert verification.ok, [check for check in verification.checks if not check[1]]
@@ -58,7 +59,7 @@ def edited(value: Any) -> Any:
 
 
 @given(gap_filling_instances(max_jobs=3, max_nodes=6), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_edited_scalar_is_caught(instance: GapFillingInstance, data: st.DataObject) -> None:
     told = stored_solution(instance)
     path = data.draw(st.sampled_from(leaves(told)))

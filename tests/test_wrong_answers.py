@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import apportion
 from apportion import MultipleChoiceKnapsack, stored
 from apportion.outcome import Termination
+from tests.budgets import examples
 
 
 def matching(objective: str, machines: list[Any], jobs: list[Any]) -> Any:
@@ -208,7 +209,7 @@ def test_uses_beyond_float64_are_counted_in_integers(
         assert (solution.termination, solution.objective) == (Termination.OPTIMAL, expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(data=st.data())
 def test_wide_menus_equal_enumeration(data: st.DataObject) -> None:
     jobs, caps = data.draw(st.integers(1, 4)), data.draw(st.integers(2, 3))
@@ -285,7 +286,7 @@ def test_gangs_beside_other_uses_are_placed_on_machines() -> None:
             assert (solution.termination, solution.objective) == (Termination.OPTIMAL, expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(data=st.data())
 def test_gangs_with_capacities_equal_enumeration(data: st.DataObject) -> None:
     pool = {

@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error(NEEDS_DATA)
         print("\n".join(markdown(average_completion(("afs", "sia", "pollux", "icefrog"), _of_example()))))
         return
+    (given.data / "pollux").stat()  # missing, that is all that is said
     given.out.mkdir(parents=True, exist_ok=True)
     runs, asked = Runs(given.data, given.out / "runs.jsonl", given.workers), plan(given.quick)
     parts = given.part or PARTS

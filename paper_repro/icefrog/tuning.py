@@ -64,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("icefrog-out"))
     parser.add_argument("--workers", type=int, default=2, help="processes")
     given = parser.parse_args(arguments)
+    (given.data / "pollux").stat()  # missing, that is all that is said
     given.out.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.data, given.out / "runs.jsonl", given.workers)
     rows = [row for policy in BASELINES for row in tuned(runs, policy)]

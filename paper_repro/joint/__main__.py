@@ -112,6 +112,8 @@ def main() -> None:
         if not asked.quick:
             parser.error(NEEDS_DATA)
         parts, wanted = ("matching",), matching_tasks(range(2), quick=True, source="generated")
+    else:
+        asked.data.stat()  # missing, that is all that is said
     results = run_all(run_one, asked.data or Path(), wanted, asked.workers)
     versions = ", ".join(f"{name} {version(name)}" for name in ("apportion", "numpy", "scipy", "highspy"))
     spent = sum(one.summary.seconds for one in results)

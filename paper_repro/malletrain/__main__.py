@@ -22,7 +22,7 @@ from apportion.executors import in_order, open_executor
 from apportion.simulation.report_charts import COLOURS, bars
 from apportion.simulation.report_page import whole_page
 from paper_repro.malletrain.gains import gains
-from paper_repro.malletrain.sweep import compared
+from paper_repro.malletrain.sweep import IDLE_LOG, compared
 from paper_repro.progress import followed
 from paper_repro.tables import Table, markdown, write_table
 
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.quick:
         given.seeds, given.nodes, given.days = 1, 32, 0.25
+    if given.data is not None:
+        (given.data / IDLE_LOG).stat()  # missing, that is all that is said
     given.out.mkdir(parents=True, exist_ok=True)
     cells = [
         (kind, halving, trainers, seed)

@@ -15,7 +15,10 @@ from apportion.simulation.workload import Workload
 from paper_repro.malletrain.instrument import Instrument
 from paper_repro.malletrain.unknown_scaling import GUESSES, guessed_rates, unknown_workload
 
-__all__ = ["compared"]
+__all__ = ["IDLE_LOG", "compared"]
+
+IDLE_LOG = "summit_idle_intervals.npz"
+"""The authors' trace, in the folder of data."""
 
 
 def compared(
@@ -56,6 +59,6 @@ def compared(
 def _changes(data: Path | None, seed: int, nodes: int, days: float) -> NodeChanges:
     if data is None:
         return node_changes(generated_trace(seed, nodes, days))
-    trace = read_idle_trace(data / "summit_idle_intervals.npz")
+    trace = read_idle_trace(data / IDLE_LOG)
     start_s = float(trace.event_s[1000]) + (seed - 1) * 2 * 86_400.0
     return node_changes(trace, nodes, start_s, start_s + days * 86_400.0)

@@ -229,12 +229,27 @@ def test_processor_seconds_count_children_that_live_and_that_ended() -> None:
     assert ChildrenClock.now().since(between) < 0.3
 
 
-def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
-    first = {}
+def first_cells_of_peers() -> list[Cell]:
+    first: dict[str, Cell] = {}
     for candidate in cells_of(Selection(quick=True, only=("*",))):
         first.setdefault(candidate.solver.name, candidate)
     peers = [c for c in first.values() if not c.solver.ours]
     assert {c.solver.name for c in peers} == {name for name, s in SOLVERS.items() if not s.ours}
+    return peers
+
+
+@pytest.mark.slow
+def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
+    assert_exact(first_cells_of_peers())
+
+
+def test_two_peers_agree_with_the_exact_answer() -> None:
+    two = [c for c in first_cells_of_peers() if c.solver.name in ("scipy-milp", "ortools-knapsack")]
+    assert len(two) == 2
+    assert_exact(two)
+
+
+def assert_exact(peers: list[Cell]) -> None:
     exact = {c.key: Cell(instance=c.instance, solver=SOLVERS[OURS], limit_s=5.0) for c in peers}
     with ThreadPoolExecutor(2) as pool:
         rows = list(pool.map(run_cell, peers))

@@ -52,8 +52,9 @@ def call(
 def process(
     root: Path, source: str, *arguments: object, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run Python source in a fresh process that sees the package."""
+    """Run Python source in a fresh process that sees the package and keeps what it prints in a buffer."""
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    environment.pop("PYTHONUNBUFFERED", None)  # some machines set it, and hide what is written too late
     return subprocess.run(
         [sys.executable, "-c", source, *map(str, arguments)],
         input=stdin,

@@ -16,6 +16,7 @@ from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.instances import FreezingInstance
 from apportion.reading.schemas import committed
+from tests.budgets import examples
 from tests.cli.calling import call
 from tests.strategies import freezing_instances
 
@@ -59,7 +60,7 @@ def test_every_valid_round_satisfies_its_schema(instance: FreezingInstance) -> N
 
 
 @given(freezing_instances())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_answer_survives_being_stored(instance: FreezingInstance) -> None:
     document = json.loads(stored.encode(stored.document(apportion.solve(instance))))
     verification = stored.verify(instance, document)

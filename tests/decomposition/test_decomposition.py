@@ -35,6 +35,7 @@ from apportion.executors import open_executor
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
 from apportion.outcome import Termination
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
 
@@ -90,7 +91,7 @@ def assert_sound(model: MultipleChoiceKnapsack, solution: ShardedSolution) -> No
     st.sampled_from([0, 2, 2000]),
     st.sampled_from([1, 100]),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_small_knapsack_gets_a_feasible_plan_and_a_valid_bound(
     model: MultipleChoiceKnapsack, shards: int, step: int, sample: int, core: int, keep: int
 ) -> None:
@@ -115,6 +116,7 @@ def test_any_small_knapsack_gets_a_feasible_plan_and_a_valid_bound(
         assert solution.objective == pytest.approx(best[0], abs=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("capacities", "law", "tolerance"),
     [(1, "uncorrelated", 3e-6), (1, "alike", 5e-5), (3, "uncorrelated", 2e-5), (2, "alike", 1e-4)],
@@ -205,7 +207,7 @@ def test_more_than_enough_costs_nothing() -> None:
 
 
 @given(knapsacks(max_jobs=8), st.lists(st.floats(0.0, 50.0), min_size=3, max_size=3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_shares_of_the_bound_add_up_to_the_models_bound(
     model: MultipleChoiceKnapsack, prices: list[float]
 ) -> None:
@@ -232,7 +234,7 @@ def test_shares_of_the_bound_add_up_to_the_models_bound(
 
 
 @given(knapsacks(max_jobs=8, max_options=4), st.lists(st.floats(0.0, 5.0), min_size=6, max_size=6))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_settled_job_keeps_its_option_everywhere_in_the_box(
     model: MultipleChoiceKnapsack, drawn: list[float]
 ) -> None:

@@ -22,6 +22,13 @@ def rooms() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
+def known(rooms: ModuleType) -> dict[str, set[str]]:
+    """What every room imports, read once."""
+    found: dict[str, set[str]] = rooms.imports()
+    return found
+
+
+@pytest.fixture(scope="module")
 def page() -> str:
     return (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
@@ -31,8 +38,8 @@ def test_the_picture_is_the_one_of_the_code(rooms: ModuleType) -> None:
     assert drawn == rooms.drawing(), "run: python docs/_site/rooms.py"
 
 
-def test_every_arrow_goes_down_and_none_is_missing(rooms: ModuleType) -> None:
-    known, shown = rooms.imports(), set(rooms.arrows(rooms.imports()))
+def test_every_arrow_goes_down_and_none_is_missing(rooms: ModuleType, known: dict[str, set[str]]) -> None:
+    shown = set(rooms.arrows(known))
     level = {room: number for number, row in enumerate(rooms.rows()) for room in row}
     assert level.keys() == known.keys()
     small = set(rooms.values(known))
@@ -47,8 +54,7 @@ def test_every_arrow_goes_down_and_none_is_missing(rooms: ModuleType) -> None:
         assert known[room] - small <= below[room], f"{room} imports more than the arrows say"
 
 
-def test_every_room_has_its_paragraph(rooms: ModuleType, page: str) -> None:
-    known = rooms.imports()
+def test_every_room_has_its_paragraph(rooms: ModuleType, known: dict[str, set[str]], page: str) -> None:
     small = set(rooms.values(known))
     assert re.findall(r"^\*\*(\w+)\*\* ", page, re.MULTILINE) == [
         room for row in rooms.rows() for room in row if room not in small

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -109,10 +108,7 @@ def test_every_name_of_the_package_is_in_the_reference(pages: dict[Path, _Page])
     assert not [name for name in apportion.__all__ if name not in places and name != "__version__"]
 
 
-def test_the_search_works_from_a_folder(site: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no chromium on this machine; apt-get install chromium")
+def test_the_search_works_from_a_folder(browser: str, site: Path) -> None:
     shown = subprocess.run(
         [
             browser,

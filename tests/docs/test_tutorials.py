@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,10 +105,7 @@ def test_the_pictures_of_the_documents_are_drawn_so(name: str, root: Path, tmp_p
     )
 
 
-def test_commands_are_copied_without_prompts_and_output(root: Path, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no chromium on this machine; apt-get install chromium")
+def test_commands_are_copied_without_prompts_and_output(browser: str, root: Path, tmp_path: Path) -> None:
     script = (root / "docs" / "assets" / "copy_commands.js").read_text(encoding="utf-8")
     (tmp_path / "page.html").write_text(
         "<textarea id=t></textarea><script>"

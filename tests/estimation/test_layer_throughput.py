@@ -16,6 +16,7 @@ from apportion.estimation.layer_throughput import LayerThroughput, Synchronisati
 from apportion.estimation.measured_steps import MeasuredSteps, read_layers, read_steps
 from apportion.estimation.step_rows import Steps
 from apportion.estimation.throughput_fit import _terms, fit_throughput
+from tests.budgets import examples
 
 TRUE = LayerThroughput(
     forward_s=0.02,
@@ -148,6 +149,7 @@ def test_bert_held_out_depths_from_three_profiled_ones(data: Path) -> None:
     assert fitted.held_out.mape < 2.5
 
 
+@pytest.mark.slow
 def test_bert_held_out_scales_and_the_law_that_makes_the_difference(data: Path) -> None:
     ring, linear = _bert(data, "gpus>6"), _bert(data, "gpus>6", "linear")
     assert ring.held_out is not None and linear.held_out is not None
@@ -155,6 +157,7 @@ def test_bert_held_out_scales_and_the_law_that_makes_the_difference(data: Path) 
     assert 9.0 < linear.held_out.mape < 11.0
 
 
+@pytest.mark.slow
 def test_yolo_on_one_gpu_held_out_depths_despite_noisy_rows(data: Path) -> None:
     folder = data / "layer_freezing"
     steps = read_steps((folder / "frozen_throughput" / "yolov3_voc_placements.csv").read_text())
@@ -204,7 +207,7 @@ def test_hold_out_is_read_or_refused() -> None:
 
 @pytest.mark.parametrize("law", ["ring", "linear"])
 @given(point=st.lists(st.floats(0.01, 3.0), min_size=11, max_size=11), cached=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_fit_sees_the_model_and_its_true_slopes(
     law: SynchronisationLaw, point: list[float], cached: bool
 ) -> None:

@@ -63,6 +63,7 @@ def two_workers(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield executor
 
 
+@pytest.mark.one_in(2)
 def test_a_killed_worker_loses_no_row_and_repeats_no_finished_one(two_workers: Any, tmp_path: Path) -> None:
     log = str(tmp_path / "log")
     rows: dict[int, Any] = {}
@@ -96,6 +97,7 @@ def test_a_killed_worker_loses_no_row_and_repeats_no_finished_one(two_workers: A
     assert len(repeated) <= AHEAD
 
 
+@pytest.mark.one_in(2)
 def test_a_call_that_kills_its_workers_becomes_an_error_and_the_others_do_not(two_workers: Any) -> None:
     rows = list(in_order(two_workers, troubled, ((index, 5, 7) for index in range(12)), ahead=6))
     assert [row.index for row in rows] == list(range(12))
@@ -104,6 +106,7 @@ def test_a_call_that_kills_its_workers_becomes_an_error_and_the_others_do_not(tw
     assert [row.value for row in rows if row.error is None] == [i * i for i in range(12) if i not in (5, 7)]
 
 
+@pytest.mark.one_in(2)
 def test_a_call_whose_worker_dies_once_is_answered(two_workers: Any, tmp_path: Path) -> None:
     assert two_workers.submit(deadly_once, str(tmp_path / "marker")).result(timeout=300.0) == "alive"
 

@@ -33,6 +33,7 @@ def large() -> tuple[Any, apportion.Solution[Any], float]:
         return instance, solution, seconds()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("limit", [1e-3, 1.0])
 def test_an_explanation_takes_its_limit_and_what_reading_costs(
     limit: float, large: tuple[Any, apportion.Solution[Any], float]
@@ -56,6 +57,7 @@ def test_an_explanation_takes_its_limit_and_what_reading_costs(
         )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("limit", [1e-3, 1.0])
 def test_a_what_if_takes_its_limit_and_what_reading_costs(
     limit: float, large: tuple[Any, apportion.Solution[Any], float]

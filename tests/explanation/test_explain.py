@@ -27,6 +27,7 @@ from apportion.instances import (
 from apportion.models import MultipleChoiceKnapsack
 from apportion.options import SolveOptions
 from apportion.outcome import Outcome, Termination
+from tests.budgets import examples
 from tests.enumerating import ENUMERATION
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsack_instances, knapsacks
@@ -198,25 +199,25 @@ def assert_explained(instance: Any, backend: str | apportion.Backend = "auto") -
 
 
 @given(gap_filling_instances(max_jobs=3, max_nodes=6, pins=True))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_gap_filling_is_explained_as_enumeration_says(instance: GapFillingInstance) -> None:
     assert_explained(instance)
 
 
 @given(knapsack_instances(max_jobs=3))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_menus_are_explained_as_enumeration_says(instance: MultipleChoiceKnapsackInstance) -> None:
     assert_explained(instance, ENUMERATION)
 
 
 @given(knapsacks(max_jobs=3, max_options=3))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_bare_arrays_are_explained_as_enumeration_says(model: MultipleChoiceKnapsack) -> None:
     assert_explained(model, ENUMERATION)
 
 
 @given(knapsacks(max_jobs=3, max_options=3, max_capacities=1))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_one_capacity_is_explained_by_the_exact_engine(model: MultipleChoiceKnapsack) -> None:
     assert_explained(model)
 
@@ -237,7 +238,7 @@ def crowded(draw: st.DrawFn) -> MultipleChoiceKnapsack:
 
 
 @given(crowded())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_conflicts_of_several_capacities_are_smallest_and_relaxations_least(
     model: MultipleChoiceKnapsack,
 ) -> None:

@@ -17,6 +17,7 @@ from apportion.errors import InvalidInstance
 from apportion.explanation import explain, what_if
 from apportion.explanation.kinds import explained
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow, edits
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import freezing_instances
 
@@ -85,7 +86,7 @@ def test_what_does_not_exist_is_named(change: object, named: str) -> None:
 
 
 @given(freezing_instances(max_jobs=2), st.integers(-2, 3), st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_what_if_says_what_enumeration_says(
     instance: FreezingInstance, delta: int, data: st.DataObject
 ) -> None:
@@ -109,7 +110,7 @@ def test_what_if_says_what_enumeration_says(
 
 
 @given(freezing_instances(max_jobs=2), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_pinning_changes_no_value(instance: FreezingInstance, data: st.DataObject) -> None:
     """The reference of a job is the least progress of its whole menu, also when the menu is cut."""
     solution = apportion.solve(instance)

@@ -18,6 +18,7 @@ from apportion.errors import InvalidInstance, InvalidOption
 from apportion.explanation import explain, what_if
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine, edits
 from apportion.instances.matching.schedule import schedule
+from tests.budgets import examples
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings
 
@@ -94,7 +95,7 @@ def gangless(instance: MatchingInstance) -> bool:
 
 
 @given(matchings(max_jobs=3), st.integers(-1, 2), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_if_says_what_enumeration_says(
     instance: MatchingInstance, delta: int, data: st.DataObject
 ) -> None:
@@ -118,7 +119,7 @@ def test_what_if_says_what_enumeration_says(
 
 
 @given(matchings(max_jobs=3), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_explanations_say_what_enumeration_says(instance: MatchingInstance, data: st.DataObject) -> None:
     assume(gangless(instance))
     best = oracle(instance)
@@ -203,7 +204,7 @@ def test_shares_of_time_are_told() -> None:
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_schedule_is_the_plans(instance: MatchingInstance) -> None:
     solution = apportion.solve(instance)
     assume(solution.plan is not None)

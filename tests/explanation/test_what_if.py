@@ -26,6 +26,7 @@ from apportion.instances import (
     ScalingCurve,
     edits,
 )
+from tests.budgets import examples
 from tests.enumerating import ENUMERATION
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsack_instances
@@ -72,7 +73,7 @@ def assert_consistent(comparison: Comparison, before: Both, after: Both) -> None
 
 
 @given(gap_filling_instances(max_jobs=3, max_nodes=6, pins=True), st.integers(-3, 3))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_other_idle_nodes(instance: GapFillingInstance, delta: int) -> None:
     assume(len(instance.nodes) + delta >= 0)
     after = edits.change_capacity(instance, "idle_nodes", delta)
@@ -80,7 +81,7 @@ def test_other_idle_nodes(instance: GapFillingInstance, delta: int) -> None:
 
 
 @given(gap_filling_instances(max_jobs=3, max_nodes=6), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_nodes_and_jobs_leave(instance: GapFillingInstance, data: st.DataObject) -> None:
     nodes = data.draw(st.lists(st.sampled_from(instance.nodes), unique=True)) if instance.nodes else []
     jobs = [job.id for job in instance.jobs]
@@ -92,7 +93,7 @@ def test_nodes_and_jobs_leave(instance: GapFillingInstance, data: st.DataObject)
 
 
 @given(knapsack_instances(max_jobs=3), st.integers(0, 9), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_more_capacity_a_new_job_and_a_pin(
     instance: MultipleChoiceKnapsackInstance, delta: int, data: st.DataObject
 ) -> None:

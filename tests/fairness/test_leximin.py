@@ -86,6 +86,7 @@ def assert_greatest(told: Told) -> apportion.Solution[Any]:
     return solution
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(
     ("over", "inside"),
     [("tenants", "sum"), ("tenants", "fair"), ("tenants", "first_come"), ("tree", "fair"), ("jobs", "sum")],

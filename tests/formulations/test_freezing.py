@@ -20,6 +20,7 @@ from apportion.instances.freezing.generator import generate
 from apportion.instances.freezing.meaning import check, exact_bound
 from apportion.models import MultipleChoiceKnapsack
 from apportion.outcome import Termination
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import freezing_instances, freezing_on_nodes
 from tests.test_api import assert_certified, close
@@ -56,7 +57,7 @@ def _best(instance: FreezingInstance) -> float | None:
 
 
 @given(freezing_instances())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_answer_is_the_best_of_all_plans_and_is_certified(instance: FreezingInstance) -> None:
     best = _best(instance)
     solution = apportion.solve(instance)
@@ -69,7 +70,7 @@ def test_the_answer_is_the_best_of_all_plans_and_is_certified(instance: Freezing
 
 
 @given(freezing_instances())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_dropping_depths_loses_nothing(instance: FreezingInstance) -> None:
     few = FreezingByConfiguration(instance).model
     every = FreezingByConfiguration(instance, separate_depth=False).model
@@ -80,7 +81,7 @@ def test_dropping_depths_loses_nothing(instance: FreezingInstance) -> None:
 
 
 @given(freezing_instances(max_jobs=2))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_highs_on_the_lowered_model_agrees(instance: FreezingInstance) -> None:
     ours = apportion.solve(instance)
     highs = apportion.solve(instance, backend="highs", formulation="all_depths")
@@ -90,7 +91,7 @@ def test_highs_on_the_lowered_model_agrees(instance: FreezingInstance) -> None:
 
 
 @given(freezing_instances())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_plans_survive_the_round_trip(instance: FreezingInstance) -> None:
     solution = apportion.solve(instance)
     if solution.plan is None:
@@ -126,6 +127,7 @@ def _sia(instance: FreezingInstance) -> MultipleChoiceKnapsack:
     )
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(5))
 def test_with_one_depth_it_decides_as_sia(seed: int) -> None:
     instance = generate(seed, 6, {"t4": 8, "a100": 4}, depths=1, counts=3)
@@ -180,7 +182,7 @@ def test_a_generated_round_is_solved_and_certified(cap: float | None) -> None:
 
 
 @given(st.one_of(freezing_instances(), freezing_on_nodes(max_jobs=4)), st.integers(0, 99))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_order_of_jobs_rows_and_types_changes_no_byte(instance: FreezingInstance, seed: int) -> None:
     rng = np.random.default_rng(seed)
 
@@ -199,7 +201,7 @@ def test_the_order_of_jobs_rows_and_types_changes_no_byte(instance: FreezingInst
 
 
 @given(freezing_instances(max_jobs=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_no_plan_exceeds_a_budget_a_gate_or_the_cap(instance: FreezingInstance) -> None:
     solution = apportion.solve(instance)
     if solution.plan is None:
@@ -220,7 +222,7 @@ def test_no_plan_exceeds_a_budget_a_gate_or_the_cap(instance: FreezingInstance) 
 
 
 @given(freezing_instances(max_jobs=3))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_where_no_depth_gains_progress_none_is_frozen(instance: FreezingInstance) -> None:
     """Progress that strictly falls with depth: a running job keeps its depth only to save the rebuild."""
     jobs = []
@@ -241,7 +243,7 @@ def test_where_no_depth_gains_progress_none_is_frozen(instance: FreezingInstance
 
 
 @given(freezing_instances(max_jobs=3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_cap_by_its_multiplier_never_beats_the_capped_optimum(instance: FreezingInstance) -> None:
     """Section 5.4 (ii): with a price per millionth depth separates again, and bounds the capped problem."""
     free = msgspec.structs.replace(instance, penalty_cap_millionths=None)
@@ -264,7 +266,7 @@ def test_a_cap_by_its_multiplier_never_beats_the_capped_optimum(instance: Freezi
 
 
 @given(freezing_instances(max_jobs=3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_nothing_but_depth_zero_is_pollux(instance: FreezingInstance) -> None:
     """Menus cut to depth 0: effective progress is goodput, and every way to solve the round says the same."""
     jobs = []

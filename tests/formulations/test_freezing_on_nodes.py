@@ -26,6 +26,7 @@ from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
 from apportion.solvers.packing import few_moves
 from apportion.stored import document, verify
+from tests.budgets import examples
 from tests.strategies import freezing_on_nodes
 from tests.test_api import assert_certified, close
 
@@ -67,7 +68,7 @@ def _best(instance: FreezingInstance) -> float | None:
 
 
 @given(freezing_on_nodes())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_answer_is_the_best_that_can_be_placed_and_is_certified(instance: FreezingInstance) -> None:
     best, solution = _best(instance), apportion.solve(instance)
     if best is None:
@@ -81,7 +82,7 @@ def test_the_answer_is_the_best_that_can_be_placed_and_is_certified(instance: Fr
 
 
 @given(freezing_on_nodes(max_jobs=4))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_general_solvers_are_asked_again_too(instance: FreezingInstance) -> None:
     ours = apportion.solve(instance)
     for backend in ("highs", "cp-sat"):
@@ -272,7 +273,7 @@ def test_an_instance_without_nodes_encodes_as_it_always_did() -> None:
 
 
 @given(freezing_on_nodes(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_node_weights_bound_any_plan(instance: FreezingInstance, data: st.DataObject) -> None:
     size = instance.gpus_per_node["g"]
     weights = tuple(data.draw(st.lists(st.integers(0, 6), min_size=size, max_size=size)))

@@ -13,11 +13,12 @@ from apportion.formulations.gap_filling.by_node import GapFillingByNode
 from apportion.formulations.gap_filling.completion import complete
 from apportion.instances import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.outcome import Termination
+from tests.budgets import examples
 from tests.strategies import gap_filling_instances
 
 
 @given(gap_filling_instances(max_jobs=3, max_nodes=6, pins=True))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_by_count_equals_the_published_milp_by_node(instance: GapFillingInstance) -> None:
     from apportion.options import SolveOptions
     from apportion.solvers.general.highs import solve as highs
@@ -36,7 +37,7 @@ def test_by_count_equals_the_published_milp_by_node(instance: GapFillingInstance
 
 
 @given(gap_filling_instances(pins=True))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_plan_is_a_feasible_point_of_the_milp(instance: GapFillingInstance) -> None:
     solution = apportion.solve(instance)
     if solution.plan is None:
@@ -51,7 +52,7 @@ def test_a_plan_is_a_feasible_point_of_the_milp(instance: GapFillingInstance) ->
 
 
 @given(gap_filling_instances(), st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_counts_that_fit_complete_without_migration(instance: GapFillingInstance, random) -> None:  # type: ignore[no-untyped-def]
     formulation = GapFillingByCount(instance)
     knapsack = formulation.model

@@ -19,6 +19,7 @@ from apportion.formulations.matching.model_similarity import (
     believed_times,
     model_similarity,
 )
+from tests.budgets import examples
 
 ARCHITECTURES = ("k80", "p100", "v100")
 LEVELS = get_args(Information)
@@ -130,7 +131,7 @@ def test_caution_avoids_what_is_uncertain() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.sampled_from(LEVELS), st.floats(0.0, 3.0))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_laws(seed: int, size: int, level: Information, caution: float) -> None:
     reference, jobs, true = cluster(seed, size)
     told = believed_times(jobs, ARCHITECTURES, reference, level)

@@ -18,6 +18,7 @@ from apportion.live.record.requests import Cancel, Submit, apply
 from apportion.live.record.state import Hold
 from apportion.live.record.store import Store
 from apportion.policies.gap_filling_view import Plan
+from tests.budgets import examples
 from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 
 NODES = tuple(f"n{index}" for index in range(5))
@@ -501,7 +502,7 @@ def check_faults(actions: list[tuple[str, int]]) -> None:
 
 
 @given(st.lists(ACTIONS, min_size=1, max_size=14))
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_faults_in_any_order(actions: list[tuple[str, int]]) -> None:
     check_faults(actions)
 
@@ -540,6 +541,7 @@ def test_many_faults_in_any_order(actions: list[tuple[str, int]]) -> None:
     check_faults(actions)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("first", range(0, 120, 7))
 def test_killed_again_and_again(first: int) -> None:
     """Killed every few calls of the hook for the whole life of two jobs."""

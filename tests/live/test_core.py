@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import apportion.live.controller.ordering as ordering
 import apportion.live.controller.step as core_step
 from apportion.live.record.jobs import JobState
+from tests.budgets import examples
 from tests.live import search, sequences
 from tests.live.model.moves import MOVES, Move, draw, fair, play
 from tests.live.model.world import Broken, World
@@ -50,7 +51,7 @@ class Faults(RuleBasedStateMachine):
 
 def test_nothing_breaks_in_sequences_drawn_by_hypothesis() -> None:
     options = settings(
-        max_examples=60,
+        max_examples=examples(60),
         stateful_step_count=15,
         deadline=None,
         derandomize=True,
@@ -61,7 +62,7 @@ def test_nothing_breaks_in_sequences_drawn_by_hypothesis() -> None:
 
 def test_nothing_breaks_in_random_sequences() -> None:
     start = sequences.begun()
-    for number in range(150):
+    for number in range(examples(150)):
         world = start.copy()
         sequences.play_all(world, draw(random.Random(f"test {number}"), 20))
         assert world.finished and all(job.ended for job in world.disk.jobs.values())

@@ -187,6 +187,7 @@ harvest(Settings(Path(sys.argv[1]), "harvest", limits=limits), at=at)
 """
 
 
+@pytest.mark.slow
 def test_a_controller_that_is_killed_again_and_again(little: Little, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     submit(folder, tmp_path, 3000)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from apportion.models import MultipleChoiceKnapsack, lagrangian
 from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
 from apportion.models.multiple_choice import Sense
+from tests.budgets import examples
 from tests.hunt.case import subject_of
 from tests.hunt.draw import drawn
 from tests.oracles import enumerate_knapsack
@@ -20,7 +21,7 @@ from tests.strategies import knapsacks
 
 
 @given(knapsacks(max_jobs=4), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_bounds_are_valid_and_rounded_outward(model: MultipleChoiceKnapsack, data: st.DataObject) -> None:
     prices = np.array(
         data.draw(

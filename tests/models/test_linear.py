@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from apportion.models import LinearModelBuilder, MultipleChoiceKnapsack
 from apportion.models.affine import Affine
 from apportion.models.lowering import lower
+from tests.budgets import examples
 from tests.strategies import knapsacks
 
 
@@ -55,7 +56,7 @@ def test_expressions_mean_what_numpy_means(ours, numpys) -> None:  # type: ignor
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_rows_are_what_was_written(seed: int) -> None:
     rng = np.random.default_rng(seed)
     m = LinearModelBuilder("minimize")
@@ -105,7 +106,7 @@ def test_names_must_be_new() -> None:
 
 
 @given(knapsacks())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_lowering_keeps_feasibility_and_objective(model: MultipleChoiceKnapsack) -> None:
     lowered = pickle.loads(pickle.dumps(lower(model)))
     rng = np.random.default_rng(1)

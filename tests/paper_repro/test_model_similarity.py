@@ -81,6 +81,7 @@ def test_the_drawing_has_every_policy_and_scenario() -> None:
     assert half[0] == 0.0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("source", [gavel, benchmark, timm])
 def test_one_seed_of_every_source(source: object, data: Path) -> None:
     measured = source(data)  # type: ignore[operator]

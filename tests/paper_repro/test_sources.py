@@ -90,6 +90,7 @@ def test_a_table_holds_the_digest_of_this_code(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "one.json").read_text())["made"]["code"] == digest()
 
 
+@pytest.mark.slow
 def test_the_code_of_every_table_is_in_the_history() -> None:
     if not (REPOSITORY / ".git").exists():
         pytest.skip("no checkout")

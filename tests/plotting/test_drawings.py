@@ -23,6 +23,7 @@ from apportion.instances.gap_filling.generator import generate
 from apportion.plotting import drawing
 from apportion.plotting.palette import IDLE, OTHERS, color, ink_on
 from apportion.plotting.svg import clipped, escaped, text_width
+from tests.budgets import examples
 from tests.strategies import gap_filling_instances, knapsack_instances
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -98,7 +99,7 @@ def test_counts_and_changes_are_written() -> None:
     assert "gives up c" in svg
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(gap_filling_instances())
 def test_any_allocation_is_drawn(instance: GapFillingInstance) -> None:
     plan = shared_out(instance)
@@ -108,7 +109,7 @@ def test_any_allocation_is_drawn(instance: GapFillingInstance) -> None:
         assert f"{len(job.current_nodes)} → {len(plan['allocation'][job.id])}" in written
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(knapsack_instances())
 def test_any_choice_is_drawn(instance: MultipleChoiceKnapsackInstance) -> None:
     plan = {"choice": {job.id: job.options[0].id for job in instance.jobs if job.options}}

@@ -19,11 +19,12 @@ from apportion.instances.freezing.meaning import exact_objective
 from apportion.plotting import drawing
 from apportion.plotting.freezing_panel import indifferent_progress, progress_seen
 from apportion.plotting.palette import INK
+from tests.budgets import examples
 from tests.strategies import freezing_instances
 
 
 @given(freezing_instances())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_plan_can_be_drawn(instance: FreezingInstance) -> None:
     plan = apportion.solve(instance).plan
     if plan is None:

@@ -47,6 +47,7 @@ from apportion.simulation.cluster.conditions import Observe, RoundRules, Simulat
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, parse_nodes
 from apportion.simulation.generated import generated_trace
+from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
 TYPES = ("slow", "fast")
@@ -175,7 +176,7 @@ def test_observed_speeds_replace_and_scale_what_was_believed() -> None:
     assert seen[2] == pytest.approx((2.0, 6.0))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(ROUNDS)
 def test_packing_is_worth_what_enumeration_finds_for_its_pairs(rng: np.random.Generator) -> None:
     jobs = int(rng.integers(2, 5))

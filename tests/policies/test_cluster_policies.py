@@ -19,6 +19,7 @@ from apportion.policies.time_shares.shares_programme import programme
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import run_cluster
 from apportion.simulation.cluster.scenario import homogeneous, parse_nodes
+from tests.budgets import examples
 from tests.clusters import scenario
 
 
@@ -42,7 +43,7 @@ def first_view(jobs: int, nodes: int = 2) -> ClusterView:
     return seen[0]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_choice_is_the_best_of_all(jobs: int, seed: int) -> None:
     nodes = parse_nodes("a:1x4,b:1x2")
@@ -94,7 +95,7 @@ def test_gavels_program_shares_alike_jobs_alike() -> None:
     assert np.allclose(optimum.shares, 0.5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from([0, 1, 2, 4, 8]), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
 def test_partial_nodes_are_never_split_and_nobody_moves_without_need(gpus: list[int], seed: int) -> None:
     view = first_view(len(gpus), nodes=4)

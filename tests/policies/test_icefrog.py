@@ -28,6 +28,7 @@ from apportion.policies.cluster.tiresias import Tiresias
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
+from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
 NAMES = ("cifar10", "imagenet", "bert", "net")
@@ -165,6 +166,7 @@ def rounds(made: Scenario, policy: ClusterPolicy, theta: float) -> list[tuple[Cl
     return seen
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("theta", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("budget", [None, 0.3])
 @pytest.mark.parametrize("machines", ["gpu:3x4", "slow:2x4,fast:1x8"])
@@ -185,6 +187,7 @@ def test_a_round_is_decided_as_the_freezing_instance_is_solved(
     assert froze
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cap", [0.0, 0.1, 0.5])
 def test_a_cap_on_the_clusters_penalty_is_kept_and_costs_little_more_than_it_must(cap: float) -> None:
     made = scenario(MANY, homogeneous(3, 4, "gpu"), profiles())
@@ -209,7 +212,7 @@ def test_a_cap_on_the_clusters_penalty_is_kept_and_costs_little_more_than_it_mus
     assert bound or cap == 0.5
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(JOBS)
 def test_with_depth_zero_alone_it_is_sia(jobs: list[tuple[float, str, int, int]]) -> None:
     made = scenario(jobs, homogeneous(3, 4, "gpu"), profiles(epochs=3))

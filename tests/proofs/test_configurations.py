@@ -13,6 +13,7 @@ from apportion.instances.freezing.meaning import configurations
 from apportion.instances.freezing.schema import PENALTY
 from apportion.proofs.configurations import configurations_of
 from tests import strategies
+from tests.budgets import examples
 from tests.proofs.claims import KINDS
 
 Row = tuple[int, str, int, int, float]
@@ -40,7 +41,7 @@ def stated(instance: FreezingInstance) -> list[Row]:
     return [(job, types[at], gpus, penalty, value) for job, at, gpus, penalty, value in rows]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.one_of(strategies.freezing_instances(), strategies.freezing_on_nodes()))
 def test_columns_are_what_is_meant(instance: FreezingInstance) -> None:
     assert stated(instance) == meant(instance)

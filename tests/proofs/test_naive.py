@@ -28,6 +28,7 @@ from apportion.proofs.stating import stated
 from apportion.solving.proving import draft_of
 from apportion.solving.subject import kind_of_any
 from tests import strategies
+from tests.budgets import examples
 from tests.hunt.case import INSTANCE
 from tests.proofs import naive
 from tests.proofs.claims import KINDS as DRAWN
@@ -95,7 +96,7 @@ def holds(instance: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_checkers_agree(kind: str) -> None:
-    settings(max_examples=40)(given(KINDS[kind])(holds))()
+    settings(max_examples=examples(40))(given(KINDS[kind])(holds))()
 
 
 @pytest.mark.slow
@@ -107,8 +108,9 @@ def test_both_checkers_agree_at_length(kind: str) -> None:
 @pytest.mark.parametrize("kind", NAMED)
 def test_both_checkers_agree_on_hostile_instances(kind: str) -> None:
     """Gangs with their orders, pools apart, shares and tenants among them, numbers of all magnitudes."""
-    cases = (DRAWN[kind].case(Random(f"naive {kind} {number}")) for number in range(25))
-    assert sum(map(agree, cases)) > 100
+    count = examples(25)
+    cases = (DRAWN[kind].case(Random(f"naive {kind} {number}")) for number in range(count))
+    assert sum(map(agree, cases)) > 4 * count
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -155,7 +157,7 @@ def best_of(model: MultipleChoiceKnapsack) -> Fraction | None:
     exponent=st.sampled_from([0, -70, -400, 59, 500]),
     prices=st.lists(st.integers(0, 2**70), min_size=3, max_size=3),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_only_what_enumeration_finds_is_proved(
     model: MultipleChoiceKnapsack, exponent: int, prices: list[int]
 ) -> None:

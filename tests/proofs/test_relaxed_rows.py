@@ -21,6 +21,7 @@ from apportion.proofs.relaxed_rows import row_bounds, slacks_of_options
 from apportion.proofs.verifying import Limits
 from apportion.proofs.walking import walk
 from apportion.proofs.whole_menus import WholeMenus, whole_menus
+from tests.budgets import examples
 from tests.proofs import naive
 
 
@@ -51,7 +52,7 @@ def choices(given: WholeMenus) -> list[tuple[tuple[int, ...], int, np.ndarray]]:
 
 
 @given(menus(), st.lists(st.integers(-12, 12), min_size=4, max_size=4), st.randoms())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
     given: WholeMenus, numbers: list[int], random: object
 ) -> None:
@@ -82,7 +83,7 @@ def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
 
 
 @given(menus(), st.lists(st.lists(st.integers(-12, 12), min_size=4, max_size=4), min_size=1, max_size=2))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_walk_with_rows_proves_what_enumeration_finds_and_no_more(
     given: WholeMenus, numbers: list[list[int]]
 ) -> None:
@@ -100,6 +101,7 @@ def test_what_prices_leave_open_is_proved_by_the_rows_of_the_search(maker: str, 
     _is_proved_by_rows(make(maker, arguments, None))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["fr0001", "fr0011", "fr0051", "fr0061", "fr0201", "fr0401", "fr0601"])
 def test_published_makespans_are_proved_by_the_rows_of_the_search(name: str, data: Path) -> None:
     """100 or 200 jobs on 10 or 20 machines: the prices of the last decision without a plan are at hand."""

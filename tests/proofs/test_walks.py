@@ -23,6 +23,7 @@ from apportion.proofs.certificate import named
 from apportion.solving.proving import draft_of
 from apportion.solving.subject import kind_of_any
 from tests import strategies
+from tests.budgets import examples
 from tests.proofs.claims import KINDS as DRAWN
 from tests.proofs.claims import Tally, asked
 
@@ -40,10 +41,11 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
 def test_every_claim_on_drawn_instances_carries_a_proof(kind: str) -> None:
     """Whatever the magnitudes: `python -m tests.proofs.claims` asks for many more."""
     tally = Tally()
-    for number in range(30):
+    count = examples(30, fewest=12)
+    for number in range(count):
         name = f"{kind} 2/{number}"
         asked(DRAWN[kind].case(Random(name)), tally, name)
-    assert tally.claims > 15 and tally.offered > 5 and not tally.accepted
+    assert tally.claims > count // 2 and tally.offered > count // 6 and not tally.accepted
     assert tally.proved == tally.claims, tally.reasons
 
 
@@ -146,11 +148,11 @@ def holds_and_no_more(instance: Any) -> bool:
     return True
 
 
-def nearly_all_hold(kind: str, examples: int) -> None:
+def nearly_all_hold(kind: str, count: int) -> None:
     """Draw instances of a kind; all that is claimed is proved, and next to nothing is left unclaimed."""
     claimed: list[bool] = []
 
-    @settings(max_examples=examples)
+    @settings(max_examples=count)
     @given(KINDS[kind])
     def drawn(instance: Any) -> None:
         claimed.append(holds_and_no_more(instance))
@@ -161,7 +163,7 @@ def nearly_all_hold(kind: str, examples: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_claim_of_our_engines_is_proved_and_no_stronger_one(kind: str) -> None:
-    nearly_all_hold(kind, 60)
+    nearly_all_hold(kind, examples(60))
 
 
 @pytest.mark.slow

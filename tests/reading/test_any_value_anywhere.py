@@ -45,15 +45,25 @@ def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
+def test_a_third_of_the_values_anywhere_is_read_or_refused(root: Path, name: str) -> None:
+    tried(json.loads((root / "examples" / name).read_text()), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_any_value_anywhere_is_read_or_refused(root: Path, name: str) -> None:
-    document = json.loads((root / "examples" / name).read_text())
+    tried(json.loads((root / "examples" / name).read_text()), 1)
+
+
+def tried(document: Any, one_in: int) -> None:
+    """Replace the value at every place by one in so many of the others, by others at the next place."""
     once = {kind: at for at, kind in places(document) if at}
     refused = 0
-    for at in once.values():
-        for value in OTHERS:
+    for number, at in enumerate(once.values()):
+        for value in OTHERS[number % one_in :: one_in]:
             try:
                 read(replaced(document, at, value))
             except InvalidInstance as error:
                 refused += 1
                 assert error.problems and len(str(error)) < 20_000
-    assert refused > 5 * len(once), "most replacements are mistakes"
+    assert refused > 5 / one_in * len(once), "most replacements are mistakes"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import pytest
 
 from tests.patience import patience
 
@@ -27,10 +24,7 @@ _BECOME = (
 class Browser:
     """One page of a given width, light or dark."""
 
-    def __init__(self, folder: Path, url: str, width: int, dark: bool = False) -> None:
-        program = shutil.which("chromium") or shutil.which("google-chrome")
-        if program is None:
-            pytest.skip("no chromium on this machine; apt-get install chromium")
+    def __init__(self, program: str, folder: Path, url: str, width: int, dark: bool = False) -> None:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         words = [program, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]

@@ -69,9 +69,11 @@ SLIDE = (
 
 @pytest.mark.parametrize(("width", "dark"), [(400, False), pytest.param(1600, True, marks=pytest.mark.slow)])
 def test_it_shows_rounds_plan_queue_and_prices(
-    running: Service, tmp_path: Path, width: int, dark: bool
+    browser: str, running: Service, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    with Browser(tmp_path, f"http://127.0.0.1:{running.port}/#token={running.token}", width, dark) as page:
+    with Browser(
+        browser, tmp_path, f"http://127.0.0.1:{running.port}/#token={running.token}", width, dark
+    ) as page:
         assert page.wait(SHOWN) == "6"
         text = page.value("document.body.innerText")
         assert "gap_filling, 8 jobs, revision 6" in text
@@ -91,9 +93,9 @@ def test_it_shows_rounds_plan_queue_and_prices(
         assert len(page.picture()) > 20_000
 
 
-def test_what_if_by_hand_and_by_the_command_it_names(running: Service, tmp_path: Path) -> None:
+def test_what_if_by_hand_and_by_the_command_it_names(browser: str, running: Service, tmp_path: Path) -> None:
     """Every figure names the command that reproduces it: the one of the change is run, and agrees."""
-    with Browser(tmp_path, f"http://127.0.0.1:{running.port}/#token={running.token}", 1000) as page:
+    with Browser(browser, tmp_path, f"http://127.0.0.1:{running.port}/#token={running.token}", 1000) as page:
         page.wait(SHOWN)
         page.value(SLIDE % ("#capacities input", 14))
         page.value(SLIDE % ("#plan input[type=range]", 3))
@@ -121,9 +123,11 @@ def test_what_if_by_hand_and_by_the_command_it_names(running: Service, tmp_path:
             assert call(main, *shlex.split(command.split("|")[0])[1:]).code == 0
 
 
-def test_it_says_where_the_token_is_and_draws_all_prices(running: Service, tmp_path: Path) -> None:
+def test_it_says_where_the_token_is_and_draws_all_prices(
+    browser: str, running: Service, tmp_path: Path
+) -> None:
     """Whoever opened it without a token was not told of the file; of ten prices it drew eight."""
-    with Browser(tmp_path, f"http://127.0.0.1:{running.port}/", 800) as page:
+    with Browser(browser, tmp_path, f"http://127.0.0.1:{running.port}/", 800) as page:
         page.wait("document.querySelector('#ask') && !document.querySelector('#ask').hidden")
         assert "apportion serve named on its first line" in page.value("document.body.innerText")
         page.value(

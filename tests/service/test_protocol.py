@@ -227,9 +227,9 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
             names = ["a", "b", "c"]
             for seed, name in enumerate(names):
                 await services.open(name, seed)
-            given_up, answered = 0, 0
+            given_up, answered, count = 0, 0, 24
             seen = dict.fromkeys(names, 0)
-            for number in range(40):
+            for number in range(count):
                 amounts = {name: rng.randrange(5, 30) for name in names}
                 tasks = {
                     name: asyncio.create_task(services.decide(name, idle(amount), request=f"{number}"))
@@ -257,7 +257,7 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                         assert result["objective"] == pytest.approx(
                             apportion.solve(instance).objective, rel=1e-9
                         )
-            assert given_up >= 3 and answered >= 100
+            assert given_up >= 2 and answered >= 60
             with History(services.ledger.path) as history:
                 entries = history.entries()
                 assert all(checked.ok for checked in check(history, entries[::10]))

@@ -15,6 +15,7 @@ from apportion.models.splicing import difference
 from apportion.registry import formulation
 from apportion.session.compiling import RememberingCompiler
 from apportion.session.session import Session
+from tests.budgets import examples
 from tests.session.drawn_deltas import changed_instances
 
 PATCHED = ("gap_filling", "multiple_choice_knapsack", "freezing")
@@ -49,7 +50,7 @@ def test_a_splice_puts_every_job_where_it_belongs(before: list[int], after: list
 
 
 @pytest.mark.parametrize("kind", PATCHED)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_patched_formulation_is_the_compiled_one(kind: str, data: Any) -> None:
     compiler, entry = RememberingCompiler(least_options=0), formulation(kind, None)

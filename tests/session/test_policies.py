@@ -16,6 +16,7 @@ from apportion.policies.cluster.cluster_view import ClusterPlan
 from apportion.policies.gap_filling_view import GapFillingView, InvalidPlan, Plan
 from apportion.session.by_policy import policies_of
 from apportion.session.session import Session
+from tests.budgets import examples
 from tests.strategies import freezing_on_nodes, gap_filling_instances
 
 
@@ -35,7 +36,7 @@ def test_every_gap_filling_policy_decides_rounds_and_is_no_better_than_its_bound
         session.apply({"op": "adopt", "plan": decision.plan}, {"op": "set_nodes", "nodes": nodes[step + 1 :]})
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(gap_filling_instances())
 def test_freetrain_in_a_session_is_the_optimum(instance: GapFillingInstance) -> None:
     decision = Session(instance).decide("freetrain", time_s=0.0)
@@ -66,7 +67,7 @@ def test_every_cluster_policy_answers_or_says_what_it_lacks(name: str) -> None:
     assert apportion.check(session.instance, decision.plan).feasible
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(instance=freezing_on_nodes())
 def test_a_round_is_shown_and_its_answer_read_back_on_the_same_nodes(instance: FreezingInstance) -> None:
     decision = Session(instance).decide(lambda view: ClusterPlan(view.held), time_s=0.0)

@@ -16,6 +16,7 @@ import apportion
 from apportion.errors import InvalidInstance
 from apportion.gap import relative_gap
 from apportion.session.session import Session
+from tests.budgets import examples
 from tests.session.differential import SORTS, compared, patching, ran
 from tests.session.drawn_deltas import INSTANCES, drawn_delta
 from tests.session.random_instances import random_instance
@@ -24,8 +25,9 @@ T = TypeVar("T")
 LIMIT = 60.0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["gap_filling", "multiple_choice_knapsack", "freezing"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_session_answers_as_a_cold_call_does(kind: str, data: Any) -> None:
     drawn_and_compared(kind, data)

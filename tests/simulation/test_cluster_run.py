@@ -17,6 +17,7 @@ from apportion.simulation.cluster.cluster_summary import summarise_cluster
 from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, Stalled, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
+from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
 JOBS = st.lists(
@@ -66,7 +67,7 @@ def alone(made: Scenario, job: int, nodes: tuple[int, ...], start_s: float) -> f
                 return now
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(JOBS)
 def test_uncontended_jobs_follow_the_written_rules(jobs: list[tuple[float, str, int, int]]) -> None:
     made = scenario(jobs, homogeneous(16, 4, "gpu"))
@@ -78,7 +79,7 @@ def test_uncontended_jobs_follow_the_written_rules(jobs: list[tuple[float, str, 
 
 
 @pytest.mark.parametrize("name", sorted(CLUSTER_POLICIES))
-@settings(max_examples=12)
+@settings(max_examples=examples(12, fewest=2))
 @given(jobs=JOBS)
 def test_every_policy_completes_every_job(name: str, jobs: list[tuple[float, str, int, int]]) -> None:
     made = scenario(jobs, homogeneous(3, 4, "gpu"))
@@ -91,6 +92,7 @@ def test_every_policy_completes_every_job(name: str, jobs: list[tuple[float, str
     assert (run.frozen_s <= run.attained_s).all()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["sia", "icefrog", "gavel-max-min", "gavel-makespan"])
 def test_unlike_machines_are_used_within_one_type_a_job(name: str) -> None:
     nodes = parse_nodes("slow:2x4,fast:1x8")

@@ -150,6 +150,7 @@ def test_the_command_reports_and_draws_how_teams_shared(tmp_path: Path) -> None:
     drawn = picture.read_text()
     assert "Jain" in drawn
     assert "language" in drawn
+    words[-1] = "fifo"
     text = CliRunner().invoke(command, ["simulate", *map(str, words)]).output
     assert "jain_tenants" in text
     assert "due_gpu_hours" in text

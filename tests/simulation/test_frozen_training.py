@@ -21,6 +21,7 @@ from apportion.simulation.cluster.conditions import Observe, RoundRules, Simulat
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.cluster.scenario import Scenario, homogeneous
 from apportion.simulation.cluster.workload import read_workload
+from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
 NAMES = ("cifar10", "imagenet", "bert", "net")
@@ -68,7 +69,7 @@ def at_depth(depth: int) -> ClusterPolicy:
     return policy
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     jobs=JOBS,
     budget=st.floats(0.0, 0.8),
@@ -211,6 +212,7 @@ def test_beliefs_are_apart_from_the_truth() -> None:
     assert len(ratios) == 6
 
 
+@pytest.mark.slow
 def test_half_the_penalty_gives_what_the_prototype_gave(data: Path) -> None:
     """A sixth less than without freezing under theta 1, more than a third under theta 0.5."""
     profiles = read_applications(data / "pollux")

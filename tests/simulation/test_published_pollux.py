@@ -42,6 +42,7 @@ def run(data: Path) -> Run:
     return result
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("workload", "policy", "published_s"),
     [

@@ -258,6 +258,7 @@ def test_the_recorded_rows_are_the_published_ones(summit: IdleTrace) -> None:
     assert mean_idle(part) == pytest.approx(88.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_equal_share_takes_251_9_hours(summit: IdleTrace, imagenet: Workload) -> None:
     replay = Replay(node_changes(summit, 1024, 72_743.0), imagenet, EqualShare(), 10)
     replay.run()

@@ -19,6 +19,7 @@ from apportion.simulation.cluster.co_location import SharedGpus
 from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
 from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
 from apportion.simulation.generated import generated_trace
+from tests.budgets import examples
 from tests.clusters import application
 
 TYPES = ("slow", "fast")
@@ -55,7 +56,7 @@ def shared(made: SpeedTable, nodes: Nodes, plan: list[tuple[int, ...]], relative
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.floats(0.5, 20.0), st.floats(100.0, 50_000.0))
 def test_a_job_alone_ends_after_its_steps_over_its_speed(speed: float, steps: float) -> None:
     made = table([[speed, np.nan]], steps)
@@ -113,7 +114,7 @@ def test_the_speed_beside_another_is_the_pairs_own() -> None:
     assert lost(np.array([], dtype=np.int64), []).size == 0
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.integers(0, 1000))
 def test_packed_jobs_of_any_kind_all_complete(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -16,6 +16,7 @@ from apportion.errors import ApportionError
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
 from apportion.options import Incumbent, SolveOptions
 from apportion.outcome import Outcome, Termination
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.patience import patience
 from tests.solvers.conformance import (
@@ -93,6 +94,7 @@ def test_feasible_at_a_work_limit(backend: Backend) -> None:
     assert (outcome.objective, outcome.bound) == (again.objective, again.bound)
 
 
+@pytest.mark.one_in(3)
 def test_feasible_at_a_time_limit(backend: Backend) -> None:
     model = hard_knapsack(columns=120, rows=10)
     began = time.perf_counter()
@@ -243,6 +245,7 @@ def test_a_complete_start(backend: Backend) -> None:
     assert outcome.objective == 9.0
 
 
+@pytest.mark.one_in(2)
 def test_a_complete_start_is_never_lost(backend: Backend) -> None:
     model = hard_knapsack(columns=120, rows=10)
     best = solved(backend, model, time_limit=1.0)
@@ -286,6 +289,7 @@ def test_degenerate_ties(backend: Backend) -> None:
     assert outcome.bound == pytest.approx(15.0)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("offset", [0.0, -14000.0, 1e7])
 def test_the_gap_is_honoured(backend: Backend, offset: float) -> None:
     model = replace(hard_knapsack(columns=30), offset=offset)
@@ -297,6 +301,7 @@ def test_the_gap_is_honoured(backend: Backend, offset: float) -> None:
     assert (outcome.termination is Termination.OPTIMAL) == (gap <= 1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("sense", ["maximize", "minimize"])
 def test_incumbents_only_improve(backend: Backend, sense: str) -> None:
     model = hard_knapsack(columns=60)
@@ -313,6 +318,7 @@ def test_incumbents_only_improve(backend: Backend, sense: str) -> None:
         assert incumbent.bound is None or sign * (incumbent.bound - incumbent.objective) >= -1e-6
 
 
+@pytest.mark.one_in(3)
 def test_observe_gets_the_points(backend: Backend) -> None:
     model = hard_knapsack(columns=25)
     seen: list[tuple[Any, ...]] = []
@@ -328,6 +334,7 @@ class Stop(Exception):
     """Raised in a callback."""
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("error", [Stop("enough"), OSError("no pipe"), KeyboardInterrupt()], ids=repr)
 def test_an_exception_in_the_callback_stops_the_solve(backend: Backend, error: BaseException) -> None:
     def stop(incumbent: Incumbent) -> None:
@@ -382,12 +389,13 @@ def agree(backend: Backend, knapsack: MultipleChoiceKnapsack) -> None:
 
 def test_every_random_instance_agrees_with_enumeration(backend: Backend) -> None:
     rng = np.random.default_rng([7, BACKENDS.index(backend)])
-    for _ in range(RANDOM):
+    for _ in range(examples(RANDOM)):
         agree(backend, random_menus(rng))
 
 
+@pytest.mark.one_in(2)
 @given(knapsack=knapsacks())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_drawn_instance_agrees_with_enumeration(
     backend: Backend, knapsack: MultipleChoiceKnapsack
 ) -> None:

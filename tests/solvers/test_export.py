@@ -17,6 +17,7 @@ from apportion.models.lowering import lower
 from apportion.options import SolveOptions
 from apportion.solvers.general import highs
 from apportion.solvers.general.export import legal, readable, to_lp, to_mps
+from tests.budgets import examples
 from tests.solvers.conformance import hard_knapsack, infeasible, lp, small, unbounded, without_columns
 from tests.strategies import knapsacks
 
@@ -79,7 +80,7 @@ def test_every_kind_of_row_and_column_comes_back(target: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("target", WRITERS)
 @given(knapsack=knapsacks())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_optimum_survives(
     target: str, knapsack: MultipleChoiceKnapsack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -25,6 +25,7 @@ for backend in (highs, cp_sat, scip):
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -34,6 +34,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", ["highs", "cp-sat", "scip"])
 def test_ctrl_c_returns_the_incumbent_and_still_works_afterwards(root: Path, backend: str) -> None:
     """SCIP used to run on to its limit; after CP-SAT the next Ctrl-C used to end the process."""

@@ -73,6 +73,7 @@ def warm(child: Child, backend: Backend) -> None:
     assert outcome.termination is Termination.OPTIMAL
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 def test_the_deadline_is_kept_cold_and_warm(backend: Backend, child: Child, hard: LinearModel) -> None:
     for limit in (0.01, 0.05, 0.2):
@@ -107,6 +108,7 @@ def test_an_import_that_ends_during_another_backends_call_is_noted(child: Child)
     assert child.solve(slow, small(), SolveOptions(time_limit=limit), None).termination is Termination.OPTIMAL
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", STREAMING, ids=lambda backend: backend.name)
 def test_killed_at_a_random_moment(backend: Backend, child: Child, hard: LinearModel) -> None:
     warm(child, backend)
@@ -174,6 +176,7 @@ def test_too_little_memory_to_start() -> None:
         child.close()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("function", "told"),
     [
@@ -231,6 +234,7 @@ def test_an_error_on_purpose_propagates_and_leaves_the_child(child: Child) -> No
     assert str(first.value) == str(second.value)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("limit", [None, 20.0])
 def test_ctrl_c_returns_the_incumbent(child: Child, hard: LinearModel, limit: float | None) -> None:
     warm(child, BACKENDS[0])
@@ -249,6 +253,7 @@ def test_ctrl_c_returns_the_incumbent(child: Child, hard: LinearModel, limit: fl
     warm(child, BACKENDS[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", STREAMING, ids=lambda backend: backend.name)
 def test_incumbents_are_relayed(backend: Backend, child: Child, hard: LinearModel) -> None:
     warm(child, backend)

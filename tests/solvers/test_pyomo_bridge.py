@@ -12,6 +12,7 @@ from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnap
 from apportion.options import SolveOptions
 from apportion.outcome import Termination
 from apportion.solvers.general import highs, pyomo_bridge
+from tests.budgets import examples
 from tests.solvers.conformance import lowered, lp, small
 from tests.strategies import knapsacks
 
@@ -64,7 +65,7 @@ def test_either_interface_to_highs_agrees_with_the_arrays(solver: str) -> None:
 
 
 @given(knapsack=knapsacks())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_pyomo_and_the_arrays_agree(knapsack: MultipleChoiceKnapsack) -> None:
     model = lowered(knapsack)
     own = highs.solve(model, SolveOptions(), None)

@@ -14,6 +14,7 @@ from apportion.instances.gap_filling.generator import generate
 from apportion.models import MultipleChoiceKnapsack
 from apportion.outcome import Termination
 from apportion.solvers.knapsack.first_optimum import first_optimum
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsack_instances, knapsacks
 
@@ -33,13 +34,13 @@ def shuffled(instance: GapFillingInstance, seed: int) -> GapFillingInstance:
 
 
 @given(gap_filling_instances(), st.integers(0, 99))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_job_order_changes_no_byte(instance: GapFillingInstance, seed: int) -> None:
     assert answer_of(instance) == answer_of(shuffled(instance, seed))
 
 
 @given(knapsack_instances(), st.integers(0, 99))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_job_and_option_order_change_no_byte(instance: MultipleChoiceKnapsackInstance, seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs = tuple(
@@ -50,6 +51,7 @@ def test_job_and_option_order_change_no_byte(instance: MultipleChoiceKnapsackIns
     assert answer_of(instance) == answer_of(other)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", ["exact", "highs", "cp-sat", "scip"])
 def test_repeats_change_no_byte(backend: str) -> None:
     instance = generate(seed=3, jobs=12, nodes=60)
@@ -65,7 +67,7 @@ def test_threads_change_no_byte_over_repeats(backend: str) -> None:
 
 
 @given(knapsacks(max_jobs=4, max_capacities=1))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_first_optimum_is_the_first_of_all_optima(model: MultipleChoiceKnapsack) -> None:
     oracle = enumerate_knapsack(model)
     if oracle is None:

@@ -16,6 +16,7 @@ from apportion.models import LinearModel, MultipleChoiceKnapsack
 from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsacks
 
@@ -108,7 +109,7 @@ def assert_no_lie(solution: apportion.Solution, optimum: float | None, maximizes
 
 
 @given(knapsacks(max_jobs=4, max_capacities=1), st.sampled_from(LIES), st.integers(0, 9))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_no_lie_about_a_knapsack_reaches_the_caller(
     model: MultipleChoiceKnapsack, lie: str, seed: int
 ) -> None:
@@ -118,7 +119,7 @@ def test_no_lie_about_a_knapsack_reaches_the_caller(
 
 
 @given(gap_filling_instances(), st.sampled_from(LIES), st.integers(0, 9))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_a_lying_milp_solver_leaves_the_greedy_plan(
     instance: GapFillingInstance, lie: str, seed: int
 ) -> None:

@@ -24,6 +24,7 @@ from apportion.options import SolveOptions, Start
 from apportion.outcome import Outcome, Termination
 from apportion.registry import Backend
 from apportion.solvers.compiled import SWITCH
+from tests.budgets import examples
 from tests.patience import patience
 from tests.solving.test_liars import LIES, told
 from tests.strategies import matchings
@@ -80,7 +81,7 @@ def oracle(instance: MatchingInstance) -> float | None:
 
 
 @given(matchings())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_matchings_are_optimal_checked_and_certified(instance: MatchingInstance) -> None:
     best = oracle(instance)
     solution = apportion.solve(instance, time_limit=20.0)
@@ -101,7 +102,7 @@ def test_matchings_are_optimal_checked_and_certified(instance: MatchingInstance)
 
 
 @given(matchings())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_every_matching_solution_verifies(instance: MatchingInstance) -> None:
     told = json.loads(stored.encode(stored.document(apportion.solve(instance))))
     verification = stored.verify(instance, told)
@@ -109,7 +110,7 @@ def test_every_matching_solution_verifies(instance: MatchingInstance) -> None:
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_laws_of_the_makespan(instance: MatchingInstance) -> None:
     """Twice the time, twice the makespan; one more machine never hurts the optimum; order is irrelevant."""
     single = msgspec.structs.replace(
@@ -149,7 +150,7 @@ def test_laws_of_the_makespan(instance: MatchingInstance) -> None:
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_shares_are_optimal_by_their_own_prices(instance: MatchingInstance) -> None:
     jobs = tuple(
         MatchingJob(
@@ -193,6 +194,7 @@ def test_sparse_assignments_go_the_sparse_road() -> None:
     assert solution.certificate.verified_bound == pytest.approx(solution.objective, rel=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", ["highs", "cp-sat", "scip"])
 def test_general_solvers_agree(backend: str) -> None:
     rng = np.random.default_rng(11)
@@ -257,6 +259,7 @@ def test_equal_seeds_give_equal_answers_without_a_clock() -> None:
     assert runs[0].plan.tolist() == runs[1].plan.tolist()  # type: ignore[union-attr]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("goal", ["makespan", "cost"])
 def test_a_work_limit_holds_without_compiled_parts(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A local search and HiGHS's nodes are what is limited there; unlimited, they prove the optimum."""
@@ -286,7 +289,7 @@ def test_the_kind_is_known() -> None:
 
 
 @given(matchings(max_jobs=3), st.sampled_from(LIES), st.integers(0, 9))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_lie_about_a_matching_reaches_the_caller(instance: MatchingInstance, lie: str, seed: int) -> None:
     def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
         rng = np.random.default_rng(seed)
@@ -309,7 +312,7 @@ def test_no_lie_about_a_matching_reaches_the_caller(instance: MatchingInstance, 
 
 
 @given(matchings(max_jobs=3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_plans_survive_the_way_into_the_model_and_back(instance: MatchingInstance) -> None:
     solution = apportion.solve(instance)
     if solution.plan is None:

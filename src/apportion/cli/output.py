@@ -120,7 +120,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def quiet_stdout() -> Iterator[None]:
-    """Send to standard error what native code, or a child process, prints on file descriptor 1."""
+    """Send to standard error what Python, native code or a child process prints on file descriptor 1."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -132,13 +132,16 @@ def quiet_stdout() -> Iterator[None]:
         os.dup2(2, 1)
         yield
     finally:
-        _flush_native()
+        _flush_printed()
         os.dup2(saved, 1)
         os.close(saved)
 
 
-def _flush_native() -> None:
-    """Empty the buffers of native solvers before file descriptor 1 is standard output again."""
+def _flush_printed() -> None:
+    """Empty the buffers of Python and of native solvers before file descriptor 1 is standard output again."""
+    if sys.stdout is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
     if {"highspy", "ortools"} & sys.modules.keys():
         import ctypes
 

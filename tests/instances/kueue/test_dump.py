@@ -20,6 +20,7 @@ from apportion.instances.readers.kueue.option_names import Assigned, option_name
 from apportion.instances.readers.kueue.quantities import amount
 from apportion.policies.tenancy.quota_tree import Quota, QuotaTree, TreeNode
 from apportion.policies.tenancy.usage import TreeUsage
+from tests.budgets import examples
 from tests.instances.kueue.objects import dump, queue_or_cohort, tree_objects, workload
 from tests.strategies import quota_trees
 
@@ -283,7 +284,7 @@ def test_option_names_are_read_back() -> None:
     assert parsed_option("2gpu") is None
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(quota_trees(), st.sampled_from(["v1beta1", "v1beta2"]), st.data())
 def test_generated_dumps_come_back(tree: QuotaTree, version: str, data: st.DataObject) -> None:
     objects = tree_objects(tree, version)

@@ -11,6 +11,7 @@ from apportion.policies.tenancy.cycle_state import CycleState
 from apportion.policies.tenancy.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload, allows
 from apportion.policies.tenancy.quota_tree import Pair, Quota, QuotaTree, TreeNode
 from apportion.policies.tenancy.tournament import CycleRules, head_order, scheduling_cycle
+from tests.budgets import examples
 from tests.strategies import quota_trees
 
 GPU = ("default", "gpu")
@@ -125,7 +126,7 @@ def situations(draw: st.DrawFn) -> tuple[CycleState, list[Workload]]:
     return state, heads
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(situations(), st.booleans())
 def test_every_cycle_keeps_the_quotas_and_names_every_head(
     situation: tuple[CycleState, list[Workload]], fair: bool
@@ -152,7 +153,7 @@ def test_every_cycle_keeps_the_quotas_and_names_every_head(
                 assert state.usage.available(node, pair) >= 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(situations(), st.randoms())
 def test_the_order_of_heads_changes_nothing(
     situation: tuple[CycleState, list[Workload]], random: object

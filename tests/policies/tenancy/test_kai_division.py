@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import InvalidOption
 from apportion.policies.tenancy.kai_division import KaiQueue, divided, divided_over_quota
+from tests.budgets import examples
 
 QUEUES = st.lists(
     st.builds(
@@ -64,7 +65,7 @@ def test_a_negative_amount_is_named() -> None:
         divided([KaiQueue("a", 1, -1)], 4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(QUEUES, st.integers(0, 40), SENSITIVITY)
 def test_nothing_is_lost_and_nobody_gets_more_than_a_piece_beyond_what_it_asks(
     queues: list[KaiQueue], total: int, sensitivity: Fraction
@@ -82,7 +83,7 @@ def test_nothing_is_lost_and_nobody_gets_more_than_a_piece_beyond_what_it_asks(
             assert sum(division.shares) + division.left == total
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(QUEUES, st.integers(0, 40), SENSITIVITY, st.randoms())
 def test_the_order_of_queues_changes_nothing(
     queues: list[KaiQueue], total: int, sensitivity: Fraction, random: object
@@ -95,7 +96,7 @@ def test_the_order_of_queues_changes_nothing(
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(QUEUES, st.integers(1, 40))
 def test_the_division_is_its_second_stage_after_the_deserved(queues: list[KaiQueue], total: int) -> None:
     base = divided([KaiQueue(q.id, *_rest(q)[:3], weight=0) for q in queues], total)

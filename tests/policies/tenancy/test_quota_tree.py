@@ -12,6 +12,7 @@ from apportion.errors import InvalidOption
 from apportion.policies.tenancy.dominant_share import Share, borrows_on, share
 from apportion.policies.tenancy.quota_tree import UNLIMITED, Pair, Quota, QuotaTree, TreeNode
 from apportion.policies.tenancy.usage import TreeUsage
+from tests.budgets import examples
 from tests.strategies import quota_trees
 
 GPU = ("default", "gpu")
@@ -80,7 +81,7 @@ def test_wrong_trees_are_named() -> None:
         QuotaTree.of([TreeNode("x", "y", False), TreeNode("y", "x", False)])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(quota_trees(), st.data())
 def test_what_is_available_is_the_most_that_breaks_no_limit(tree: QuotaTree, data: st.DataObject) -> None:
     usage = TreeUsage(tree)
@@ -119,7 +120,7 @@ def _may_use(tree: QuotaTree, node: int, pair: Pair) -> int | None:
     return None if limit is None else own + limit
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(quota_trees(), st.data())
 def test_usage_does_not_depend_on_the_order_of_what_holds_it(tree: QuotaTree, data: st.DataObject) -> None:
     queues = st.sampled_from(list(tree.queues.values()))
@@ -140,7 +141,7 @@ def test_usage_does_not_depend_on_the_order_of_what_holds_it(tree: QuotaTree, da
         assert share(detour, node) == share(direct, node)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(quota_trees(), st.data())
 def test_a_share_grows_with_what_is_used(tree: QuotaTree, data: st.DataObject) -> None:
     usage = TreeUsage(tree)

@@ -18,6 +18,7 @@ from apportion.policies.time_shares.water_filling import (
     hierarchical_weights,
     water_filling,
 )
+from tests.budgets import examples
 from tests.policies.time_shares.gavel_formulas import alike_types, max_min_fairness
 
 
@@ -104,7 +105,7 @@ def test_throughputs_that_are_just_reached_are_reached(spare: float) -> None:
     assert found.level == pytest.approx(2.75 * spare, abs=1e-9)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(problems())
 def test_no_job_gains_without_one_at_or_below_it_losing(case: tuple[SharesProblem, np.ndarray]) -> None:
     problem, weights = case
@@ -123,7 +124,7 @@ def test_no_job_gains_without_one_at_or_below_it_losing(case: tuple[SharesProble
         assert more <= 1e-5
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(problems(), st.randoms())
 def test_the_order_of_jobs_changes_no_level(case: tuple[SharesProblem, np.ndarray], random: object) -> None:
     problem, weights = case
@@ -135,7 +136,7 @@ def test_the_order_of_jobs_changes_no_level(case: tuple[SharesProblem, np.ndarra
     assert other == pytest.approx(one[places], abs=1e-6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(problems(), st.data())
 def test_the_finish_time_ratio_is_least(case: tuple[SharesProblem, np.ndarray], data: st.DataObject) -> None:
     problem, _ = case

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
 
@@ -80,6 +81,7 @@ def assert_right(model: MultipleChoiceKnapsack, outcome: Outcome) -> None:
     assert outcome.multipliers is not None and outcome.multipliers[0] >= 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_small_cases_match_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -88,7 +90,7 @@ def test_random_small_cases_match_enumeration(seed: int) -> None:
         assert_right(model, one_capacity.solve(model, SolveOptions(), None))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(knapsacks(max_capacities=1))
 def test_drawn_cases_match_enumeration_and_dense_dp(model: MultipleChoiceKnapsack) -> None:
     outcome = one_capacity.solve(model, SolveOptions(), None)

@@ -22,6 +22,7 @@ from apportion.solvers.assignment.repair import repaired
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan import gangs
 from apportion.solvers.makespan.gangs import small_enough
+from tests.budgets import examples
 from tests.patience import patience
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings
@@ -30,7 +31,7 @@ BADLY = "tests.solvers.endless_schedules"
 
 
 @given(matchings(objectives=("makespan",)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None:
     model = MatchingByMachine(instance).model
     best = oracle(instance)
@@ -48,6 +49,7 @@ def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None
     assert solution.bound <= best * (1 + 1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(30))
 def test_a_schedule_that_no_list_by_length_or_width_gives_is_kept(seed: int) -> None:
     """Starts of a search were thrown away: only whom it placed where was kept."""
@@ -151,7 +153,7 @@ def test_a_search_that_never_ends_is_ended_and_its_best_schedule_kept(
         return outcome
 
     monkeypatch.setattr(isolated, "solve", ended)
-    found = apportion.solve(instance, time_limit=patience(2.0))
+    found = apportion.solve(instance, time_limit=patience(0.7))
     assert best.termination is Termination.OPTIMAL
     assert asked == [gangs.ENTRY]
     assert outlived == [None]
@@ -166,7 +168,7 @@ def test_a_process_that_dies_leaves_the_schedules_of_the_local_search(
 ) -> None:
     instance, _ = _nine_gangs()
     monkeypatch.setattr(gangs, "ENTRY", f"{BADLY}:crashing")
-    found = apportion.solve(instance, time_limit=patience(5.0))
+    found = apportion.solve(instance, time_limit=patience(1.5))
     assert found.plan is not None and check(instance, found.plan).feasible
     assert found.termination is not Termination.OPTIMAL
     assert "SIGSEGV" in found.outcome.raw_status

@@ -16,6 +16,7 @@ import apportion
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.matching.generator import generate_assignment, generate_cluster, generate_unrelated
+from tests.budgets import examples
 from tests.strategies import matchings
 from tests.test_api import assert_certified
 
@@ -44,7 +45,7 @@ def told(instance: MatchingInstance, **options: Any) -> str:
 
 
 @given(matchings(), st.integers(0, 99))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_order_of_jobs_and_machines_changes_no_byte(instance: MatchingInstance, seed: int) -> None:
     assert told(instance, work_limit=20) == told(shuffled(instance, seed), work_limit=20)
 
@@ -70,6 +71,7 @@ def test_ties_of_larger_matchings_do_not_follow_the_listing(backend: str) -> Non
         )
 
 
+@pytest.mark.slow
 def test_ten_thousand_jobs_on_five_pools_are_a_small_model() -> None:
     instance = generate_cluster(3, 10_000, {f"gpu{i}": 500 for i in range(5)})
     model = MatchingByMachine(instance).model
@@ -85,7 +87,7 @@ def test_ten_thousand_jobs_on_five_pools_are_a_small_model() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_one_more_machine_in_a_pool_never_hurts(seed: int) -> None:
     """Single GPUs are proven optimal, so the optimum with more machines ends no later."""
     instance = generate_cluster(seed, 7, {"a": 2, "b": 1}, wide=0.0)

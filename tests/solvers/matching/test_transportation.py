@@ -16,6 +16,7 @@ from apportion.outcome import Termination
 from apportion.solvers.assignment import linear_assignment
 from apportion.solvers.assignment.hungarian import matching
 from apportion.solvers.assignment.min_cost_flow import classes_of, flow_slots, whole_costs
+from tests.budgets import examples
 from tests.test_api import close
 
 
@@ -52,7 +53,7 @@ def alike(
     st.sampled_from([0.0, 0.5, 1.0]),
     st.sampled_from([1, 4]),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_flow_and_matching_agree(
     seed: int, jobs: int, kinds: int, machines: int, goal: str, optional: float, part: int
 ) -> None:

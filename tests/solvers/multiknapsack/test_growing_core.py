@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
 
@@ -36,7 +37,7 @@ def of_many_owners(seed: int, jobs: int, owners: int) -> MultipleChoiceKnapsack:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(model=knapsacks(min_capacities=2))
 def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> None:
     with pytest.MonkeyPatch.context() as patched:
@@ -53,6 +54,7 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> No
     assert outcome.bound == pytest.approx(truth[0], rel=2e-6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_sixty_owners_agree_with_highs_and_the_bound_is_that_of_the_relaxation(seed: int) -> None:
     model = of_many_owners(seed, 300, 60)

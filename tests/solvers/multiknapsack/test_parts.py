@@ -35,6 +35,7 @@ def relaxation(model: MultipleChoiceKnapsack) -> float:
     return float(highs.getInfo().objective_function_value)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("jobs", "options", "capacities"), [(20, 5, 1), (50, 10, 10), (100, 1, 5), (100, 1, 30), (3000, 20, 3)]
 )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.patience import patience
 from tests.strategies import knapsacks
@@ -66,7 +67,7 @@ def assert_sound(model: MultipleChoiceKnapsack, outcome: Outcome) -> None:
         assert (outcome.multipliers >= 0).all()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(model=knapsacks(min_capacities=0), limited=st.booleans())
 def test_small_knapsacks_agree_with_enumeration(model: MultipleChoiceKnapsack, limited: bool) -> None:
     truth = enumerate_knapsack(model)
@@ -84,6 +85,7 @@ def test_small_knapsacks_agree_with_enumeration(model: MultipleChoiceKnapsack, l
     assert difference >= -Fraction(1, 10**9) * max(1, abs(Fraction(truth[0])))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_menus_up_to_a_hundred_thousand_choices(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -136,6 +138,7 @@ def test_a_small_exact_solve_loads_no_solver_package() -> None:
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("limit", [0.01, 0.1, 0.5, 1.5])
 @pytest.mark.parametrize("shape", [(60, 10, 10), (400, 10, 10), (2000, 30, 3), (200, 1, 30)])
 def test_the_limit_is_kept_with_an_incumbent(limit: float, shape: tuple[int, int, int]) -> None:
@@ -279,7 +282,7 @@ def test_prices_do_not_run_away_and_take_the_bound_with_them() -> None:
     assert outcome.bound is not None and outcome.bound >= 1.09769642 - 1e-9
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32 - 1))
 def test_values_of_unlike_magnitudes_against_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ from itertools import combinations, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.budgets import examples
 
 from apportion.models.node_packing import NodePacking, heaviest
 from apportion.solvers.packing import by_cp_sat
@@ -62,7 +63,7 @@ def _fewest(packing: NodePacking) -> int | None:
 
 
 @given(packings())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_it_is_as_good_as_enumeration(packing: NodePacking) -> None:
     found, fewest = pack(packing), _fewest(packing)
     assert found.proven
@@ -74,7 +75,7 @@ def test_it_is_as_good_as_enumeration(packing: NodePacking) -> None:
 
 
 @given(packings(max_jobs=6))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_cp_sat_agrees_with_the_search(packing: NodePacking) -> None:
     stayers = [job for job in range(len(packing.gpus)) if packing.may_stay(job)]
     ours, other = fewest_moves(packing, stayers), by_cp_sat.fewest_moves(packing, stayers, None)
@@ -88,7 +89,7 @@ def test_cp_sat_agrees_with_the_search(packing: NodePacking) -> None:
 
 
 @given(packings(max_jobs=8))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_weights_show_that_nothing_fits_and_only_then(packing: NodePacking) -> None:
     weights = violated_weights(packing)
     free = _packing(packing.size, packing.whole, list(packing.gpus), packing.rest)

@@ -18,6 +18,7 @@ from tests.patience import patience
 from .enumerations import PROBLEMS, compare
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("switch", ["0", "1"])
 def test_small_ones_equal_enumeration(problem: str, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:

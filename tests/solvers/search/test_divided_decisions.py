@@ -138,6 +138,7 @@ def test_a_slice_lets_other_threads_run() -> None:
     assert turns > 100
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("problem", ["assignment", "makespan"])
 def test_small_ones_equal_enumeration_with_threads(problem: str, threads: int) -> None:
