@@ -387,6 +387,7 @@ def agree(backend: Backend, knapsack: MultipleChoiceKnapsack) -> None:
     assert outcome.bound == pytest.approx(oracle[0], rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.one_in(2)
 def test_every_random_instance_agrees_with_enumeration(backend: Backend) -> None:
     rng = np.random.default_rng([7, BACKENDS.index(backend)])
     for _ in range(examples(RANDOM)):
