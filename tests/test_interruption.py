@@ -119,7 +119,7 @@ def test_an_interrupted_replay_goes_on_from_its_checkpoint_to_the_same_end(
     resumed = [*command, "--checkpoint", str(checkpoint), "--log", str(log), "--resume"]
     seed = time.time_ns() % 2**32
     stops = 0
-    for seconds in [*moments(seed, 1.5, 3), None]:
+    for seconds in [*moments(seed, 1.5, 1), None]:
         running = Running(root, resumed)
         code, written, err = running.ended() if seconds is None else running.interrupted_after(seconds)
         if written:

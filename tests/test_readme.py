@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("document", ["README.md", "docs/session.md", "docs/cluster.md"])
 def test_the_python_of_a_document_prints_what_it_says(root: Path, document: str) -> None:
     text = (root / document).read_text()

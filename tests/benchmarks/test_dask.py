@@ -17,6 +17,7 @@ from benchmarks.suite.solvers import OURS, SOLVERS
 from tests.benchmarks.test_rows import cell, spec
 
 
+@pytest.mark.slow
 def test_a_worker_killed_mid_run_loses_no_row_and_repeats_no_finished_one(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="the extra apportion[dask] is not installed")
     cells = [cell(SOLVERS[OURS], spec(items)) for items in range(4, 9)]

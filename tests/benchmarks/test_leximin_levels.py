@@ -36,6 +36,7 @@ def both(seed: int, jobs: int) -> tuple[Levels, Levels]:
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("seed", "jobs"), [(1, 12), (2, 12), (3, 12), (4, 12), (5, 16), (6, 16), (7, 16)])
 def test_our_sorted_levels_are_nowhere_below_those_of_the_sequence(seed: int, jobs: int) -> None:
     """The textbook fixes names where several sets could rise, so it may end lower; seed 2 is such a tie."""

@@ -146,6 +146,7 @@ def test_a_hang_is_ended_and_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["termination"] == "killed" and "hard limit of 1 s" in row["told"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "ends"), [("hang", "killed"), ("overrun", "time_limit")])
 def test_a_cell_of_ours_that_is_held_up_is_given_longer_once(
     monkeypatch: pytest.MonkeyPatch, name: str, ends: str

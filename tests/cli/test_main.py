@@ -91,6 +91,7 @@ def test_solve_is_solve_instance(root: Path) -> None:
     assert _without_times(run.stdout) == expected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

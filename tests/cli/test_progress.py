@@ -38,7 +38,7 @@ LONG = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", LONG)
 def test_a_long_call_shows_a_clock_on_a_terminal_and_nothing_elsewhere(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -57,7 +57,9 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
         yield command, printed
 
 
-@pytest.mark.parametrize("name", [*TUTORIALS, *PROBLEMS])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in TUTORIALS), *PROBLEMS]
+)
 def test_the_tutorial_does_what_it_says(name: str, root: Path, folder: Path) -> None:
     page = (root / "docs" / f"{name}.md").read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "tutorial"}

@@ -27,6 +27,7 @@ def test_rows_hold_what_the_models_say() -> None:
         menu_rows(MODEL, "v100", [1], 4, 16, [0, 5], [1.0], [1.0], [0.0])
 
 
+@pytest.mark.slow
 def test_bert_is_frozen_where_it_is_alone_and_the_penalty_is_mild(data: Path) -> None:
     folder = data / "layer_freezing"
     layers = read_layers((folder / "layer_stats" / "bert_wikitext2_app_info.csv").read_text())

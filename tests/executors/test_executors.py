@@ -111,6 +111,7 @@ def test_a_call_whose_worker_dies_once_is_answered(two_workers: Any, tmp_path: P
     assert two_workers.submit(deadly_once, str(tmp_path / "marker")).result(timeout=300.0) == "alive"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_slow_to_start_again_is_waited_for(tmp_path: Path) -> None:
     dask = pytest.importorskip("dask", reason="the extra apportion[dask] is not installed")
     # what a machine that is too busy does to the usual 15 s

@@ -125,6 +125,7 @@ def test_levels_guarantees_and_the_objective_are_those_of_enumeration(
     assert verification.ok, verification.checks
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("draw", [on_nodes, on_machines])
 @pytest.mark.parametrize("seed", range(20, 23))
 def test_the_order_of_tenants_and_jobs_changes_nothing(seed: int, draw: Any) -> None:

@@ -34,7 +34,7 @@ def of_two_trees(seed: int) -> dict[str, Any]:
     return {**halves[0], "capacities": capacities, "tenants": tenants, "jobs": jobs, "fairness": fairness}
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(40))
 def test_one_by_one_is_as_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = instance_of(of_two_trees(seed))

@@ -182,6 +182,7 @@ def _profile(path: Path, size: int) -> dict[int, float]:
     return best
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("power", [-0.5, 0.5, -1.0, 1.0])
 def test_rounds_of_sias_own_profiles_are_decided_as_sia_decides_them(data: Path, power: float) -> None:
     """Measured rates of its six applications on its three GPU types, as goodputs; states are drawn."""

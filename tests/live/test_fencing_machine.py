@@ -294,7 +294,7 @@ def every_order_of_faults(depth: int, *first: str) -> int:
     return played
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("first", STEPS)
 def test_every_order_of_three_faults(first: str) -> None:
     assert every_order_of_faults(2, first) == 64

@@ -202,6 +202,7 @@ def test_a_controller_that_is_killed_again_and_again(little: Little, tmp_path: P
     assert not little.pilots()
 
 
+@pytest.mark.slow
 def test_what_a_dead_controller_held_is_drained(little: Little, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     submit(folder, tmp_path, 10**9)

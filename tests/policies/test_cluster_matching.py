@@ -368,6 +368,7 @@ def test_rules_see_the_menu_they_are_given() -> None:
     simulated(made, note, limit_s=600.0)
 
 
+@pytest.mark.slow
 def test_runs_of_the_study_say_what_the_policies_do(data: Path) -> None:
     from paper_repro.joint.matching import run_matching
     from paper_repro.joint.packing import run_packing

@@ -101,7 +101,7 @@ def test_what_prices_leave_open_is_proved_by_the_rows_of_the_search(maker: str, 
     _is_proved_by_rows(make(maker, arguments, None))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", ["fr0001", "fr0011", "fr0051", "fr0061", "fr0201", "fr0401", "fr0601"])
 def test_published_makespans_are_proved_by_the_rows_of_the_search(name: str, data: Path) -> None:
     """100 or 200 jobs on 10 or 20 machines: the prices of the last decision without a plan are at hand."""

@@ -49,6 +49,7 @@ def test_a_splice_puts_every_job_where_it_belongs(before: list[int], after: list
         assert array.tolist() == rows(new).tolist()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", PATCHED)
 @settings(max_examples=examples(40))
 @given(data=st.data())

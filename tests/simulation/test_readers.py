@@ -251,6 +251,7 @@ def test_maintenance_is_dropped() -> None:
     assert trace.idle_at(500.0).size == trace.idle_at(11_500.0).size == 50
 
 
+@pytest.mark.slow
 def test_the_recorded_job_logs_become_traces(data: Path) -> None:
     trace = read_trace(data / "swf/UniLu-Gaia-2014-1.swf.gz", 154, 13)
     changes = node_changes(trace)

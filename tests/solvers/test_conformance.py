@@ -94,7 +94,7 @@ def test_feasible_at_a_work_limit(backend: Backend) -> None:
     assert (outcome.objective, outcome.bound) == (again.objective, again.bound)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_feasible_at_a_time_limit(backend: Backend) -> None:
     model = hard_knapsack(columns=120, rows=10)
     began = time.perf_counter()
@@ -318,7 +318,7 @@ def test_incumbents_only_improve(backend: Backend, sense: str) -> None:
         assert incumbent.bound is None or sign * (incumbent.bound - incumbent.objective) >= -1e-6
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_observe_gets_the_points(backend: Backend) -> None:
     model = hard_knapsack(columns=25)
     seen: list[tuple[Any, ...]] = []
@@ -387,6 +387,7 @@ def agree(backend: Backend, knapsack: MultipleChoiceKnapsack) -> None:
     assert outcome.bound == pytest.approx(oracle[0], rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.one_in(4)
 def test_every_random_instance_agrees_with_enumeration(backend: Backend) -> None:
     rng = np.random.default_rng([7, BACKENDS.index(backend)])
     for _ in range(examples(RANDOM)):

@@ -279,6 +279,7 @@ def test_what_the_callback_raises_propagates(child: Child, hard: LinearModel, er
     assert child.pid is None, "the abandoned solve is ended"
 
 
+@pytest.mark.slow
 def test_two_threads_on_one_child_keep_their_own_limits(child: Child, hard: LinearModel) -> None:
     warm(child, BACKENDS[0])
     with ThreadPoolExecutor(2) as pool:

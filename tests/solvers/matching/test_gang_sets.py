@@ -100,6 +100,7 @@ def test_twenty_four_gangs_are_proven(pools: dict[str, int], wide: float, seed: 
     assert found == pytest.approx(makespan, rel=1e-9) == bound
 
 
+@pytest.mark.slow
 def test_a_stroke_inside_a_pools_tree_gives_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes between two slices of the tree of one pool."""
     struck, run = list[int](), ScheduleTree.run
