@@ -13,7 +13,7 @@ the bounds of `closed` and `rows_bound`, and a cut counts once its reason holds.
   null; ``nodes``: by type of GPU the ``size`` of a node, and ``rooms``, the GPUs of every node;
 * ``jobs``: ``name`` and ``options``, of which the job gets one: its ``value`` (a whole number, or a fraction
   as text), ``uses`` by name of a capacity, and maybe ``pool`` (a position), ``time``, ``gang`` (machines held
-  at once) and ``use`` of the capacity of each, or ``gpu_type`` and ``gpus``;
+  at once) and ``use`` of each, or ``gpu_type`` and ``gpus``; maybe ``barred``, pools that it may not have;
 * ``prices``: what the prices of a proof stand for, in this order: ``capacities``, ``pools``, ``cuts``;
 * ``plan``, maybe: the position of an option a job. Then the proof must also show that it is optimal.
 """
@@ -200,7 +200,8 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
     jobs, held = cut["excluded"], []  # these do not all end in time there, so at most all but one run there
     need(wholes(jobs, 0, len(statement["jobs"])) and jobs and len(set(jobs)) == len(jobs), "no jobs excluded")
     for job in jobs:
-        own = next((o for o in statement["jobs"][job]["options"] if o.get("pool") == number), None)
+        given = [*statement["jobs"][job]["options"], *statement["jobs"][job].get("barred", ())]
+        own = next((o for o in given if o.get("pool") == number), None)
         need(own, "an excluded job has no option on the pool")
         held.append((math.floor(scaled(exact(own["time"]), shift)), own["gang"]))  # type: ignore[index]
 
@@ -228,7 +229,6 @@ def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
         need(wholes(cut["node_weights"], 0, 10**9 + 1) and len(cut["node_weights"]) == size, "no weights")
         weights = [0, *cut["node_weights"]]
         most = fullest(weights)
-
         weigh = [*weights[:size], most[-1]]
         return (
             sum(most[room] for room in rooms),

@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from apportion.instances import FreezingInstance, MatchingInstance, kind_of
+from apportion.instances import FreezingInstance, MatchingEntry, MatchingInstance, kind_of
 from apportion.instances.freezing.meaning import configuration_name
 from apportion.instances.freezing.nodes import nodes_of
 from apportion.instances.tenants.meaning import ledger_of, shared_capacities
@@ -113,11 +113,11 @@ def _of_matching(instance: MatchingInstance) -> Statement:
             uses = {name: use for name, use in ledger.uses(job.id, place).items() if name not in shared}
             option: _Option = {"name": offer.name, "value": _number(offer.value), "uses": uses}
             if offer.name is not None:
-                entry = job.on[offer.name]
-                option |= {"pool": number[offer.name], "time": _number(entry.time_s or 0.0)}
-                option |= {"gang": entry.gpus, "use": entry.uses}
+                option |= _on(number[offer.name], job.on[offer.name])
             options.append(option)
-        jobs.append({"name": job.id, "options": options})
+        offered = {option["name"] for option in options}
+        barred = [_on(number[name], entry) for name, entry in job.on.items() if name not in offered]
+        jobs.append({"name": job.id, "options": options} | ({"barred": barred} if barred else {}))
     return {
         "goal": _goal(instance.objective, divisible=instance.divisible),
         "capacities": {name: room for name, room in ledger.limits.items() if name not in shared},
@@ -129,6 +129,12 @@ def _of_matching(instance: MatchingInstance) -> Statement:
         "jobs": jobs,
         "prices": ["pools", "cuts", "capacities"],
     }
+
+
+def _on(pool: int, entry: MatchingEntry) -> _Option:
+    """Return what an entry says of the pool's machines."""
+    time = _number(entry.time_s or 0.0)
+    return {"pool": pool, "time": time, "gang": entry.gpus, "use": entry.uses}
 
 
 def _whole_uses(capacity: int | None, step: int) -> int | None:
