@@ -146,6 +146,7 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
     sign = -1 if goal == "minimize" else 1
     free = goal == "makespan" or bound is None  # then any choice at all would be one too many
     menus: Menus = []
+    cells = 0
     for at, job in enumerate(statement["jobs"]):
         menus.append([])
         for option in job["options"]:
@@ -169,6 +170,8 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
                     taken = zip(places, (use * times, time * times), strict=True)
                     own |= {place: amount for place, amount in taken if place is not None}
                 need(wholes([*own.values()], 0, 1 << 2000), "a use is no whole number from 0")
+                cells += len(rooms)
+                need(cells <= MOST_CELLS, "too large a table", TimeoutError)
                 menus[-1].append((worth, tuple(own.get(k, 0) for k in range(len(rooms)))))
     need(wholes(rooms, -(1 << 2000), 1 << 2000), "a capacity is no whole number")
     need(all(len(vector) == len(rooms) for vector in proof["prices"]), "a price vector of another length")
@@ -214,6 +217,8 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
                 busy = sorted((*(max(end, start) for end in free[gang:]), *[start + time] * gang))
                 yield left - {job}, tuple(busy)
 
+    count = min(count, sum(gang for _, gang in held))
+    need(count * len(held) <= MOST_CELLS // 100, "too many machines for a cut", TimeoutError)
     need(not reached((frozenset(range(len(held))), (0,) * count), steps), "excluded jobs may end in time")
     return len(jobs) - 1, lambda job, o, _: int(o.get("pool") == number and job in jobs)
 
@@ -221,21 +226,16 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
 def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
     """Return a cut of the nodes of one type of GPU: its room, and ``takes(job, option, time)`` of it."""
     kind = cut.get("gpu_type")
-    need(
-        isinstance(kind, str) and kind in statement["nodes"] and len(cut) == 2, "a cut of no type with nodes"
-    )
+    need(isinstance(kind, str) and kind in statement["nodes"] and len(cut) == 2, "a cut of no nodes")
     size, rooms = statement["nodes"][kind]["size"], statement["nodes"][kind]["rooms"]
     if "node_weights" in cut:  # what lies on a node weighs at most W, and what fills m nodes m W
         need(wholes(cut["node_weights"], 0, 10**9 + 1) and len(cut["node_weights"]) == size, "no weights")
         weights = [0, *cut["node_weights"]]
         most = fullest(weights)
-        weigh = [*weights[:size], most[-1]]
-        return (
-            sum(most[room] for room in rooms),
-            lambda _, o, __: (
-                weigh[min(o["gpus"], size)] * max(1, o["gpus"] // size) if o.get("gpu_type") == kind else 0
-            ),
-        )
+        weigh = [*weights[:size], most[-1]]  # by the GPUs on a node
+        per_node: Any = lambda gpus: weigh[min(gpus, size)] * max(1, gpus // size)  # noqa: E731
+        room = sum(most[room] for room in rooms)
+        return room, lambda _, o, __: per_node(o["gpus"]) if o.get("gpu_type") == kind else 0
     given = cut["excluded"]  # so many GPUs each do not lie on the nodes, so at most all but one have as many
     known = isinstance(given, dict) and all(re.fullmatch("[0-9]{1,12}", key) for key in given)
     need(known and given and wholes([*given.values()], 1, 10**9 + 1), "no jobs excluded")
@@ -265,7 +265,7 @@ def reached(begin: Any, steps: Any) -> bool:
         new = set(steps(state)) - seen
         seen |= new
         stack += new
-        need(len(seen) <= MOST_STATES, "too many ways to try for a cut", TimeoutError)
+        need(len(seen) <= min(MOST_STATES, 10 * MOST_CELLS // (1 + len(state[1]))), "many ways", TimeoutError)
     return False
 
 
@@ -305,7 +305,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
         if menus == before_this:
             break
     order = proof["order"] + [job for job in range(len(menus)) if job not in set(proof["order"])]
-    relaxed = [rows_bound(menus, rooms, row, order) for row in proof["rows"]]
+    relaxed = [rows_bound(menus, rooms, row, order) for row in proof["rows"][:8]]
     reach = [[0] * width]  # what open jobs can use at most
     for job in reversed(order[1:]):
         most = [max(uses[k] for _, uses in menus[job]) for k in range(width)]
@@ -321,7 +321,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
                     if key not in after or after[key][1][0] < rest[0]:  # of equal rooms one of the most worth
                         after[key] = (now, rest)
         many += len(after)
-        need(many <= MOST_STATES, f"more than {MOST_STATES} states", TimeoutError)
+        need(many <= min(MOST_STATES, 20 * MOST_CELLS // (1 + width)), "too many states", TimeoutError)
         states = after
     need(not states, "a choice exceeds the threshold")
     return f"{many} states closed"
