@@ -174,7 +174,8 @@ def test_nothing_above_a_level_that_a_limit_left_open_is_called_proved() -> None
         assert not all(proved)
         assert proved == sorted(proved, reverse=True)
         assert any("were not proved before a limit" in note for note in sharing.notes)
+        assert sharing.ended is Termination.NODE_LIMIT
         assert apportion.check(instance, sharing.plan).feasible
     late = shared_out(instance, menus, deciding(99), lambda: 0.0)
-    assert not any(level.evidence for level in late.levels)
+    assert not any(level.evidence for level in late.levels) and late.ended is Termination.TIME_LIMIT
     assert apportion.check(instance, late.plan).feasible

@@ -33,6 +33,10 @@ def main() -> int:
     whole = {name: sum(getattr(tally, name) for tally in tallies.values()) for name in ("forged", "false")}
     accepted = sum(tally.accepted for tally in tallies.values())
     refused = sum(tally.refused_true for tally in tallies.values())
+    claims = sorted(claim for claim in of if "false" in claim)
+    print("\nforgeries with something false, by kind and claim:", ", ".join(claims))
+    for kind, tally in tallies.items():
+        print(f"{kind:28} " + " ".join(f"{tally.of[claim]:7}" for claim in claims))
     print("\nforgeries with something false, by claim and by mutator (one may count several times)")
     for claim, count in sorted(of.items()):
         print(f"{claim:36} {count:9}")

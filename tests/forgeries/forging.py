@@ -22,7 +22,7 @@ from tests.forgeries.mutating import OF_INSTANCES, OF_PROOFS, OF_RESULTS, consis
 from tests.hunt.case import INSTANCE, Case, subject_of
 from tests.proofs.claims import KINDS, Drawn
 
-__all__ = ["KINDS", "Tally", "forged"]
+__all__ = ["KINDS", "Tally", "drawn_case", "forged"]
 
 _LIMITS = Limits(states=200_000, kept=4_000_000, steps=200_000_000)
 _FORGERIES = 40
@@ -76,7 +76,7 @@ HEADER = f"{'kind':28} " + " ".join(
 def forged(kind: str, seed: int, number: int, tally: Tally) -> None:
     """Draw an instance of a kind, forge its result and its proof, and count."""
     rng = Random(f"forgeries {kind} {seed} {number}")
-    case, subject = _drawn(KINDS[kind], rng)
+    case, subject = drawn_case(KINDS[kind], rng)
     own = _Answer.of(case, subject)
     if own is None:
         return
@@ -121,7 +121,7 @@ class _Answer:
             return self.subject
 
 
-def _drawn(drawn: Drawn, rng: Random) -> tuple[Case, Any]:
+def drawn_case(drawn: Drawn, rng: Random) -> tuple[Case, Any]:
     """Draw a case whose choices are few enough to be enumerated."""
     while True:
         document = drawn.draw(rng, drawn.wants)

@@ -94,6 +94,13 @@ def rename_jobs(rng: Random, told: Told) -> None:
         one["id"], other["id"] = other["id"], one["id"]
 
 
+def repeat_job(rng: Random, told: Told) -> None:
+    """Submit a job a second time, under another name."""
+    if told.get("jobs"):
+        job = rng.choice(told["jobs"])
+        told["jobs"].append({**copy.deepcopy(job), "id": f"{job['id']}-again"})
+
+
 def require_less(rng: Random, told: Told) -> None:
     """Let a job be left out, or not any more."""
     if told.get("jobs"):
@@ -126,6 +133,7 @@ OF_INSTANCES: Mapping[str, OfInstance] = MappingProxyType(
         "value changed": change_value,
         "jobs reordered": reorder_jobs,
         "ids exchanged": rename_jobs,
+        "job twice": repeat_job,
         "required or not": require_less,
         "quota changed": change_quota,
     }
@@ -221,6 +229,33 @@ def plan(rng: Random, told: Told, _: list[Told]) -> None:
                 del part[one]
 
 
+def ids(rng: Random, told: Told, _: list[Told]) -> None:
+    """Rename what the plan, the floors or the levels are about, or say it twice."""
+    parts = [part for part in (told["plan"] or {}).values() if isinstance(part, dict) and part]
+    parts += [told["floors"]] if told.get("floors") else []
+    if told.get("levels") and rng.random() < 0.3:
+        one, other = rng.choice(told["levels"]), rng.choice(told["levels"])
+        one["name"], other["name"] = other["name"], one["name"]
+    elif parts:
+        part = rng.choice(parts)
+        one, other = rng.choice(sorted(part)), rng.choice(sorted(part))
+        change = rng.randrange(3)
+        if change == 0:
+            part[f"{one}-again"] = copy.deepcopy(part[one])
+        elif change == 1:
+            part[other] = copy.deepcopy(part[one])
+        else:
+            part[f"{one} "] = part.pop(one)
+
+
+def capacities_exchanged(rng: Random, told: Told, _: list[Told]) -> None:
+    """Exchange what two capacities are priced at."""
+    own = told["certificate"]["multipliers"]
+    if own and len(own) > 1:
+        one, other = rng.sample(sorted(own), 2)
+        own[one], own[other] = own[other], own[one]
+
+
 def objective(rng: Random, told: Told, _: list[Told]) -> None:
     """State a better objective, in the check as well."""
     told["objective"] = rng.choice((told["bound"], _moved(rng, told["objective"])))
@@ -289,6 +324,8 @@ OF_RESULTS: Mapping[str, OfResult] = MappingProxyType(
         "multipliers": multipliers,
         "plan of a neighbour": plan_of_neighbour,
         "plan": plan,
+        "ids": ids,
+        "capacities exchanged": capacities_exchanged,
         "objective": objective,
         "floors": floors,
         "levels": levels,
@@ -370,6 +407,53 @@ def _cuts(rng: Random, proof: Proof, others: list[Proof]) -> Proof:
     return replace(proof, cuts=tuple(cuts))
 
 
+def _made_up(rng: Random, proof: Proof, others: list[Proof]) -> Proof:
+    """Add a cut whose reason does not hold, or hardly."""
+    types = [cut["gpu_type"] for one in (proof, *others) for cut in one.cuts if "gpu_type" in cut]
+    jobs = rng.sample(range(4), rng.randint(1, 3))
+    weights = [rng.choice((0, 1, 1, 2, 5)) for _ in range(rng.randint(1, 4))]
+    if types and rng.random() < 0.7:
+        sizes = {str(job): rng.randint(1, 8) for job in jobs}
+        cut: Told = rng.choice(({"excluded": sizes}, {"node_weights": weights}))
+        cut["gpu_type"] = rng.choice(types)
+    else:
+        cut = rng.choice(({"excluded": jobs}, {"weights": weights}))
+        cut["pool"] = rng.randrange(3)
+    return replace(proof, cuts=(*proof.cuts, cut))
+
+
+def _merged(rng: Random, proof: Proof, _: list[Proof]) -> Proof:
+    """Make one vector of two, so that what either cuts off alone may pass for cut off."""
+    if len(proof.prices) < 2:
+        return replace(proof, prices=(*proof.prices, *proof.prices))
+    one, other = rng.sample(range(len(proof.prices)), 2)
+    both = zip(proof.prices[one], proof.prices[other], strict=False)
+    vector = tuple(map(rng.choice((sum, max, min)), both))
+    kept = [own for at, own in enumerate(proof.prices) if at not in (one, other)]
+    return replace(proof, prices=(*kept, vector))
+
+
+def _dropped(rng: Random, proof: Proof, _: list[Proof]) -> Proof:
+    """Leave out a part: a vector, a row, a cut, the order."""
+    name = rng.choice(("prices", "rows", "cuts", "order"))
+    part = list(getattr(proof, name))
+    if part:
+        part.pop(rng.randrange(len(part)))
+    changed: Any = {name: tuple(part)}
+    return replace(proof, **changed)
+
+
+def _threshold(rng: Random, proof: Proof, _: list[Proof]) -> Proof:
+    """Claim a bound that is off by one unit of worth, or by one step of a double."""
+    bound = proof.claim.bound
+    if bound is None:
+        return replace(proof, claim=Claim("no_better_plan", rng.choice((-1.0, 0.0, 1.0))))
+    side = rng.choice((-math.inf, math.inf))
+    unit = math.ldexp(1.0, max(-1000, min(1000, -proof.shift)))
+    moved = rng.choice((math.nextafter(bound, side), bound + math.copysign(unit, side)))
+    return replace(proof, claim=Claim("no_better_plan", moved)) if math.isfinite(moved) else proof
+
+
 def _apart(rng: Random, proof: Proof, _: list[Proof]) -> Proof:
     return replace(proof, apart=() if proof.apart else (rng.randrange(3),))
 
@@ -386,6 +470,10 @@ OF_PROOFS: Mapping[str, OfProof] = MappingProxyType(
         "order": _order,
         "shift": _shift,
         "cuts": _cuts,
+        "cut made up": _made_up,
+        "vectors merged": _merged,
+        "part dropped": _dropped,
+        "threshold": _threshold,
         "apart": _apart,
         "of a neighbour": _of_neighbour,
     }

@@ -86,7 +86,7 @@ def arrays(rng: Random, wants: str | None = None) -> dict[str, Any]:
             numbers.capacity_near(rng, [[u] for u, m in zip(uses, machine, strict=True) if m == k], 2**62 - 1)
             for k in range(machines)
         ]
-    must = 1.0 if goal == "makespan" else rng.choice((0.3, 1.0))
+    must = rng.choice((0.3, 1.0))
     return {
         "goal": goal,
         "values": [value() for _ in machine],

@@ -235,7 +235,10 @@ def _worth_divided(told: Told, plan: Any) -> Fraction | None:
 
 def best_of_arrays(told: Told) -> tuple[bool, Fraction | None]:
     """Return the sense and the optimum of arguments of ``Assignment.from_arrays``."""
-    return best(_as_instance(told))
+    found = _as_instance(told)
+    if told["goal"] == "makespan":  # to leave a job out never ends later
+        found["jobs"] = [job for job in found["jobs"] if job["required"]]
+    return best(found)
 
 
 def worth_of_arrays(told: Told, plan: Any) -> Fraction | None:

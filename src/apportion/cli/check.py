@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apportion.cli.output import say
+from apportion.cli.output import check_target, emit, say
 from apportion.cli.source import foreign_options, instance_of, json_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ __all__ = ["command"]
     metavar="FILE",
     help="The proof of its claim, to be walked as well; the one that SOLUTION names, if that lies beside it.",
 )
+@click.option(
+    "--statement",
+    "statement_path",
+    metavar="FILE",
+    help="Write what the proof is about as plain JSON, for checkers that share nothing with this package.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object: verified, what is not, and the claims.")
 def command(
     instance_path: str,
@@ -35,6 +41,7 @@ def command(
     index: int,
     sense: str | None,
     proof_path: str | None,
+    statement_path: str | None,
     as_json: bool,
 ) -> int:
     """Say of every claim of SOLUTION by what it is derived from INSTANCE, in exact arithmetic.
@@ -53,7 +60,10 @@ def command(
     instance = instance_of(instance_path, format, index, sense)
     solution = json_of(solution_path, "solution")
     path = _beside(solution, solution_path) if proof_path is None else Path(proof_path)
+    check_target(statement_path)
     found = verify(instance, solution, None if path is None else path.read_bytes())
+    if statement_path is not None:
+        emit(_statement(instance, solution), statement_path)
     if as_json:
         claims = [
             {"name": one.claim, "verdict": one.verdict, "ok": ok, "message": one.how}
@@ -64,6 +74,15 @@ def command(
         say("\n".join(f"{_SIGNS[one.verdict]:4}  {one.claim}: {one.how}" for one in found.claims))
         say(_conclusion(found))
     return 0 if found.ok else InvalidInstance.exit_code
+
+
+def _statement(instance: Any, solution: Any) -> bytes:
+    """Return the statement of an instance under the shares that a result keeps, with its plan."""
+    from apportion.instances.tenants.ledger import under_floors
+    from apportion.proofs.statement import statement_of
+
+    under = under_floors(instance, solution.get("floors"))
+    return json.dumps(statement_of(under, solution["plan"]), separators=(",", ":")).encode()
 
 
 _SIGNS = {"derived": "ok", "word": "word", "nothing": "-", "refused": "FAIL"}

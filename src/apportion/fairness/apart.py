@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +26,8 @@ from apportion.solving.certify import outward
 from apportion.solving.judge import judge
 
 __all__ = ["joined", "parts_of"]
+
+_PROVED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 
 
 def parts_of(instance: Any) -> tuple[Any, ...]:
@@ -111,6 +114,10 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
         verified_bound=verified,
         asked_gap=call.options.gap,
     )
+    ended = _termination([one.termination for one in solutions])
+    if verdict.termination in _PROVED and ended not in _PROVED:
+        # bounds meet, but the shares that they are about are not shown to be those due
+        verdict = replace(verdict, termination=ended)
     call.log.lap("check")
     objective = None if plan is None or report is None else report.objective
     first = solutions[0]
@@ -166,7 +173,7 @@ def _prices(under: Any, solutions: Sequence[Solution]) -> dict[str, float] | Non
 def _termination(terminations: Sequence[Termination]) -> Termination:
     """Return why all parts together ended: as proved as the least proved of them."""
     for one in terminations:
-        if one not in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        if one not in _PROVED:
             return one
     closed = all(one is Termination.OPTIMAL for one in terminations)
     return Termination.OPTIMAL if closed else Termination.GAP_REACHED

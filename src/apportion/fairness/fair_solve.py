@@ -105,8 +105,12 @@ def solved_fairly(
         bound, told = None, None  # what would be kept of other sets is not known
     # where nothing is kept and there is no plan all the same, nobody has a share
     nothing = solution.termination is Termination.INFEASIBLE and not any(sharing.floors.values())
+    termination = solution.termination
+    if sharing.ended is not None and termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        termination = sharing.ended  # the word would be about shares that are not shown to be those due
     return replace(
         solution,
+        termination=termination,
         instance=instance,
         levels=() if nothing else sharing.levels,
         floors={} if nothing else sharing.floors,

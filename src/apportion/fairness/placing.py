@@ -40,10 +40,13 @@ class Placing:
     ----------
     menus
         The formulation with what was cut off so far.
+    gave_up
+        Whether some choice was neither placed nor shown to lie nowhere.
     """
 
     def __init__(self, menus: TenantedMenus, seconds: Callable[[], float | None]) -> None:
         self.menus = menus
+        self.gave_up = False
         self._seconds = seconds
 
     def plan(self, choice: NDArray[np.int64]) -> PlanOrPoint | None:
@@ -67,6 +70,7 @@ class Placing:
             return "placed"
         tighter = structure.without(choice, found, proven=True)
         if tighter is None:
+            self.gave_up = True
             return "unknown"
         assert isinstance(tighter.formulation, PlacedTenantedMenus)
         self.menus = tighter.formulation

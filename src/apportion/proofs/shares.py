@@ -102,7 +102,7 @@ def _least(given: Shared, prices: Sequence[int]) -> Fraction:
         return Fraction(0)
     machines = [price * (common // count) for price, count in zip(prices, given.counts, strict=False)]
     jobs = [price * common for price in prices[len(given.counts) :]]
-    finest = max(time.as_integer_ratio()[1] for row in given.rows for _, time, _ in row)
+    finest = max((time.as_integer_ratio()[1] for row in given.rows for _, time, _ in row), default=1)
     work = 0
     for own, row in zip(jobs, given.rows, strict=True):
         costs = []
