@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Self, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from apportion.errors import ApportionError, InvalidInstance
 from apportion.explanation.by_menus import LEFT_OUT, explain_by_menus
+from apportion.explanation.claims import Claims
 from apportion.explanation.kinds import explained
 from apportion.explanation.parts import TenantWorth, Waiting
 from apportion.explanation.resolver import Resolver
@@ -24,7 +26,7 @@ from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import FreezingInstance, edits
 from apportion.instances.tenants.edits import change_tenant, wider
 from apportion.instances.tenants.ledger import Ledger, shares_are_due, under_floors
-from apportion.instances.tenants.meaning import claims_of, ledger_of, positions, shared_capacities
+from apportion.instances.tenants.meaning import ledger_of, positions, shared_capacities
 from apportion.instances.tenants.offers import Offer
 from apportion.solution import Solution
 from apportion.solving.compiling import menus_of_tenants
@@ -33,6 +35,8 @@ __all__ = ["explain_tenants"]
 
 _MOST = 40
 """Tenants and waiting jobs that are told apart."""
+_RIVALS = 5
+"""Jobs that are named of those that a waiting one would displace."""
 
 
 class _TenantedSubject(Subject):
@@ -135,6 +139,7 @@ class _Standing:
     used: Mapping[str, Mapping[str, int]]
     capacities: Mapping[str, int]
     guaranteed: Mapping[str, Mapping[str, int]]
+    claims: Mapping[str, Claims]
 
 
 def explain_tenants(
@@ -180,7 +185,8 @@ def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
             if isinstance(leaf, str):
                 used[name][leaf] += use
     guaranteed = {name: ledger.tree.guarantees(name) for name in capacities}
-    return _Standing(ledger, chosen, used, capacities, guaranteed)
+    claims = {name: Claims(ledger.tree, name, used[name], room) for name, room in capacities.items()}
+    return _Standing(ledger, chosen, used, capacities, guaranteed, claims)
 
 
 def _tenants(
@@ -197,7 +203,7 @@ def _tenants(
                 borrows[capacity] = used[name] - mine[name]
                 idle = {one: mine[one] - used[one] for one in tree.leaves if mine[one] > used[one]}
                 lenders[capacity] = idle
-            binding += _binding(standing, capacity, name, 1)
+            binding += standing.claims[capacity].binding(name, 1)
             worth[capacity] = _one_more(subject, solution, resolver, name, capacity, mine[name])
         level = levels.get(name)
         yield TenantWorth(
@@ -216,33 +222,6 @@ def _tenants(
             binding=tuple(binding),
             one_more_guaranteed=worth,
         )
-
-
-def _binding(
-    standing: _Standing, capacity: str, name: str, more: int, without: Offer | None = None, of: str = ""
-) -> list[str]:
-    """Return the limits that leave a tenant not so much more of a capacity.
-
-    Where an offer is given that a job of tenant `of` has, they are those that are left without it.
-    """
-    ledger, used = standing.ledger, dict(standing.used[capacity])
-    if without is not None:
-        used[of] -= without.uses.get(capacity, 0)
-    wanted = {**used, name: used[name] + more}
-    claims, then = claims_of(ledger, capacity, used), claims_of(ledger, capacity, wanted)
-    tree, limits, found = ledger.tree, ledger.tree.limits(capacity), list[str]()
-    for one in tree.path(name):
-        below = tree.nodes[one].children
-        if one in limits and (sum(then[child] for child in below) if below else wanted[one]) > limits[one]:
-            inside = sum(claims[child] for child in below) if below else used[one]
-            found.append(f"{capacity} of {one}: {inside} of {limits[one]}")
-    there, taken = standing.capacities[capacity], sum(claims[root] for root in tree.roots)
-    if sum(then[root] for root in tree.roots) > there:
-        left = f"all {there} are used or withheld"
-        if taken < there:
-            left = f"{there - taken} of {there} are left, it needs {more}"
-        found.append(f"{capacity}: {left}")
-    return found
 
 
 def _one_more(
@@ -282,6 +261,7 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
         for job, offer in standing.chosen.items()
         if offer.nothing and any(not one.nothing for one in ledger.offers[job])
     ]
+    running = sorted(job for job, offer in standing.chosen.items() if not offer.nothing)
     for job in [one for one in pending if only in (None, one)][:_MOST]:
         tenant = ledger.jobs[job].tenant
         if not isinstance(tenant, str):
@@ -291,23 +271,25 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
             key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one.uses.items()),
         )
         needs = {name: use for name, use in least.uses.items() if use}
-        limits = [text for name, use in needs.items() for text in _binding(standing, name, tenant, use)]
-        rivals = sorted(
-            other
-            for other, offer in standing.chosen.items()
-            if limits and _makes_room(standing, tenant, needs, other, offer)
-        )
-        yield Waiting(job, tenant, str(least.name), tuple(limits), tuple(rivals[:5]))
+        limits = [text for name, use in needs.items() for text in standing.claims[name].binding(tenant, use)]
+        rivals = (other for other in running if limits and _makes_room(standing, tenant, needs, other))
+        yield Waiting(job, tenant, str(least.name), tuple(limits), tuple(islice(rivals, _RIVALS)))
 
 
-def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], other: str, offer: Offer) -> bool:
+def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], other: str) -> bool:
     """Return whether a job that may wait borrows, and leaves enough if it waits."""
-    ledger, whose = standing.ledger, str(standing.ledger.jobs[other].tenant)
-    if offer.nothing or not any(one.nothing for one in ledger.offers[other]):
-        return False
+    ledger, offer = standing.ledger, standing.chosen[other]
+    whose = str(ledger.jobs[other].tenant)
     if not any(offer.uses.get(name) for name in needs) or not _borrows(standing, whose, needs):
         return False
-    return not any(_binding(standing, name, tenant, use, offer, whose) for name, use in needs.items())
+    if not any(one.nothing for one in ledger.offers[other]):
+        return False
+    for name, use in needs.items():
+        changes = {tenant: use}
+        changes[whose] = changes.get(whose, 0) - offer.uses.get(name, 0)
+        if not standing.claims[name].keep(changes):
+            return False
+    return True
 
 
 def _borrows(standing: _Standing, tenant: str, uses: Mapping[str, int]) -> bool:
