@@ -56,10 +56,12 @@ def test_least_change_against_asking_each_job_alone(seed: int) -> None:
 
 
 def test_least_change_stops_where_the_time_is_over() -> None:
-    model = _menus(20_000, 2, 1)
-    choice = exact.start(model, 0.0)[0]
-    assert choice is not None
-    preferred = np.arange(20_000) * 4
+    model = _menus(20_000, 2, 1).with_capacities(np.full(2, 200_000))
+    # every job is left out and would rather have what is worth as little and uses most: there is room for all
+    preferred = np.arange(20_000) * 4 + np.where(model.values == 0, model.uses.sum(axis=1), -1).reshape(
+        -1, 4
+    ).argmax(axis=1)
+    choice = np.full(20_000, -1)
     asked = 0
 
     def late() -> bool:
