@@ -128,6 +128,18 @@ def test_a_malformed_document_is_said_to_be_one(told: Any) -> None:
     assert verification.checks[0][0] == "document"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("source", ["dynamic_programming"]), ("digest", 7.0), ("source", 3)]
+)
+def test_a_certificate_of_another_type_is_said_to_be_one(name: str, told: Any) -> None:
+    """A list as the source once ended in a TypeError: it was looked up in a set."""
+    honest = stored_solution(small())
+    honest["certificate"][name] = told
+    verification = stored.verify(small(), honest)
+    assert not verification.ok
+    assert verification.checks[0][0] == "document"
+
+
 def with_integers(value: Any) -> Any:
     """Return an instance as a caller in Python may write it: whole numbers as integers."""
     if isinstance(value, msgspec.Struct):

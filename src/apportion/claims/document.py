@@ -53,6 +53,8 @@ def malformed(record: Any) -> str | None:
     certificate = record["certificate"]
     if not isinstance(certificate, Mapping) or set(certificate) != {"source", "multipliers", "digest"}:
         return "certificate must be an object of source, multipliers and digest"
+    if not isinstance(certificate["source"], str | None) or not isinstance(certificate["digest"], str):
+        return "certificate.source must be a string or null, and certificate.digest a string"
     multipliers = certificate["multipliers"]
     if multipliers is not None and not (
         isinstance(multipliers, Mapping) and all(is_number(price) for price in multipliers.values())
