@@ -99,7 +99,7 @@ def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool
 @click.option("--markdown", "as_markdown", type=_NEW, help="The tables as Markdown.")
 def report(files: tuple[Path, ...], out: Path | None, as_markdown: Path | None) -> None:
     """Write what files of rows say as one HTML page, as Markdown, or both."""
-    from apportion.files import write_whole
+    from apportion.core.files import write_whole
     from benchmarks.reporting.markdown import markdown
     from benchmarks.reporting.page import page
     from benchmarks.reporting.report import TITLE

@@ -16,13 +16,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.gap import relative_gap
+from apportion.core.outcome import relative_gap
 from apportion.models.assignment import Assignment
-from apportion.registry import formulation
 from apportion.solvers.generalised_assignment.by_tree import Searched, TreeSearch
 from apportion.solvers.generalised_assignment.least_cost import greedy_and_prices
-from apportion.solving.compiling import compiled
-from apportion.solving.subject import kind_of_any
+from apportion.solving.call import kind_of_any
+from apportion.solving.pipeline import compiled
+from apportion.solving.registry import formulation
 from benchmarks.peers.within_cpu import GENERAL, within_cpu
 from benchmarks.suite.cell import InstanceSpec
 from benchmarks.suite.making import make

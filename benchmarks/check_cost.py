@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import apportion
-from apportion import stored
+from apportion.io import stored
 from apportion.proofs.certificate import encode
 from benchmarks.timing import provenance
 

@@ -13,13 +13,12 @@ import click
 from paper_repro.icefrog.freezing import freezing_of
 
 from apportion.cli.running import in_one_line
-from apportion.estimation.training import HOMOGENEOUS, read_applications
-from apportion.policies.cluster.names import CLUSTER_POLICIES
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous
-from apportion.simulation.cluster.workload import read_workload
+from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
+from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 
 SLOW = ("genetic",)
 
@@ -44,7 +43,7 @@ def main(data: Path, workload: int, genetic: bool) -> None:
             named.make(0),
             scenario.nodes,
             SimulatedJobs(
-                scenario.nature(named.adaptive, freezing_of() if named.freezes else {}),
+                scenario.ground_truth(named.adaptive, freezing_of() if named.freezes else {}),
                 scenario.submitted_s,
                 scenario.requested_gpus,
                 scenario.beliefs(named.adaptive, freezing_of() if named.freezes else {}),

@@ -26,8 +26,8 @@ import numpy as np
 import apportion
 from apportion.cli.output import check_target
 from apportion.cli.running import in_one_line
-from apportion.decomposition import GeneratedMenus, ShardedKnapsack, check_sharded, solve_sharded
-from apportion.executors import in_order, open_executor
+from apportion.scale.decomposition import GeneratedMenus, ShardedKnapsack, check_sharded, solve_sharded
+from apportion.scale.executors import in_order, open_executor
 from benchmarks.solved import solved
 from benchmarks.timing import provenance
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import apportion
 from apportion.instances.gap_filling.generator import generate
-from apportion.session.session import Session
+from apportion.service.session import Session
 from benchmarks.timing import provenance
 
 __all__ = ["main"]

@@ -19,8 +19,8 @@ from unittest.mock import patch
 
 import apportion
 from apportion.solvers.search.assignment_tree import AssignmentTree
-from apportion.solvers.search.crew import Crew
-from apportion.solvers.search.status import Status
+from apportion.solvers.search.depth_first import Status
+from apportion.solvers.search.slices import Crew
 from benchmarks.suite.making import make
 from benchmarks.timing import provenance
 

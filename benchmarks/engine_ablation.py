@@ -23,14 +23,10 @@ from typing import Any
 import numpy as np
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.instances.matching.generator import generate_cluster, generate_unrelated
-from apportion.outcome import Termination
 from benchmarks.suite.making import make
 from benchmarks.timing import provenance
-
-_MENUS = "apportion.solvers.multiknapsack"
-_COSTS = "apportion.solvers.generalised_assignment"
-_TIMES = "apportion.solvers.makespan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +52,9 @@ def _no_pass(*_: Any) -> SimpleNamespace:
 
 def _one_temperature(menus: Any, start: Any, late: Any = lambda: False) -> Any:
     """Stand in for the search for the temperature at which choices freeze."""
-    from apportion.solvers.multiknapsack.tilt import tilted
+    from apportion.solvers.multiknapsack.entropic_dual import entropic_dual
 
-    return tilted(menus, start, 1e-3 * float(np.ptp(menus.values)), late)
+    return entropic_dual(menus, start, 1e-3 * float(np.ptp(menus.values)), late)
 
 
 def _as_it_is(_: Any, choice: Any, *__: Any) -> Any:
@@ -136,48 +132,76 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
         _several,
         (
             NOTHING,
-            Part("the exact search", {f"{_MENUS}.anytime:provable": _never}),
-            Part("beams", {f"{_MENUS}.beam_turns:search": _no_pass}),
-            Part("the last jobs matched (meet)", {f"{_MENUS}.beam:list_tails": _nothing}),
-            Part("the freezing temperature (tilt)", {f"{_MENUS}.beam_turns:freezing": _one_temperature}),
-            Part("HiGHS on cores (core_mip)", {f"{_MENUS}.anytime:Search._mip_is_due": _never}),
+            Part("the exact search", {"apportion.solvers.multiknapsack.anytime:provable": _never}),
+            Part("beams", {"apportion.solvers.multiknapsack.beam:search": _no_pass}),
+            Part(
+                "the last jobs matched (meet)", {"apportion.solvers.multiknapsack.beam:list_tails": _nothing}
+            ),
+            Part(
+                "the freezing temperature (tilt)",
+                {"apportion.solvers.multiknapsack.beam:freezing": _one_temperature},
+            ),
+            Part(
+                "HiGHS on cores (core_mip)",
+                {"apportion.solvers.multiknapsack.anytime:Search._mip_is_due": _never},
+            ),
         ),
     ),
     "capacities that no sum meets": (
         _unmet,
         (
             NOTHING,
-            Part("the exact search", {f"{_MENUS}.anytime:provable": _never}),
-            Part("HiGHS on cores (core_mip)", {f"{_MENUS}.anytime:Search._mip_is_due": _never}),
+            Part("the exact search", {"apportion.solvers.multiknapsack.anytime:provable": _never}),
+            Part(
+                "HiGHS on cores (core_mip)",
+                {"apportion.solvers.multiknapsack.anytime:Search._mip_is_due": _never},
+            ),
         ),
     ),
     "generalised assignment": (
         _costs,
         (
             NOTHING,
-            Part("trees over few machines", {f"{_COSTS}.by_tree:TreeSearch._improve": _nothing}),
+            Part(
+                "trees over few machines",
+                {"apportion.solvers.generalised_assignment.by_tree:TreeSearch._improve": _nothing},
+            ),
         ),
     ),
     "single machines": (
         _single,
         (
             NOTHING,
-            Part("descent before the tree", {f"{_TIMES}.local_search:ScheduleSearch.descend": _nothing}),
-            Part("trees over few machines", {f"{_TIMES}.by_tree:MakespanSearch.rebalance": _nothing}),
+            Part(
+                "descent before the tree",
+                {"apportion.solvers.makespan.least_makespan:ScheduleSearch.descend": _nothing},
+            ),
+            Part(
+                "trees over few machines",
+                {"apportion.solvers.makespan.by_tree:MakespanSearch.rebalance": _nothing},
+            ),
         ),
     ),
     "gangs": (
         _gangs,
         (
             NOTHING,
-            Part("local search", {f"{_TIMES}.by_pools:rearranged": _as_it_is}),
+            Part("local search", {"apportion.solvers.makespan.by_pools:rearranged": _as_it_is}),
             Part(
                 "the chain of those alone",
-                {f"{_TIMES}.gang_model:alone": lambda gpus, _: np.zeros(gpus.size, dtype=np.bool_)},
+                {
+                    "apportion.solvers.makespan.gang_sets:alone": lambda gpus, _: np.zeros(
+                        gpus.size, dtype=np.bool_
+                    )
+                },
             ),
-            Part("pools one by one", {f"{_TIMES}.gangs:_Search._by_sets": _not_ended}),
-            Part("the turn without relaxations", {f"{_TIMES}.gangs:_TURNS": ((1.0, True),)}),
-            Part("the turn with relaxations", {f"{_TIMES}.gangs:_TURNS": ((1.0, False),)}),
+            Part("pools one by one", {"apportion.solvers.makespan.by_pools:_Search._by_sets": _not_ended}),
+            Part(
+                "the turn without relaxations", {"apportion.solvers.makespan.by_pools:_TURNS": ((1.0, True),)}
+            ),
+            Part(
+                "the turn with relaxations", {"apportion.solvers.makespan.by_pools:_TURNS": ((1.0, False),)}
+            ),
         ),
     ),
 }
@@ -248,7 +272,7 @@ def main() -> None:
     given = parser.parse_args()
     print(provenance("highspy", "ortools"), f"{given.seconds} CPU s each")
     by_processor = Part("", {"apportion.solvers.clock:perf_counter": time.process_time})
-    few = Part("", {f"{_TIMES}.gangs:_WORK": 1.0})
+    few = Part("", {"apportion.solvers.makespan.by_pools:_WORK": 1.0})
     for engine in ENGINES:
         if fnmatchcase(engine, given.only):
             timed = engine != "gangs"

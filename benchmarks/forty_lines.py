@@ -27,9 +27,9 @@ from typing import Any
 import click
 
 from apportion.cli.running import in_one_line
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
 from apportion.solvers.multiknapsack.several_capacities import solve as engine
 from apportion.solvers.search.depth_first import DepthFirst
 from benchmarks.engine_ablation import Part, taken_away

@@ -12,9 +12,9 @@ import argparse
 import itertools
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.generator import generate_cluster
-from apportion.outcome import Termination
 from benchmarks.peers.pyjobshop_peer import solve as alone
 from benchmarks.peers.task import Limits, Task
 from benchmarks.timing import provenance

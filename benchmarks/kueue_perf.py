@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from apportion.cli.running import in_one_line
-from apportion.policies.tenancy.cycle_state import CycleState
-from apportion.policies.tenancy.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload
-from apportion.policies.tenancy.quota_tree import Quota, QuotaTree, TreeNode
-from apportion.policies.tenancy.tournament import head_order, scheduling_cycle
+from apportion.cluster.policies.rounds.cycle_state import CycleState
+from apportion.cluster.policies.rounds.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload
+from apportion.cluster.policies.rounds.kueue_tournament import head_order, scheduling_cycle
+from apportion.cluster.policies.rounds.quota_tree import Quota, QuotaTree, TreeNode
 
 CPU = ("default", "cpu")
 OFFERED = 8

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from apportion.cli.running import in_one_line
-from apportion.gap import relative_gap
+from apportion.core.outcome import relative_gap
 from benchmarks.reporting.behind import behind
 from benchmarks.suite.guard import run_cell
 from benchmarks.suite.published import PUBLISHED

@@ -17,16 +17,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from apportion.cli.running import in_one_line
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.policies import FreeTrain, GapFillingView, Plan, Policy
-from apportion.policies.completion import complete
-from apportion.policies.count_menus import values_of
-from apportion.simulation.generated import generated_jobs, generated_trace
-from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.job_table import read_job_table
-from apportion.simulation.node_changes import NodeChanges, node_changes
-from apportion.simulation.replay import Replay
-from apportion.simulation.workload import Workload, workload
+from apportion.cluster.policies import FreeTrain, GapFillingView, Plan, Policy
+from apportion.cluster.policies.completion import complete, values_of
+from apportion.cluster.simulation.generated import generated_jobs, generated_trace
+from apportion.cluster.simulation.idle_trace import NodeChanges, node_changes, read_idle_trace
+from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.replay import Replay
+from apportion.cluster.simulation.snapshot import Workload, workload
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 from benchmarks.timing import provenance
 
 TRAINERS = 35

@@ -19,16 +19,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from apportion.gap import relative_gap
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import relative_gap
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import dual, repair
-from apportion.solvers.multiknapsack.incumbent import BestChoice
-from apportion.solvers.multiknapsack.option_table import build
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build, without_dominated
 from apportion.solvers.multiknapsack.proving import Proving
-from apportion.solvers.multiknapsack.reduction import without_dominated
 from apportion.solvers.search.menu_search import Settings
 from benchmarks.anticorrelated_costs import searched_for
 from benchmarks.suite.making import make
@@ -63,7 +61,7 @@ def searched(
 ) -> tuple[int, float, bool]:
     """Return the nodes, the CPU seconds and whether the optimum was proven."""
     clock = Clock(SolveOptions(work_limit=most))
-    best = BestChoice(model, SolveOptions(), clock)
+    best = ChoiceIncumbent(model, SolveOptions(), clock)
     menus = build(model)
     assert menus is not None
     if dominance:

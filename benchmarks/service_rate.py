@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from apportion.instances.gap_filling.generator import generate
-from apportion.session.session import Session
+from apportion.service.session import Session
 
 __all__ = ["main"]
 

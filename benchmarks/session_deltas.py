@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 import apportion
+from apportion.core.interruption import uninterrupted
 from apportion.instances.gap_filling.generator import generate
-from apportion.interruption import uninterrupted
-from apportion.registry import formulation
-from apportion.session.compiling import RememberingCompiler
-from apportion.session.session import Session
+from apportion.service.session import RememberingCompiler, Session
+from apportion.solving.registry import formulation
 from benchmarks.solved import solved
 from benchmarks.timing import provenance
 

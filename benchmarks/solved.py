@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import apportion
-from apportion.interruption import uninterrupted
+from apportion.core.interruption import uninterrupted
 
 __all__ = ["solved"]
 

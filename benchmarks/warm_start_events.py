@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from apportion.cli.running import in_one_line
+from apportion.cluster.simulation.idle_trace import read_idle_trace
+from apportion.cluster.simulation.snapshot import snapshot_from_files
 from apportion.instances import GapFillingInstance
-from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.snapshot import snapshot_from_files
 from benchmarks.solved import solved
 from benchmarks.timing import provenance
 

@@ -14,11 +14,7 @@ from apportion.instances.freezing.generator import generate as generate_freezing
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.gap_filling.generator import generate
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
-from apportion.instances.multiple_choice_knapsack.generator import (
-    generate_sia,
-    sia_option_ids,
-    to_instance,
-)
+from apportion.instances.multiple_choice_knapsack.generator import generate_sia, sia_option_ids, to_instance
 
 Example = GapFillingInstance | MultipleChoiceKnapsackInstance | FreezingInstance
 

@@ -8,11 +8,7 @@ from pathlib import Path
 import msgspec
 
 from apportion.instances import MatchingInstance
-from apportion.instances.matching.generator import (
-    generate_assignment,
-    generate_cluster,
-    generate_unrelated,
-)
+from apportion.instances.matching.generator import generate_assignment, generate_cluster, generate_unrelated
 
 POOLS = {"k80": 8, "p100": 8, "v100": 4}
 

@@ -15,8 +15,7 @@ from apportion.formulations.protocol import Plan
 from apportion.instances.draft import with_jobs
 from apportion.instances.multiple_choice_knapsack import KnapsackOption, MultipleChoiceKnapsackInstance
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.splicing import difference
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, difference
 
 __all__ = ["MenuFormulation"]
 
@@ -92,7 +91,7 @@ class MenuFormulation:
         other.instance, other.names = instance, None
         other.model = self.model.spliced(splice, fresh.model, _amounts(instance))
         other.current = splice.jobs(self.current, fresh.current)
-        other.menus = splice.listed(self.menus, fresh.menus)
+        other.menus = splice.spliced_list(self.menus, fresh.menus)
         return other
 
     def exact_values(self) -> list[Fraction]:

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
-from apportion.models.assignment_lowering import LoweredAssignment
 from apportion.models.linear import LinearModel
-from apportion.models.lowering import Lowered
-from apportion.models.machine_packing import MachinePacking
+from apportion.models.lowering import Lowered, LoweredAssignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.node_packing import NodePacking
+from apportion.models.packing import MachinePacking, NodePacking
 
 __all__ = [
     "AssignmentFormulation",

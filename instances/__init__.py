@@ -1,19 +1,9 @@
 """What a problem is: schema, meaning, readers and writers, generators."""
 
-from apportion.instances.freezing import (
-    FreezingConfiguration,
-    FreezingInstance,
-    FreezingJob,
-    FreezingRow,
-)
+from apportion.instances.freezing import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
-from apportion.instances.matching import (
-    MatchingEntry,
-    MatchingInstance,
-    MatchingJob,
-    MatchingMachine,
-)
+from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     KnapsackOption,

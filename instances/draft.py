@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, Problem, listed
+from apportion.core.errors import InvalidInstance, Problem, quoted_names
+from apportion.core.suggestions import did_you_mean
+from apportion.instances.fields import make_plain, remade
 from apportion.instances.kind import Edits
 from apportion.instances.kinds import Instance, kind_of
-from apportion.instances.plain import make_plain
-from apportion.instances.remaking import remade
 from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
@@ -85,7 +84,7 @@ class Draft:
         missing = [name for name in names if name not in self._jobs]
         if missing:
             meant = did_you_mean(missing[0], self._jobs)
-            raise InvalidInstance.at(path, f"there is no job {listed(missing)}{meant}")
+            raise InvalidInstance.at(path, f"there is no job {quoted_names(missing)}{meant}")
 
     def add(self, job: Any, path: str = "$.jobs") -> None:
         """Put a job at the end.

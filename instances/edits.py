@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, listed
+from apportion.core.errors import InvalidInstance, quoted_names
+from apportion.core.suggestions import did_you_mean
 from apportion.instances.draft import Draft, edits_of
 from apportion.instances.freezing import FreezingJob
 from apportion.instances.gap_filling import GapFillingJob
@@ -21,7 +21,7 @@ from apportion.instances.kinds import Instance, kind_of
 from apportion.instances.matching import MatchingJob
 from apportion.instances.multiple_choice_knapsack import KnapsackJob
 from apportion.instances.tenants.schema import TenantedJob
-from apportion.instances.tenants.shares import RELATIVE
+from apportion.instances.tenants.tree import RELATIVE
 
 __all__ = [
     "Job",
@@ -125,7 +125,7 @@ def change_capacity_of(draft: Draft, pool: str, delta: int) -> None:
     if isinstance(delta, bool) or not isinstance(delta, int):
         raise InvalidInstance.at(f"$.capacities.{pool}", f"a change must be an integer, not {delta!r}")
     if pool not in present:
-        there = listed(present) or "none at all"
+        there = quoted_names(present) or "none at all"
         meant = did_you_mean(pool, present)
         raise InvalidInstance.at("$.capacities", f"there is no capacity {pool!r}; there is {there}{meant}")
     if present[pool] + delta < 0:
@@ -211,11 +211,13 @@ def unpin_of(draft: Draft, ids: list[str]) -> None:
     field = draft.edits.pin_field
     if field is None:
         if ids:
-            raise InvalidInstance.at("$.jobs", f"job {listed(ids)} is not pinned: this kind keeps no pins")
+            raise InvalidInstance.at(
+                "$.jobs", f"job {quoted_names(ids)} is not pinned: this kind keeps no pins"
+            )
         return
     free = [name for name in ids if getattr(draft.job(name), field) is None]
     if free:
-        raise InvalidInstance.at("$.jobs", f"job {listed(free)} is not pinned")
+        raise InvalidInstance.at("$.jobs", f"job {quoted_names(free)} is not pinned")
     lifted: Any = {field: None}
     for name in ids:
         job = draft.job(name)

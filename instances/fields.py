@@ -2,19 +2,25 @@
 
 msgspec enforces the annotations while decoding only; an instance constructed in Python is checked by the
 functions here. Both read the same constants.
+
+Numpy's numbers, texts and arrays as Python's: instances hold plain ones only, whoever made them.
+
+Instances with other fields, made without checking them: whoever does that checks what is new.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from apportion.errors import Problem
+from apportion.core.errors import Problem
 
 __all__ = [
     "LARGEST_CAPACITY",
@@ -34,8 +40,76 @@ __all__ = [
     "check_header",
     "check_name",
     "check_number",
+    "make_plain",
+    "plain_value",
+    "remade",
     "settle_numbers",
 ]
+
+
+_S = TypeVar("_S", bound=Struct)
+
+
+def remade(struct: _S, **fields: Any) -> _S:
+    """Return a struct with some fields replaced; unlike ``msgspec.structs.replace`` this checks nothing."""
+    made = copy(struct)
+    for name, value in fields.items():
+        force_setattr(made, name, value)
+    return made
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value with numpy numbers as Python's, arrays and sequences as lists; structs stay."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return [item if type(item) in _PLAIN else plain_value(item) for item in value]
+    listed = getattr(value, "tolist", None)  # arrays, their numbers, and the columns of tables
+    return listed() if callable(listed) else value
+
+
+def make_plain(struct: Struct) -> None:
+    """Make the values of a struct and of those below it plain, in place: arrays become tuples.
+
+    Other values stay as they are: whether they may stand there is for the rules of the instance to say.
+    """
+    try:
+        msgspec.json.encode(struct)  # what can be written is plain: the quickest way to look at all of it
+    except TypeError:
+        _make_fields_plain(struct)
+    except (ValueError, RecursionError):
+        pass
+
+
+def _make_fields_plain(struct: Struct) -> None:
+    for name in struct.__struct_fields__:
+        value = getattr(struct, name)
+        made = _made_plain(value)
+        if made is not value:
+            force_setattr(struct, name, made)
+
+
+def _made_plain(value: Any) -> Any:
+    """Return a value plain; structs are changed where they are, anything else is made anew."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Struct):
+        _make_fields_plain(value)
+        return value
+    if isinstance(value, Mapping):
+        return {_made_plain(name): _made_plain(item) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_made_plain, value))
+    if not hasattr(value, "tolist"):
+        return value
+    listed = value.tolist()
+    return tuple(map(_made_plain, listed)) if isinstance(listed, list) else listed
+
 
 LARGEST_COUNT = 10**9
 """Largest number of nodes or GPUs anywhere in an instance."""
@@ -65,12 +139,14 @@ Amount = Annotated[float, Meta(ge=0.0, le=LARGEST_NUMBER)]
 def check_name(path: str, value: Any, problems: list[Problem]) -> bool:
     """Note a problem unless `value` is a string of 1 to 1000 characters that can be written as UTF-8."""
     if not isinstance(value, str) or not 1 <= len(value) <= 1000:
-        problems.append(Problem(path, f"must be a string of 1 to 1000 characters, not {_shown(value)}"))
+        problems.append(
+            Problem(path, f"must be a string of 1 to 1000 characters, not {_quoted_value(value)}")
+        )
         return False
     try:
         value.encode()
     except UnicodeEncodeError:
-        problems.append(Problem(path, f"must be valid Unicode text, not {_shown(value)}"))
+        problems.append(Problem(path, f"must be valid Unicode text, not {_quoted_value(value)}"))
         return False
     return True
 
@@ -82,7 +158,7 @@ def check_count(
     if isinstance(value, bool) or not isinstance(value, int):
         whole = isinstance(value, float) and value.is_integer()
         meant = f"; write {int(value)} (in Python: int(value))" if whole else ""
-        problems.append(Problem(path, f"must be an integer, not {_shown(value)}{meant}"))
+        problems.append(Problem(path, f"must be an integer, not {_quoted_value(value)}{meant}"))
     elif not low <= value <= high:
         problems.append(Problem(path, f"must be from {low} to {high}, not {value}"))
     else:
@@ -93,7 +169,7 @@ def check_count(
 def check_number(path: str, value: Any, problems: list[Problem]) -> bool:
     """Note a problem unless `value` is 0 or a finite number of magnitude 1e-30 to 1e18."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        problems.append(Problem(path, f"must be a number, not {_shown(value)}"))
+        problems.append(Problem(path, f"must be a number, not {_quoted_value(value)}"))
     elif not math.isfinite(value):
         problems.append(Problem(path, f"must be finite, not {value}"))
     elif value != 0 and not SMALLEST_POSITIVE <= abs(value) <= LARGEST_NUMBER:
@@ -150,6 +226,6 @@ def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[P
     return False
 
 
-def _shown(value: Any) -> str:
+def _quoted_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

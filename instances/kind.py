@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from apportion.errors import Problem
-from apportion.instances.tenants.offers import Offering
-from apportion.report import Report
+from apportion.core.errors import Problem
+from apportion.core.outcome import Report
+from apportion.instances.tenants.options import OptionSet
 
 __all__ = ["Edits", "JobRules", "Kind", "Wording"]
 
@@ -191,7 +191,7 @@ class Kind:
     measure: Callable[[Any], str] = _objective
     edits: Edits | None = None
     wording: Wording = Wording()
-    offering: Offering | None = None
+    offering: OptionSet | None = None
     menu: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
     menu_field: str | None = None
     schemas: str = "apportion.instances.schemas"

@@ -16,7 +16,7 @@ from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.kind import MATCHING
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
 from apportion.instances.multiple_choice_knapsack.kind import MULTIPLE_CHOICE_KNAPSACK
-from apportion.instances.tenants.meaning import with_tenants
+from apportion.instances.tenants.check import with_tenants
 
 __all__ = ["KINDS", "Instance", "Kind", "any_instance", "kind_of", "kinds"]
 

@@ -6,14 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from apportion.estimation.training import HOMOGENEOUS, read_applications
-from apportion.estimation.training.freezing_file import FreezingProfiles
-from apportion.policies.cluster.names import cluster_policy
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous
-from apportion.simulation.cluster.workload import read_workload
+from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
+from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
+from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.progress import Progress
 from paper_repro.sources import REPOSITORY
 
@@ -46,7 +45,7 @@ def average_completion(policies: Sequence[str], freezing: FreezingProfiles) -> l
             named.make(0),
             scenario.nodes,
             SimulatedJobs(
-                scenario.nature(named.adaptive, freezing),
+                scenario.ground_truth(named.adaptive, freezing),
                 scenario.submitted_s,
                 scenario.requested_gpus,
                 scenario.beliefs(named.adaptive, freezing),

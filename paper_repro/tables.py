@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from apportion.files import write_whole
+from apportion.core.files import write_whole
 from paper_repro.sources import REPOSITORY, digest
 
 __all__ = ["Table", "markdown", "write_table"]

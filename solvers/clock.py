@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from time import perf_counter, thread_time
 
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 
 __all__ = ["Clock"]
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["NAMES", "SWITCH", "found", "load", "outdated", "switched_off"]
+__all__ = ["NAMES", "SWITCH", "import_compiled", "load", "outdated", "switched_off"]
 
 SWITCH = "APPORTION_UNCOMPILED"
 """This environment variable, set to anything but ``0`` or nothing, switches the compiled parts off."""
@@ -34,8 +34,8 @@ def load(name: str) -> ModuleType | None:
     return None if switched_off() else _kept(name)
 
 
-def found(name: str) -> ModuleType | None:
-    """Import a compiled module; one built from another source than that beside it is told and left out."""
+def import_compiled(name: str) -> ModuleType | None:
+    """Import a compiled module; one whose checksum differs from its C file is reported and ignored."""
     try:
         module = import_module(f"apportion.solvers.{name}")
     except ImportError:
@@ -51,7 +51,7 @@ def found(name: str) -> ModuleType | None:
     return None
 
 
-_kept = cache(found)
+_kept = cache(import_compiled)
 
 
 def outdated(module: ModuleType) -> bool:

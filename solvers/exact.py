@@ -9,9 +9,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import SolveOptions, Start
+from apportion.core.outcome import Outcome, Termination
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import SolveOptions, Start
-from apportion.outcome import Outcome, Termination
 
 __all__ = ["solve", "start"]
 
@@ -48,7 +48,7 @@ def solve(
     outcome = several_capacities.solve(model, options, point, start.hint, start.bound)
     if preferred is None or outcome.point is None:
         return outcome
-    from apportion.solvers.multiknapsack.least_change import least_change
+    from apportion.solvers.multiknapsack.repair import least_change
 
     end = math.inf if options.time_limit is None else began + options.time_limit
     found = outcome.point.astype(np.int64)
@@ -57,7 +57,7 @@ def solve(
 
 def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:
     """Return a proven outcome with the first of the equal optima, where that question can be answered."""
-    from apportion.solvers.knapsack.first_optimum import first_optimum
+    from apportion.solvers.knapsack.greedy import first_optimum
 
     if outcome.termination is not Termination.OPTIMAL or outcome.objective is None:
         return outcome

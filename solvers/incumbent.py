@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from apportion.gap import absolute_gap
-from apportion.options import Incumbent, SolveOptions
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import absolute_gap
 from apportion.solvers.clock import Clock
 
 __all__ = ["BestFound"]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import SolveOptions, Start
+from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import pooled
-from apportion.options import SolveOptions, Start
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.assignment.linear_assignment import is_transportation, potentials, solve_slots
 from apportion.solvers.general.scaling import extreme_scale, unscaled, with_callback_in_own_unit
@@ -99,9 +99,9 @@ def _solved(call: AssignmentCall, start: Start) -> Outcome:
             multipliers=np.zeros(model.num_capacities),
         )
     if model.divisible:
-        from apportion.solvers.makespan import divisible
+        from apportion.solvers.makespan import by_fractions
 
-        return divisible.solve(call)
+        return by_fractions.solve(call)
     known = None if start.point is None else start.point.astype(np.int64, copy=False)
     if model.goal == "makespan":
         from apportion.solvers.makespan import least_makespan
@@ -119,13 +119,13 @@ def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] |
     if (model.required & (np.diff(model.offsets) == 0)).any() or model.num_options == 0:
         return None, None
     if model.divisible or model.goal == "makespan":
-        from apportion.solvers.makespan import first
+        from apportion.solvers.makespan import by_tree
 
         if model.required.all():
-            return first.start(model)
+            return by_tree.start(model)
         if not model.required.any():
             return np.full(model.num_jobs, -1, dtype=np.int64), None
-        point, prices = first.start(model.of_jobs(model.required))
+        point, prices = by_tree.start(model.of_jobs(model.required))
         return (None if point is None else _among_all(model, point)), prices
     if is_transportation(model):
         choice = solve_slots(model)

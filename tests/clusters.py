@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from apportion.estimation.training import Application, StepTimes
-from apportion.estimation.training.freezing_profile import FreezingProfile
-from apportion.policies.cluster.cluster_view import Nodes
-from apportion.simulation.cluster.scenario import Scenario
-from apportion.simulation.cluster.workload import TrainingJob
+from apportion.cluster.estimation.training import Application, StepTimes
+from apportion.cluster.estimation.training.freezing_profile import FreezingProfile
+from apportion.cluster.policies.rounds.cluster_view import Nodes
+from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob
 
 LOCAL = (8, 16, 32, 64)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import apportion
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
 from tests.oracles import enumerate_knapsack
 
 

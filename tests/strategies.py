@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree, TreeNode
 from apportion.instances import (
     FreezingConfiguration,
     FreezingInstance,
@@ -25,7 +26,6 @@ from apportion.instances import (
     ScalingCurve,
 )
 from apportion.models import MultipleChoiceKnapsack
-from apportion.policies.tenancy.quota_tree import Pair, Quota, QuotaTree, TreeNode
 
 VALUES = st.one_of(
     st.integers(-20, 60).map(float),

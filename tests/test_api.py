@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.formulations.gap_filling.by_count import GapFillingByCount
 from apportion.instances import GapFillingInstance, MultipleChoiceKnapsackInstance
 from apportion.instances.kinds import kind_of
 from apportion.models import MultipleChoiceKnapsack
-from apportion.outcome import Termination
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsack_instances, knapsacks
@@ -197,7 +197,7 @@ def test_any_earlier_answer_is_a_harmless_warm_start(
     now: GapFillingInstance, then: GapFillingInstance
 ) -> None:
     """A plan of another machine state is repaired or dropped; the optimum stays the same."""
-    from apportion import stored
+    from apportion.io import stored
 
     earlier = apportion.solve(then)
     cold = apportion.solve(now)

@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.choices import did_you_mean
-from apportion.decomposition.sources import GeneratedMenus
-from apportion.errors import ApportionError
-from apportion.estimation.layer_throughput import ring_term
-from apportion.executors import open_executor
-from apportion.formulations.matching.model_similarity import believed_times
+from apportion.cluster.estimation.layer_throughput import ring_term
+from apportion.cluster.estimation.model_similarity import believed_times
+from apportion.cluster.policies.names import policy
+from apportion.cluster.policies.rounds.gavel import Gavel
+from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.simulation.generated import generated_jobs
+from apportion.core.errors import ApportionError
+from apportion.core.suggestions import did_you_mean
+from apportion.draw import check_name
 from apportion.instances.matching.generator import generate_assignment, generate_unrelated
 from apportion.instances.multiple_choice_knapsack.generator import generate
 from apportion.instances.readers import read_text
+from apportion.io.schemas import committed
 from apportion.models.assignment import Assignment
-from apportion.models.builder import LinearModelBuilder
-from apportion.plotting import check_name
-from apportion.policies.cluster.gavel import Gavel
-from apportion.policies.cluster.names import cluster_policy
-from apportion.policies.names import policy
-from apportion.reading.schemas import committed
-from apportion.simulation.generated import generated_jobs
+from apportion.models.linear import LinearModelBuilder
+from apportion.scale.decomposition.sources import GeneratedMenus
+from apportion.scale.executors import open_executor
 
 MODEL = apportion.MultipleChoiceKnapsack.from_arrays([1.0], [1], [0, 1], [1])
 ORLIB = b"1\n1\n1\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apportion.gap import absolute_gap, meets, relative_gap
+from apportion.core.outcome import absolute_gap, meets, relative_gap
 
 
 def test_a_gap_is_relative_to_the_objective_but_not_below_1e_9() -> None:

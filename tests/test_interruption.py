@@ -196,7 +196,9 @@ def test_a_solve_that_the_clock_ended_says_so(root: Path) -> None:
 
 HOLDING = """
 import os, signal
-from apportion.interruption import held, heard, listening, raise_if_interrupted, released, uninterrupted
+from apportion.core.interruption import (
+    defer_interrupt, heard, listening, raise_if_interrupted, released, uninterrupted
+)
 press = lambda: os.kill(os.getpid(), signal.SIGINT)
 def raises(call):
     try:
@@ -209,31 +211,31 @@ with listening():
     assert not heard()
     assert raises(press) and heard() and raises(raise_if_interrupted)  # raised, and remembered
 assert signal.getsignal(signal.SIGINT) is standing
-with held() as hold:
+with defer_interrupt() as hold:
     press()
     assert hold.struck and not raises(raise_if_interrupted)  # noted, not raised
     def release():
         with released():
             raise AssertionError("a signal that came before is raised at the door")
     assert raises(release)
-    with held() as inner:
+    with defer_interrupt() as inner:
         assert not inner.struck  # the outer one answers for it
         with released():
             pass
     press()
     assert raises(press)  # the third is raised whatever is held
-with held(yields=True):
+with defer_interrupt(yields=True):
     def solve():
-        with held(), released():
+        with defer_interrupt(), released():
             press()
     assert raises(solve)
 signal.signal(signal.SIGINT, lambda number, frame: None)
-with held() as hold:
+with defer_interrupt() as hold:
     press()
     assert not hold.struck and not heard()  # a handler of the caller's own is left alone
 import threading
 def elsewhere():
-    with held() as hold, released():
+    with defer_interrupt() as hold, released():
         raise_if_interrupted()
         print("no main thread")
 thread = threading.Thread(target=elsewhere)
@@ -254,14 +256,13 @@ def test_what_is_held_waits_and_what_is_released_is_raised(root: Path) -> None:
     assert (run.returncode, run.stdout) == (0, "no main thread\n"), run.stderr
 
 
-ROOMS = ("policies", "simulation", "explanation", "decomposition", "batch.py", "estimation", "live")
+ROOMS = ("cluster", "explanation", "scale", "live")
 
 
 def test_every_solve_in_a_loop_is_asked_whether_it_was_interrupted(root: Path) -> None:
     missing = []
     for room in ROOMS:
-        place = root / "src" / "apportion" / room
-        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+        for file in sorted((root / "src" / "apportion" / room).rglob("*.py")):
             tree = ast.parse(file.read_text())
             wrapped = {
                 id(argument)
@@ -275,4 +276,4 @@ def test_every_solve_in_a_loop_is_asked_whether_it_was_interrupted(root: Path) -
                 if ast.unparse(call.func) in ("solve", "engine.solve", "exact.solve", "highs.solve"):
                     missing.append(f"{file.relative_to(root)}:{call.lineno}")
     # `_solve` of the batch, whose answer is yielded first
-    assert [place.partition(":")[0] for place in missing] == ["src/apportion/batch.py"]
+    assert [place.partition(":")[0] for place in missing] == ["src/apportion/scale/batch.py"]

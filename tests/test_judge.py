@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
 from apportion.solving.judge import Verdict, judge
 
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
+from apportion.cluster.policies import GapFillingView, check_plan
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
+from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import homogeneous
+from apportion.cluster.simulation.rounds.simulator import run_cluster
+from apportion.cluster.simulation.rounds.workload_files import DurationLog, FixedDurations, durations_known
+from apportion.core.options import SolveOptions
 from apportion.instances import GapFillingInstance
-from apportion.options import SolveOptions
-from apportion.policies import GapFillingView, check_plan
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
-from apportion.simulation.cluster.conditions import SimulatedJobs
-from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import homogeneous
 from apportion.solvers.general.highs import solve as highs
 from tests.budgets import examples
 from tests.strategies import gap_filling_instances

@@ -14,12 +14,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.instances.menu_table import menu_table
+from apportion.cluster.policies.names import policy
+from apportion.core.display import MOST_ROWS
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
+from apportion.instances.tables import menu_table
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.policies.names import policy
-from apportion.shown import MOST_ROWS
 from tests.strategies import (
     freezing_instances,
     gap_filling_instances,
@@ -75,7 +75,7 @@ def test_a_notebook_shows_a_table_and_no_markup_of_names() -> None:
 
 def results(root: Path) -> dict[str, Any]:
     """One of everything that a notebook is asked to show, by its name."""
-    from apportion.simulation import (
+    from apportion.cluster.simulation import (
         Replay,
         generated_jobs,
         generated_trace,

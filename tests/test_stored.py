@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion import stored
 from apportion.instances import GapFillingInstance, MultipleChoiceKnapsackInstance
+from apportion.io import stored
 from tests.budgets import examples
 from tests.strategies import gap_filling_instances, knapsack_instances
 

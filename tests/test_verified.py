@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import apportion
-from apportion import proofs, stored
-from apportion.claims.document import FIELDS
+from apportion import proofs
+from apportion.core.outcome import Termination
 from apportion.instances.tenants.ledger import under_floors
-from apportion.outcome import Termination
+from apportion.io import stored
+from apportion.proofs.verified_document import FIELDS
 from tests.test_stored import small
 
 NAMES = [

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion import MultipleChoiceKnapsack, stored
-from apportion.outcome import Termination
+from apportion import MultipleChoiceKnapsack
+from apportion.core.outcome import Termination
+from apportion.io import stored
 from tests.budgets import examples
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
 from benchmarks.peers.matrices import matrices_of
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.models.assignment_lowering import lower_assignment
-from apportion.outcome import Termination
-from apportion.solvers.assignment.lp import Unsolved, relax
+from apportion.core.outcome import Termination
+from apportion.models.lowering import lower_assignment
+from apportion.solvers.assignment.mip import Unsolved, relax
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 
 __all__ = ["solve"]

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.outcome import Termination
 from apportion.formulations.tenants import TenantedMenus
-from apportion.outcome import Termination
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 
 __all__ = ["solve"]

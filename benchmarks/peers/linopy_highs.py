@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
-from apportion.outcome import Termination
 from benchmarks.peers.task import Answer, Limits, Task, Watch, coupling_rows
 
 __all__ = ["solve"]

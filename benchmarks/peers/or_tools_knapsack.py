@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 
 __all__ = ["solve"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.outcome import Termination
 from benchmarks.peers.scipy_milp import milp_of
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 

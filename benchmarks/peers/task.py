@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.outcome import Termination
-from apportion.registry import formulation
-from apportion.solving.compiling import compiled
-from apportion.solving.subject import kind_of_any
+from apportion.solving.call import kind_of_any
+from apportion.solving.pipeline import compiled
+from apportion.solving.registry import formulation
 
 __all__ = ["Answer", "CannotTake", "Limits", "Row", "Task", "Watch", "coupling_rows"]
 

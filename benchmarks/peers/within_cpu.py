@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from apportion.options import Incumbent, SolveOptions
-from apportion.outcome import Termination
-from apportion.references import loaded
+from apportion.core.extension_points import loaded
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Termination
 from benchmarks.peers.task import Task
 from benchmarks.suite.cell import InstanceSpec
 from benchmarks.suite.making import make

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 
-from apportion.errors import BackendUnavailable, InvalidOption
+from apportion.core.errors import BackendUnavailable, InvalidOption
 
 __all__ = ["CannotExecute", "opened"]
 
@@ -31,7 +31,7 @@ def opened(name: str, workers: int) -> Iterator[Executor]:
         with ThreadPoolExecutor(int(local[1] or workers)) as executor:
             yield executor
         return
-    from apportion.executors import open_executor
+    from apportion.scale.executors import open_executor
 
     try:
         with open_executor(f"dask:{workers}" if name == "dask" else name) as remote:

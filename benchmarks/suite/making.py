@@ -214,8 +214,8 @@ def _gavel_table(data: Path, path: str, jobs: int, seed: int) -> Any:
 
 def _summit(data: Path, row: int, trainers: int) -> Any:
     """Read one event of the Summit trace of idle nodes."""
-    from apportion.simulation.idle_trace import read_idle_trace
-    from apportion.simulation.snapshot import snapshot_from_files
+    from apportion.cluster.simulation.idle_trace import read_idle_trace
+    from apportion.cluster.simulation.snapshot import snapshot_from_files
 
     trace, jobs = data / "bftrainer/summit_idle_intervals.npz", data / "bftrainer/ImageNet-imgps-jobs.csv"
     if not trace.is_file():

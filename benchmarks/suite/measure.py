@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import apportion
-from apportion.errors import ApportionError, BackendUnavailable
-from apportion.options import Incumbent
-from apportion.references import loaded
-from apportion.solution import Solution
+from apportion.core.errors import ApportionError, BackendUnavailable
+from apportion.core.extension_points import loaded
+from apportion.core.options import Incumbent
+from apportion.core.solution import Solution
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 from benchmarks.solved import solved
 from benchmarks.suite.cell import REPEATED_BELOW_S, Cell, SolverSpec
@@ -173,9 +173,9 @@ def _ours(solver: SolverSpec, instance: Any, cell: Cell, traced: bool, limit: fl
         seed=cell.seed,
         on_incumbent=saw if traced else None,
     )
-    tested = solution.times.get("second_opinion", 0.0)  # our own search behind a general solver: not its time
+    tested = solution.times.get("cross_check", 0.0)  # our own search behind a general solver: not its time
     phases = {
-        name: seconds for name, seconds in solution.times.items() if name not in ("total", "second_opinion")
+        name: seconds for name, seconds in solution.times.items() if name not in ("total", "cross_check")
     }
     outcome = solution.outcome
     if outcome is not None and "hand_over" in outcome.seconds:
@@ -248,7 +248,7 @@ def _verdict(instance: Any, plan: Any) -> dict[str, Any]:
 
 
 def _maximizes(instance: Any) -> bool:
-    from apportion.solving.subject import kind_of_any
+    from apportion.solving.call import kind_of_any
 
     return bool(kind_of_any(instance).maximizes(instance))
 

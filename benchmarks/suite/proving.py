@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from apportion.core.solution import Solution
 from apportion.proofs import verify
 from apportion.proofs.certificate import encode
-from apportion.solution import Solution
 from apportion.solving.evidence import with_proof
 from benchmarks.suite.cell import PROOF_S
 

@@ -10,18 +10,16 @@ import os
 import tomllib
 from pathlib import Path
 
-__all__ = ["PICTURE", "arrows", "drawing", "imports", "rows", "values"]
+__all__ = ["PICTURE", "VALUES", "arrows", "drawing", "imports", "rows"]
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "assets" / "rooms.svg"
 _PACKAGE = ROOT / "src" / "apportion"
 _WIDTH, _ROW, _BOX, _TOP = 960, 74, (132, 34), 24
 _ACROSS = {
-    "cli": 0.45, "service": 0.62, "record": 0.7, "session": 0.5,
-    "stream": 0.23, "explanation": 0.42, "plotting": 0.08, "stored": 0.31, "simulation": 0.62,
-    "live": 0.82, "policies": 0.62, "decomposition": 0.92, "batch": 0.66, "executors": 0.75, "api": 0.5,
-    "solving": 0.4, "registry": 0.56, "formulations": 0.5, "solvers": 0.9, "proofs": 0.34, "reading": 0.2,
-    "instances": 0.1, "estimation": 0.46, "models": 0.84,
+    "cli": 0.5, "draw": 0.2, "service": 0.62, "explanation": 0.4, "live": 0.84, "cluster": 0.7, "scale": 0.88,
+    "io": 0.24, "fairness": 0.5, "solving": 0.5, "formulations": 0.5, "solvers": 0.8, "proofs": 0.2,
+    "instances": 0.34, "models": 0.6,
 }  # fmt: skip
 """Where a room stands, as a share of the width, so that few arrows pass behind others; the rest is spread."""
 
@@ -41,6 +39,9 @@ def imports() -> dict[str, set[str]]:
 
 def _imported(tree: ast.AST) -> set[str]:
     names: set[str] = set()
+    for branch in ast.walk(tree):
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING":
+            branch.body = []  # a name for type checkers is no import
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -55,21 +56,18 @@ def rows() -> list[list[str]]:
     """Return the layers of the import contract, the uppermost first."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    (contract,) = (each for each in contracts if each["containers"] == ["apportion"])
+    (contract,) = (each for each in contracts if each.get("containers") == ["apportion"])
     layers = ([name.strip(" ()") for name in layer.split("|")] for layer in contract["layers"])
     return [row for layer in layers if (row := [name for name in layer if not name.startswith("__")])]
 
 
-def values(known: dict[str, set[str]]) -> list[str]:
-    """Return the small single modules that every room may use; the picture lists them without arrows."""
-    upper = {"api", "batch", "stream", "stored"}
-    return sorted(room for room in known if (_PACKAGE / f"{room}.py").exists() and room not in upper)
+VALUES = "core"
+"""The room of values that every other may import; the picture names it without arrows."""
 
 
 def arrows(known: dict[str, set[str]]) -> list[tuple[str, str]]:
     """Return the imports between rooms, but those that a longer way of imports implies."""
-    small = set(values(known))
-    direct = {room: met - small for room, met in known.items() if room not in small}
+    direct = {room: met - {VALUES} for room, met in known.items() if room != VALUES}
     reached = {room: _reached(room, direct) for room in direct}
     return sorted(
         (room, other)
@@ -93,8 +91,7 @@ def _reached(room: str, direct: dict[str, set[str]]) -> set[str]:
 def drawing() -> str:
     """Return the picture as SVG, the same for the same code."""
     known = imports()
-    small = values(known)
-    layers = [shown for row in rows() if (shown := [room for room in row if room not in small])]
+    layers = [row for row in rows() if row != [VALUES]]
     width, height = _BOX
     at: dict[str, tuple[float, float]] = {}
     for level, row in enumerate(layers):
@@ -127,7 +124,7 @@ def drawing() -> str:
         )
     parts.append(
         f'<text x="{_WIDTH / 2:.0f}" y="{total - 16}" text-anchor="middle" font-size="12" fill="#444">'
-        f"used everywhere: {', '.join(small)}</text></svg>"
+        f"used everywhere: {VALUES}</text></svg>"
     )
     return "\n".join(parts) + "\n"
 

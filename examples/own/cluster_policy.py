@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
-from apportion.policies.cluster.placing import free_gpus, place_on_freest
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.placing import free_gpus, place_on_freest
 
 
 def least_attained_service(view: ClusterView, patience_gpu_s: float = 3600.0) -> ClusterPlan:
@@ -34,12 +34,16 @@ def least_attained_service(view: ClusterView, patience_gpu_s: float = 3600.0) ->
 
 def main() -> None:
     """Compare three policies on a drawn log of 300 jobs whose durations are heavy-tailed."""
-    from apportion.policies.cluster.fifo import fifo, srtf
-    from apportion.simulation.cluster.cluster_summary import summarise_cluster
-    from apportion.simulation.cluster.conditions import SimulatedJobs
-    from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
-    from apportion.simulation.cluster.rounds import run_cluster
-    from apportion.simulation.cluster.scenario import homogeneous
+    from apportion.cluster.policies.rounds.queue_order import fifo, srtf
+    from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+    from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+    from apportion.cluster.simulation.rounds.scenario import homogeneous
+    from apportion.cluster.simulation.rounds.simulator import run_cluster
+    from apportion.cluster.simulation.rounds.workload_files import (
+        DurationLog,
+        FixedDurations,
+        durations_known,
+    )
 
     rng = np.random.default_rng(3)
     log = DurationLog(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.formulations.gap_filling.completion import complete
+from apportion.formulations.gap_filling.by_count import complete
 from apportion.instances import GapFillingInstance, GapFillingJob
 from apportion.models import LinearModelBuilder
 
@@ -95,7 +95,7 @@ def _menu(job: GapFillingJob, instance: GapFillingInstance) -> list[tuple[int, f
 def main() -> None:
     """Solve an example with it and with what the package does, and let the checker judge both."""
     import apportion
-    from apportion.options import SolveOptions
+    from apportion.core.options import SolveOptions
     from apportion.solvers.general.highs import solve as highs
 
     instance = apportion.read("examples/gap_filling_small.json")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import apportion
-from apportion.policies import GapFillingView, Plan
-from apportion.policies.completion import complete
+from apportion.cluster.policies import GapFillingView, Plan
+from apportion.cluster.policies.completion import complete
 
 
 class ProportionalFair:
@@ -43,9 +43,8 @@ class ProportionalFair:
 
 def main() -> None:
     """Compare it with FreeTrain and equal shares on two days of 128 generated nodes."""
-    from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-    from apportion.policies import EqualShare, FreeTrain, Policy
-    from apportion.simulation import (
+    from apportion.cluster.policies import EqualShare, FreeTrain, Policy
+    from apportion.cluster.simulation import (
         Replay,
         generated_jobs,
         generated_trace,
@@ -53,6 +52,7 @@ def main() -> None:
         summarise,
         workload,
     )
+    from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
     changes = node_changes(generated_trace(seed=5, nodes=128, days=2.0))
     jobs = workload(generated_jobs(seed=5, count=70), PUBLISHED_CURVES, endless=True)

@@ -23,7 +23,7 @@ from apportion.formulations.freezing.by_configuration import FreezingByConfigura
 from apportion.formulations.protocol import Plan
 from apportion.instances.freezing import FreezingInstance
 from apportion.instances.freezing.nodes import NodeWeights, TypeNodes, nodes_of
-from apportion.models.node_packing import NodePacking, heaviest
+from apportion.models.packing import NodePacking, heaviest
 
 __all__ = ["FreezingOnNodes"]
 

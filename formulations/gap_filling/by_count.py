@@ -16,28 +16,62 @@ n in menu_j     {0} and N_j^min..min(N_j^max, |N|)
 
     maximise    sum_j w_j (horizon rate_j(n_j) - rate_j(C_j) (up_j [n_j > C_j] + down_j [n_j < C_j]))
     subject to  sum_j n_j <= |N|,   n_j in menu_j,   rate_j(C_j) := 0 where C_j < N_j^min
+
+From node counts to nodes: a growing job keeps its nodes, a shrinking one a subset, nobody migrates.
+
+Nodes are interchangeable, so any counts that fit the idle nodes can be completed this way; this is why the
+node-indexed MILP of BFTrainer collapses to counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.formulations.gap_filling.completion import complete
 from apportion.formulations.protocol import Plan
 from apportion.instances.draft import with_jobs
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
-from apportion.instances.gap_filling.meaning import exact_job_value
+from apportion.instances.gap_filling.check import exact_job_value
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.splicing import difference
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, difference
 
-__all__ = ["GapFillingByCount"]
+__all__ = ["GapFillingByCount", "complete"]
+
+
+def complete(instance: GapFillingInstance, counts: Sequence[int]) -> dict[str, list[str]]:
+    """Return the nodes of every job that gets any.
+
+    Parameters
+    ----------
+    instance
+        Idle nodes and current holders.
+    counts
+        Nodes per job, in job order; their sum is at most the number of idle nodes.
+
+    Returns
+    -------
+    dict
+        Job id to node names. Kept nodes come first in their present order; new ones follow in the order
+        of the instance's node list, so the same counts always give the same nodes.
+    """
+    kept = [list(job.current_nodes[:count]) for job, count in zip(instance.jobs, counts, strict=True)]
+    taken = {node for nodes in kept for node in nodes}
+    free: Iterator[str] = (node for node in instance.nodes if node not in taken)
+    allocation: dict[str, list[str]] = {}
+    for job, nodes, count in zip(instance.jobs, kept, counts, strict=True):
+        missing = count - len(nodes)
+        if missing > 0:
+            nodes.extend(islice(free, missing))
+        if nodes:
+            allocation[job.id] = nodes
+    return allocation
+
 
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """Relative rounding of one compiled value: fewer than sixteen operations of half an ulp each."""

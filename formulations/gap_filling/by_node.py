@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 from apportion.formulations.protocol import Plan
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
 from apportion.models.affine import Affine
-from apportion.models.builder import LinearModelBuilder
-from apportion.models.linear import LinearModel
+from apportion.models.linear import LinearModel, LinearModelBuilder
 
 __all__ = ["GapFillingByNode"]
 

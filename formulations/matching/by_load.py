@@ -18,15 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.formulations.protocol import Plan
 from apportion.instances.kinds import kind_of
 from apportion.instances.matching import MatchingInstance
-from apportion.instances.tenants.ledger import Ledger, is_tenanted
-from apportion.instances.tenants.meaning import ledger_of
+from apportion.instances.tenants.check import ledger_of
+from apportion.instances.tenants.ledger import TenantLedger, is_tenanted
 from apportion.models.affine import Affine
-from apportion.models.builder import LinearModelBuilder
-from apportion.models.linear import LinearModel
+from apportion.models.linear import LinearModel, LinearModelBuilder
 
 __all__ = ["MatchingByLoad"]
 
@@ -91,7 +90,7 @@ class MatchingByLoad:
         point[self.model.variable("end").start] = max(load.values(), default=0.0)
         return point
 
-    def _told(self, ledger: Ledger) -> Iterator[_Cell]:
+    def _told(self, ledger: TenantLedger) -> Iterator[_Cell]:
         """Yield every job on every machine; no more machines of a pool than there are jobs for it."""
         names = [name for job in self.instance.jobs for name in job.on]
         for job in self.instance.jobs:
@@ -100,7 +99,7 @@ class MatchingByLoad:
                 for machine in range(min(self._pools[str(offer.name)].count, names.count(str(offer.name)))):
                     yield _Cell(job.id, str(offer.name), machine, entry.time_s or 0.0, entry.uses, share)
 
-    def _compiled(self, ledger: Ledger) -> LinearModel:
+    def _compiled(self, ledger: TenantLedger) -> LinearModel:
         m = LinearModelBuilder("minimize")
         cells = self._cells
         x = m.binary("x", (len(cells),))

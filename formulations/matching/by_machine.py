@@ -15,27 +15,136 @@ Divisible (Gavel's minimum makespan, Narayanan et al. 2020, in T rather than bis
 
 A pool of alike machines is one column where all its uses are alike (jobs fill slots, gangs wrap around:
 McNaughton 1959), or where it is large; otherwise it is taken apart, which lets the search place every job.
+
+From "which pool" to "which machines of it, when": packing jobs into the machines of one pool.
+
+The entries of a matching instance in columns: what every job means to every pool it may go to.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.formulations.matching.decoding import slots, timed_slots
-from apportion.formulations.matching.entries import Entries
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance, MatchingMachine
 from apportion.models.assignment import Assignment, in_turn
-from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
-from apportion.models.lowering import OptionLabels
+from apportion.models.lowering import LoweredAssignment, OptionLabels, lower_assignment
+from apportion.models.packing import pack
 
-__all__ = ["MatchingByMachine"]
+__all__ = ["Entries", "MatchingByMachine", "slots", "timed_slots"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """All entries, job by job, and what they say of every pool.
+
+    Attributes
+    ----------
+    number
+        The number of every pool.
+    job, pool
+        int64 [entries].
+    value
+        float64 [entries]: the time, the cost or the value.
+    uses, gpus
+        int64 [entries].
+    step
+        int64 [pools]: what all uses divide by; 0 where nothing is used.
+    mixed, gang
+        bool [pools]: whether uses differ (beside 0), and whether a job holds several machines.
+    """
+
+    number: dict[str, int]
+    job: NDArray[np.int64]
+    pool: NDArray[np.int64]
+    value: NDArray[np.float64]
+    uses: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    step: NDArray[np.int64]
+    mixed: NDArray[np.bool_]
+    gang: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, instance: MatchingInstance) -> Entries:
+        """Return the entries of an instance."""
+        number = {machine.id: k for k, machine in enumerate(instance.machines)}
+        menus = [job.on for job in instance.jobs]
+        entries = list(chain.from_iterable(menu.values() for menu in menus))
+        job = np.repeat(
+            np.arange(len(menus), dtype=np.int64), np.array([len(menu) for menu in menus], np.int64)
+        )
+        pool = np.fromiter(map(number.__getitem__, chain.from_iterable(menus)), np.int64, len(entries))
+        value = np.fromiter(map(attrgetter(instance.field), entries), np.float64, len(entries))
+        uses = np.fromiter(map(attrgetter("uses"), entries), np.int64, len(entries))
+        gpus = np.fromiter(map(attrgetter("gpus"), entries), np.int64, len(entries))
+        step = np.zeros(len(number), dtype=np.int64)
+        np.gcd.at(step, pool, uses)
+        mixed, gang = np.zeros((2, len(number)), dtype=np.bool_)
+        mixed[pool[(uses != 0) & (uses != step[pool])]] = True
+        gang[pool[gpus > 1]] = True
+        return cls(number, job, pool, value, uses, gpus, step, mixed, gang)
+
+
+def timed_slots(
+    times: Sequence[float],
+    uses: Sequence[int],
+    gpus: Sequence[int],
+    count: int,
+    capacity: int | None,
+    turns: Sequence[int] | None = None,
+) -> tuple[list[list[int]], list[float]]:
+    """Return the machines and the start of each job on a pool of `count` machines.
+
+    Times decide where jobs go, placed in turn; where machines would then be filled beyond their capacity,
+    uses do, and times decide the order.
+    """
+    turn = None if turns is None else np.asarray(turns, dtype=np.int64)
+    places, starts, _ = pack(
+        np.asarray(times, dtype=np.float64), np.asarray(gpus, dtype=np.int64), count, turn
+    )
+    by_time = [sorted(held) for held in places]
+    if capacity is None or _fit(by_time, uses, capacity):
+        return by_time, starts.tolist()
+    by_use = slots(uses, gpus, min(count, sum(gpus)), capacity)
+    if not _fit(by_use, uses, capacity):
+        return by_time, starts.tolist()
+    ends: dict[int, float] = {}
+    begins = [0.0] * len(times)
+    for job in sorted(range(len(times)), key=lambda j: (-gpus[j], -times[j])):
+        begins[job] = max(ends.get(machine, 0.0) for machine in by_use[job])
+        ends |= dict.fromkeys(by_use[job], begins[job] + times[job])
+    return by_use, begins
+
+
+def _fit(places: Sequence[Sequence[int]], uses: Sequence[int], capacity: int) -> bool:
+    held: dict[int, int] = {}
+    for machines, use in zip(places, uses, strict=True):
+        for machine in machines:
+            held[machine] = held.get(machine, 0) + use
+    return max(held.values(), default=0) <= capacity
+
+
+def slots(uses: Sequence[int], gpus: Sequence[int], count: int, capacity: int) -> list[list[int]]:
+    """Return the machines of each job, none filled beyond its capacity where that is found.
+
+    Widest gang first, largest use first, each on the emptiest machines: exact for alike uses.
+    """
+    left = np.full(count, capacity, dtype=np.int64)
+    places: list[list[int]] = [[] for _ in uses]
+    for job in sorted(range(len(uses)), key=lambda j: (-gpus[j], -uses[j])):
+        held = np.argsort(-left, kind="stable")[: gpus[job]]
+        left[held] -= uses[job]
+        places[job] = sorted(held.tolist())
+    return places
+
 
 _LARGEST_ROOM = 2**63 - 1
 """What a pool kept in sum holds at most: no sum of uses reaches it, and it fits 64 bits."""

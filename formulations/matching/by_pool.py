@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance
-from apportion.instances.matching.sharing import machines_by, rooms
+from apportion.instances.matching.schema import machines_by, total_capacities
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.machine_packing import MachinePacking
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.packing import MachinePacking
 
 __all__ = ["MatchingByPool"]
 
@@ -70,17 +70,17 @@ class MatchingByPool:
         ]
         owner = np.array([j for j, _ in entries], dtype=np.int64)
         self._pool = [name for _, name in entries]
-        told = [instance.jobs[j].on[name] for j, name in entries]
-        self._gpus = np.array([entry.gpus for entry in told], dtype=np.int64)
-        self._uses = np.array([entry.uses for entry in told], dtype=np.int64)
+        offered = [instance.jobs[j].on[name] for j, name in entries]
+        self._gpus = np.array([entry.gpus for entry in offered], dtype=np.int64)
+        self._uses = np.array([entry.uses for entry in offered], dtype=np.int64)
         self._row = {(instance.jobs[j].id, name): row for row, (j, name) in enumerate(entries)}
-        room = rooms(instance)
+        room = total_capacities(instance)
         column = {name: k for k, name in enumerate(room)}
         uses = np.zeros((len(entries), len(room)), dtype=np.int64)
         for row, name in enumerate(self._pool):
             if name in column:
                 uses[row, column[name]] = self._gpus[row] * self._uses[row]
-        values = [0.0 if timed else getattr(entry, instance.field) for entry in told]
+        values = [0.0 if timed else getattr(entry, instance.field) for entry in offered]
         sizes = np.bincount(owner, minlength=len(instance.jobs))
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array(values, dtype=np.float64),
@@ -135,7 +135,7 @@ class MatchingByPool:
 
     def provable(self) -> MatchingByPool:
         """Return the same with the pools alone: the certificate of a matching names nothing else."""
-        room = rooms(self.instance)
+        room = total_capacities(self.instance)
         return self._of(self.model.uses[:, : len(room)], self.model.capacities[: len(room)], tuple(room))
 
     def exact_values(self) -> list[Fraction]:

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance
 from apportion.models.affine import Affine
-from apportion.models.builder import LinearModelBuilder
-from apportion.models.linear import LinearModel
+from apportion.models.linear import LinearModel, LinearModelBuilder
 
 __all__ = ["MatchingByUnit"]
 

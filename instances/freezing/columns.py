@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.freezing.job import MILLION, FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.schema import FreezingInstance
 

@@ -14,12 +14,12 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance, Problem, listed
+from apportion.core.errors import InvalidInstance, Problem, quoted_names
+from apportion.instances.fields import remade
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.rules import PENALTY, check_current_nodes, check_job, check_quotas
 from apportion.instances.freezing.schema import FreezingInstance, settle_job
 from apportion.instances.kind import Edits, JobRules
-from apportion.instances.remaking import remade
 
 __all__ = ["EDITS", "WAITING"]
 
@@ -115,7 +115,7 @@ def _held(job: FreezingJob, wanted: str) -> FreezingJob:
     rows = [row for row in (_fitting(row, wanted) for row in job.menu) if row is not None]
     if not rows:
         there = [f"{row.gpus}x{row.gpu_type}" for row in job.menu] + ([] if job.required else [WAITING])
-        shown = listed(there) or "none"
+        shown = quoted_names(there) or "none"
         raise InvalidInstance.at("$.jobs", f"job {job.id!r} has no configuration {wanted!r}; it has {shown}")
     # the reference is part of what the whole menu means: without its other rows it stays what it is
     positive = [value for row in job.menu for value in row.effective_progress if value > 0]

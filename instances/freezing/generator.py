@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.instances.freezing.schema import (
     FreezingConfiguration,
     FreezingInstance,

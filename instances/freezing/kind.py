@@ -1,20 +1,49 @@
-"""Layer freezing in the table of kinds."""
+"""Layer freezing in the table of kinds.
+
+What the jobs of a layer-freezing round may get, as tenants see it: configurations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from apportion.instances.freezing import meaning
+from apportion.instances.freezing import check
+from apportion.instances.freezing.check import configuration_name, offered
 from apportion.instances.freezing.edits import EDITS, WAITING
 from apportion.instances.freezing.job import FreezingJob
-from apportion.instances.freezing.offering import OFFERING
+from apportion.instances.freezing.nodes import NodeWeights
 from apportion.instances.freezing.schema import FreezingInstance
 from apportion.instances.kind import Kind, Wording
+from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet
 
-__all__ = ["FREEZING"]
+__all__ = ["FREEZING", "OPTION_SET"]
+
+
+def _taken(_: FreezingInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
+    return {
+        job: configuration_name(one["gpu_type"], one["gpus"], one["depth"])
+        for job, one in plan["configuration"].items()
+    }
+
+
+def _further(instance: FreezingInstance, name: str) -> DerivedCapacity | None:
+    """Return the capacity of node weights."""
+    weights = NodeWeights.named(instance, name)
+    if weights is None:
+        return None
+
+    def use(_: str, offer: Option) -> int:
+        gpus = offer.uses.get(weights.gpu_type, 0)
+        return weights.of(gpus) if gpus else 0
+
+    cut = weights.gpu_type, weights.weights
+    return DerivedCapacity(weights.capacity(instance.gpus[weights.gpu_type]), use, cut)
+
+
+OPTION_SET = OptionSet(offered, _taken, _further)
 
 
 def _in_id_order(instance: FreezingInstance) -> FreezingInstance:
@@ -45,12 +74,12 @@ FREEZING = Kind(
     "freezing",
     FreezingInstance,
     lambda instance: bool(instance.power > 0),
-    meaning.check,
-    meaning.exact_objective,
-    meaning.exact_bound,
+    check.check,
+    check.exact_objective,
+    check.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
-    offering=OFFERING,
+    offering=OPTION_SET,
     menu=_menu,
     menu_field="menu",
     wording=Wording(

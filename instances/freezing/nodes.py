@@ -10,6 +10,8 @@ w(g) >= 0. No set of jobs that fits onto a node of n GPUs weighs more than
 
 so all jobs of a GPU type together weigh at most the sum of W over its nodes, if one that fills m whole nodes
 of R GPUs counts m W(R). For w(g) = g this is the capacity itself.
+
+The fields of a round of layer freezing, as its rules and its nodes read them before it is complete.
 """
 
 from __future__ import annotations
@@ -18,14 +20,69 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from apportion.instances.freezing.round import FreezingRound
-from apportion.report import Violation
+from apportion.core.outcome import Violation
+from apportion.instances.freezing.job import FreezingJob
+from apportion.instances.tenants.schema import Fairness, Tenant
 
-__all__ = ["NodeWeights", "TypeNodes", "node_counts", "node_violations", "nodes_of"]
+__all__ = ["FreezingRound", "NodeWeights", "TypeNodes", "node_counts", "node_violations", "nodes_of"]
+
+
+class FreezingRound(Protocol):
+    """A `FreezingInstance`, whose docstring says what its fields mean; it imports its rules, not they it."""
+
+    @property
+    def gpus(self) -> Mapping[str, int]:
+        """GPUs by type."""
+        ...
+
+    @property
+    def gpus_per_node(self) -> Mapping[str, int]:
+        """Size of a node by GPU type."""
+        ...
+
+    @property
+    def nodes(self) -> Mapping[str, Sequence[str]] | UnsetType:
+        """Names of the nodes by GPU type."""
+        ...
+
+    @property
+    def jobs(self) -> Sequence[FreezingJob]:
+        """The jobs."""
+        ...
+
+    @property
+    def round_s(self) -> float:
+        """Length of the round in seconds."""
+        ...
+
+    @property
+    def power(self) -> float:
+        """The exponent of the objective."""
+        ...
+
+    @property
+    def queue_penalty(self) -> float:
+        """What a job that gets nothing adds to the objective."""
+        ...
+
+    @property
+    def penalty_cap_millionths(self) -> int | None:
+        """Most frozen penalty of all jobs together."""
+        ...
+
+    @property
+    def tenants(self) -> Sequence[Tenant] | UnsetType:
+        """The tenants, where there are any."""
+        ...
+
+    @property
+    def fairness(self) -> Fairness | UnsetType:
+        """What is shared out fairly, where anything is."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from apportion.choices import did_you_mean
-from apportion.errors import Problem
+from apportion.core.errors import Problem
+from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_COUNT,
@@ -26,8 +26,7 @@ from apportion.instances.fields import (
     check_number,
 )
 from apportion.instances.freezing.job import MILLION, FreezingConfiguration, FreezingJob, FreezingRow
-from apportion.instances.freezing.nodes import node_counts, nodes_of
-from apportion.instances.freezing.round import FreezingRound
+from apportion.instances.freezing.nodes import FreezingRound, node_counts, nodes_of
 from apportion.instances.tenants.rules import check_tenants
 
 __all__ = ["LARGEST_POWER", "PENALTY", "check_current_nodes", "check_job", "check_quotas", "problems_of"]

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import force_setattr
 
-from apportion.errors import InvalidInstance
-from apportion.instances.fields import Amount, Capacity, Count, Name, Number, settle_numbers
+from apportion.core.errors import InvalidInstance
+from apportion.instances.fields import Amount, Capacity, Count, Name, Number, make_plain, settle_numbers
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.rules import LARGEST_POWER, PENALTY, problems_of
-from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted
 

@@ -2,16 +2,25 @@
 
 The data of BFTrainer's and FreeTrain's resource allocator (arXiv:2106.12091): admitted jobs, nodes that are
 idle now, who holds which of them, throughput curves and rescale costs.
+
+The seven published throughput curves of BFTrainer's evaluation, as numbers.
+
+Training throughput on ImageNet, images per second, against the number of Summit nodes. Source: the data set
+of the BFTrainer replayer (Liu, Kettimuthu, Papka, Foster, *BFTrainer: Low-Cost Training of Neural Networks on
+Unfillable Supercomputer Nodes*, arXiv:2106.12091). Only MobileNet's curve is concave.
+
+Equal share: the baseline rule that splits idle nodes among jobs without looking at throughput.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.fields import (
     Amount,
     Count,
@@ -21,21 +30,67 @@ from apportion.instances.fields import (
     check_distinct,
     check_header,
     check_name,
+    make_plain,
     settle_numbers,
 )
-from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = [
+    "PUBLISHED_CURVES",
     "GapFillingInstance",
     "GapFillingJob",
     "ScalingCurve",
     "check_job",
     "check_ownership",
     "check_quotas",
+    "equal_share",
     "settle_job",
 ]
+
+
+def equal_share(
+    num_nodes: int, min_nodes: Sequence[int], max_nodes: Sequence[int], as_published: bool = False
+) -> list[int]:
+    """Return how many nodes each job gets when idle nodes are shared equally, first come first served.
+
+    With q = floor(nodes / jobs), a job gets min(q, max) nodes if q >= min, else none. What is left over is
+    handed out in job order, each job up to its max; a job that would stay below its min is skipped.
+
+    This is the heuristic BFTrainer is compared with (arXiv:2106.12091). The published code gives a job whose
+    min equals q nothing in the first pass, so that it waits for what is left over.
+
+    Parameters
+    ----------
+    num_nodes
+        Idle nodes.
+    min_nodes, max_nodes
+        Per job, in order of submission.
+    as_published
+        Whether a job needs a quota above its min, as in the published code.
+
+    Examples
+    --------
+    >>> equal_share(11, [1, 4, 1], [4, 8, 2])
+    [4, 5, 2]
+    >>> equal_share(3, [1, 1, 1], [64, 64, 64], as_published=True)
+    [3, 0, 0]
+    """
+    if not min_nodes:
+        return []
+    quota = num_nodes // len(min_nodes)
+    least = int(as_published)  # by how much the quota exceeds the minimum of a job that gets it
+    share = [
+        min(quota, high) if quota >= low + least else 0
+        for low, high in zip(min_nodes, max_nodes, strict=True)
+    ]
+    left = num_nodes - sum(share)
+    for job, (low, high) in enumerate(zip(min_nodes, max_nodes, strict=True)):
+        more = min(left, high - share[job])
+        if share[job] + more >= low:
+            share[job] += more
+            left -= more
+    return share
 
 
 class ScalingCurve(Struct, frozen=True, forbid_unknown_fields=True):
@@ -272,3 +327,22 @@ def check_ownership(instance: GapFillingInstance, problems: list[Problem]) -> No
             elif node in owner:
                 problems.append(Problem(path, f"node {node!r} is already held by job {owner[node]!r}"))
             owner.setdefault(node, job.id)
+
+
+_NODES = (0, 1, 2, 4, 8, 16, 32, 64)
+
+PUBLISHED_CURVES: Mapping[str, ScalingCurve] = MappingProxyType(
+    {
+        name: ScalingCurve(nodes=_NODES, rate=(0.0, *rate))
+        for name, rate in (
+            ("AlexNet", (7115.3, 13071.7, 21066.1, 40484.9, 74002.9, 130762.0, 202135.4)),
+            ("VGG16", (1193.3, 2389.2, 4691.7, 9257.9, 18348.9, 36208.5, 70151.7)),
+            ("ResNet18", (5218.8, 10582.5, 20436.0, 39584.0, 78023.8, 144762.5, 262723.0)),
+            ("DenseNet", (989.9, 1952.5, 3849.8, 7608.1, 14993.2, 28812.2, 57773.9)),
+            ("MnasNet1", (3245.7, 6001.9, 11489.3, 23075.6, 43899.7, 83474.2, 160493.6)),
+            ("ShuffleNet", (2831.0, 5259.0, 9988.0, 20379.2, 38895.3, 74125.1, 145081.5)),
+            ("MobileNet", (3039.9, 5893.0, 11386.0, 22024.8, 42488.4, 82268.3, 155213.8)),
+        )
+    }
+)
+"""Curve by model name, in the round-robin order of the published job mix."""

@@ -1,19 +1,213 @@
-"""Matching in the table of kinds."""
+"""Matching in the table of kinds.
+
+Small changes to a matching instance: machines come and go, capacities change, jobs are held to a pool.
+
+A capacity is named ``POOL``: the room on each of its machines where costs or values are weighed under a
+capacity, else its number of machines. ``POOL.count`` and ``POOL.capacity`` say which one is meant.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from apportion.instances.kind import Kind, Wording
-from apportion.instances.matching import meaning
-from apportion.instances.matching.edits import EDITS
-from apportion.instances.matching.schema import MatchingInstance, MatchingJob
-from apportion.instances.matching.sharing import OFFERING
+from apportion.core.errors import InvalidInstance, Problem, quoted_names
+from apportion.core.suggestions import did_you_mean
+from apportion.instances.fields import LARGEST_CAPACITY, remade
+from apportion.instances.kind import Edits, JobRules, Kind, Wording
+from apportion.instances.matching import check
+from apportion.instances.matching.schema import (
+    OPTION_SET,
+    MatchingInstance,
+    MatchingJob,
+    MatchingMachine,
+    check_job,
+    check_machines,
+    check_quotas,
+    settle_job,
+)
 
-__all__ = ["MATCHING"]
+__all__ = ["EDITS", "LEFT_OUT", "MATCHING"]
+
+
+LEFT_OUT = "-"
+"""What leaving a job out is called."""
+
+
+def _capacities(instance: MatchingInstance) -> dict[str, int]:
+    """Return how much there is of every capacity, by the names that change it."""
+    amounts: dict[str, int] = {}
+    for pool in instance.machines:
+        amounts[pool.id] = _amount(instance, pool)
+    for pool in instance.machines:
+        amounts.setdefault(f"{pool.id}.count", pool.count)
+        if pool.capacity is not None:
+            amounts.setdefault(f"{pool.id}.capacity", pool.capacity)
+    return amounts
+
+
+def _change_capacity(instance: MatchingInstance, name: str, present: int, delta: int) -> MatchingInstance:
+    """Return the instance with a capacity changed; a pool without machines is gone.
+
+    A job that needs more machines of a pool than are left can no longer run there.
+    """
+    wanted = present + delta
+    pool, of_count = _meant(instance, name)
+    if wanted > LARGEST_CAPACITY:
+        raise InvalidInstance.at(
+            f"$.machines.{pool.id}", f"at most {LARGEST_CAPACITY} can be had, not {wanted}"
+        )
+    if of_count:
+        return _with_count(instance, pool, wanted)
+    return remade(
+        instance,
+        machines=tuple(
+            replace(machine, capacity=wanted) if machine is pool else machine for machine in instance.machines
+        ),
+    )
+
+
+def _remove_machines(instance: MatchingInstance, names: Iterable[str]) -> MatchingInstance:
+    """Return the instance without some machines: ``v100[3]`` is one of a pool, ``v100`` all of it.
+
+    Raises
+    ------
+    InvalidInstance
+        If there is no such machine.
+    """
+    for pool in instance.machines:
+        asked = [name for name in names if name == pool.id]
+        single = {
+            int(found[1])
+            for name in names
+            if (found := re.fullmatch(re.escape(pool.id) + r"\[(\d{1,10})\]", name)) is not None
+        }
+        if any(index >= pool.count for index in single):
+            raise InvalidInstance.at("$.machines", f"{pool.id!r} has {pool.count} machines, counted from 0")
+        names = [name for name in names if name not in asked and not _is_machine(name, pool)]
+        gone = pool.count if asked else len(single)
+        if gone:
+            instance = _with_count(instance, _pool(instance, pool.id), pool.count - gone)
+    left = sorted(names)
+    if left:
+        there = ", ".join(repr(pool.id) for pool in instance.machines[:10]) or "none"
+        meant = did_you_mean(left[0], [pool.id for pool in instance.machines])
+        reason = f"there is no machine {left[0]!r}; the pools are {there}{meant}"
+        raise InvalidInstance.at("$.machines", reason)
+    return instance
+
+
+def _pin(instance: MatchingInstance, choices: Mapping[str, int | str]) -> MatchingInstance:
+    """Return the instance with jobs held to one pool each (``"-"``: left out).
+
+    Raises
+    ------
+    InvalidInstance
+        If a job cannot run on its pool, or must not be left out.
+    """
+    return remade(
+        instance,
+        jobs=tuple(_held(job, choices[job.id]) if job.id in choices else job for job in instance.jobs),
+    )
+
+
+def _held(job: MatchingJob, wanted: int | str) -> MatchingJob:
+    if wanted == LEFT_OUT and not job.required and LEFT_OUT not in job.on:
+        return replace(job, on={})
+    if wanted not in job.on:
+        there = quoted_names([*job.on, *([] if job.required else [LEFT_OUT])]) or "none"
+        raise InvalidInstance.at("$.jobs", f"job {job.id!r} cannot run on {wanted!r}; it can run on {there}")
+    return replace(job, on={str(wanted): job.on[str(wanted)]}, required=True)
+
+
+def _amount(instance: MatchingInstance, pool: MatchingMachine) -> int:
+    return pool.count if instance.objective == "makespan" or pool.capacity is None else pool.capacity
+
+
+def _meant(instance: MatchingInstance, name: str) -> tuple[MatchingMachine, bool]:
+    """Return the pool of a capacity's name and whether its number of machines is meant."""
+    for pool in instance.machines:
+        if pool.id == name:
+            return pool, instance.objective == "makespan" or pool.capacity is None
+    pool_name, _, what = name.rpartition(".")
+    return _pool(instance, pool_name), what == "count"
+
+
+def _pool(instance: MatchingInstance, name: str) -> MatchingMachine:
+    return next(pool for pool in instance.machines if pool.id == name)
+
+
+def _is_machine(name: str, pool: MatchingMachine) -> bool:
+    return re.fullmatch(re.escape(pool.id) + r"\[\d{1,10}\]", name) is not None
+
+
+def _with_count(instance: MatchingInstance, pool: MatchingMachine, count: int) -> MatchingInstance:
+    machines = tuple(
+        replace(machine, count=count) if machine is pool else machine
+        for machine in instance.machines
+        if machine is not pool or count
+    )
+    jobs = instance.jobs
+    if count < pool.count:
+        jobs = tuple(
+            replace(
+                job,
+                on={
+                    name: entry
+                    for name, entry in job.on.items()
+                    if name != pool.id or 0 < entry.gpus <= count
+                },
+            )
+            if pool.id in job.on
+            else job
+            for job in jobs
+        )
+    return remade(instance, machines=machines, jobs=jobs)
+
+
+def _set_machine(instance: MatchingInstance, machine: MatchingMachine) -> MatchingInstance:
+    if all(pool.id != machine.id for pool in instance.machines):
+        return remade(instance, machines=(*instance.machines, machine))
+    put = tuple(machine if pool.id == machine.id else pool for pool in instance.machines)
+    return remade(instance, machines=put)
+
+
+def _check_job(path: str, job: MatchingJob, instance: MatchingInstance, problems: list[Problem]) -> None:
+    check_job(path, job, instance, {pool.id: pool.count for pool in instance.machines}, problems)
+
+
+def _check_machines(
+    old: MatchingInstance, new: MatchingInstance, problems: list[Problem]
+) -> Callable[[MatchingJob], bool] | None:
+    """Note what is wrong with the pools; jobs that name one with fewer machines are to be checked again."""
+    counts = check_machines(new, problems)
+    if (old.objective, old.divisible) != (new.objective, new.divisible):
+        return lambda _: True
+    fewer = {pool.id for pool in old.machines if counts.get(pool.id, 0) < pool.count}
+    return (lambda job: not fewer.isdisjoint(job.on)) if fewer else None
+
+
+EDITS = Edits(
+    job_type=MatchingJob,
+    capacities=_capacities,
+    change_capacity=_change_capacity,
+    pin=_pin,
+    remove_nodes=_remove_machines,
+    rules=JobRules(
+        check=_check_job,
+        settle=settle_job,
+        keep=lambda old, new: (
+            (old.machines, old.objective, old.divisible) == (new.machines, new.objective, new.divisible)
+        ),
+        around=_check_machines,
+        tenants=check_quotas,
+    ),
+    machine_type=MatchingMachine,
+    set_machine=_set_machine,
+)
 
 
 def _in_id_order(instance: MatchingInstance) -> MatchingInstance:
@@ -41,13 +235,13 @@ MATCHING = Kind(
     "matching",
     MatchingInstance,
     lambda instance: bool(instance.objective == "value"),
-    meaning.check,
-    meaning.exact_objective,
-    meaning.exact_bound,
+    check.check,
+    check.exact_objective,
+    check.exact_bound,
     in_id_order=_in_id_order,
     measure=lambda instance: str(instance.objective),
     edits=EDITS,
-    offering=OFFERING,
+    offering=OPTION_SET,
     menu=_menu,
     menu_field="on",
     wording=Wording(units={"makespan": " s"}, node="machine", runs=True),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_USE,
@@ -21,9 +21,9 @@ from apportion.instances.fields import (
     check_header,
     check_name,
     check_number,
+    make_plain,
     settle_numbers,
 )
-from apportion.instances.plain import make_plain
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 

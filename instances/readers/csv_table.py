@@ -33,8 +33,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.suggestions import did_you_mean
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
@@ -145,7 +145,7 @@ def _menus(
     for at, line in rows:
         if not line["job"]:
             continue
-        uses = {pool: cells.whole(at, pool, line[pool]) for pool in pools if line[pool]}
+        uses = {pool: cells.integer(at, pool, line[pool]) for pool in pools if line[pool]}
         job = jobs.setdefault(line["job"], {"options": [], "required": None, "current": None, "lines": []})
         job["options"].append(KnapsackOption(line["option"], cells.number(at, "value", line["value"]), uses))
         job["lines"].append(at)
@@ -194,7 +194,7 @@ def _capacities(
         said = f"is empty: a column that is none of {', '.join(_MENU)} is a capacity with an amount here"
         cells.problems.append(Problem(f"line {at}, {pool}", f"{said}{meant}"))
         pools.remove(pool)
-    return {pool: cells.whole(at, pool, line[pool]) for pool in pools}, pools
+    return {pool: cells.integer(at, pool, line[pool]) for pool in pools}, pools
 
 
 @contextlib.contextmanager
@@ -245,13 +245,13 @@ def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -
             room = line.get("capacity", "")
             machines[machine] = MatchingMachine(
                 machine,
-                cells.whole(at, "count", line.get("count") or "1"),
-                cells.whole(at, "capacity", room) if room else None,
+                cells.integer(at, "count", line.get("count") or "1"),
+                cells.integer(at, "capacity", room) if room else None,
             )
             continue
         entry = MatchingEntry(
-            uses=cells.whole(at, "uses", line.get("uses") or "1"),
-            gpus=cells.whole(at, "gpus", line.get("gpus") or "1"),
+            uses=cells.integer(at, "uses", line.get("uses") or "1"),
+            gpus=cells.integer(at, "gpus", line.get("gpus") or "1"),
             **{given[0]: cells.number(at, given[0], line[given[0]])},
         )
         on = jobs.setdefault(line["job"], {})
@@ -293,7 +293,7 @@ class _Cells:
             self.problems.append(Problem(f"line {line}, {column}", said))
             return 0.0
 
-    def whole(self, line: int, column: str, text: str) -> int:
+    def integer(self, line: int, column: str, text: str) -> int:
         """Return a whole number, also of ``2.0``, which is what pandas makes of 2; noted where it is none."""
         if re.fullmatch(r"[+-]?\d{1,19}(\.0{1,19})?", text):
             return int(text.partition(".")[0])

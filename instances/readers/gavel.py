@@ -13,7 +13,7 @@ import math
 import re
 from typing import Literal
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.fields import LARGEST_NUMBER
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.readers.numbers import select_problem

@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.fields import LARGEST_COUNT, LARGEST_USE
 
 __all__ = ["Numbers", "select_problem", "whole_uses"]

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     KnapsackOption,

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.readers.numbers import Numbers, select_problem
 

@@ -1,1 +1,1 @@
-"""The committed JSON Schemas, one file per kind of instance; `apportion.reading.schemas` generates them."""
+"""The committed JSON Schemas, one file per kind of instance; `apportion.io.schemas` generates them."""

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance
-from apportion.instances.tenants.ledger import Ledger
+from apportion.core.errors import InvalidInstance
+from apportion.core.suggestions import did_you_mean
+from apportion.instances.tenants.ledger import TenantLedger
 from apportion.instances.tenants.schema import Quota, Tenant
 
 __all__ = ["add_tenant", "change_tenant", "wider"]
@@ -69,7 +69,7 @@ def change_tenant(instance: Any, tenant: str, changes: Mapping[str, float | int 
     return replace(instance, tenants=tuple(changed if one.id == tenant else one for one in instance.tenants))
 
 
-def wider(instance: Any, ledger: Ledger, limit: str, amount: int) -> Any | None:
+def wider(instance: Any, ledger: TenantLedger, limit: str, amount: int) -> Any | None:
     """Return the instance with one limit of the ledger wider; ``None`` for one that is no single field."""
     for row in ledger.rows:
         if row.name == limit and " without " not in limit:

@@ -15,15 +15,14 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
-from apportion.errors import InvalidInstance, Problem
-from apportion.instances.tenants.offers import Further, Offer, Offering
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
-from apportion.instances.tenants.shares import RELATIVE, share_counter, unit_of
-from apportion.instances.tenants.tree import Tree, tree_of
+from apportion.instances.tenants.tree import RELATIVE, Tree, share_counter, tree_of, unit_of
 
-__all__ = ["Ledger", "is_tenanted", "shares_are_due", "under_floors"]
+__all__ = ["TenantLedger", "is_tenanted", "shares_are_due", "under_floors"]
 
 
 def is_tenanted(instance: Any) -> bool:
@@ -63,14 +62,14 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
     return found
 
 
-def _stop_cost(job: Any, offers: list[Offer]) -> float:
+def _stop_cost(job: Any, offers: list[Option]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
     if job.stop_cost is UNSET or not job.stop_cost:
         return 0.0
     return job.stop_cost if any(offer.holds and not offer.nothing for offer in offers) else 0.0
 
 
-class Ledger:
+class TenantLedger:
     """The limits of an instance with tenants.
 
     Parameters
@@ -101,17 +100,17 @@ class Ledger:
         Whether the instance has a rule of fairness.
     """
 
-    def __init__(self, instance: Any, offering: Offering, capacities: Mapping[str, int], sign: int) -> None:
+    def __init__(self, instance: Any, offering: OptionSet, capacities: Mapping[str, int], sign: int) -> None:
         self.capacities = dict(capacities)
         self.shares_out = instance.fairness is not UNSET
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
         offers_of = offering.offers
-        told = {job.id: list(offers_of(instance, job)) for job in instance.jobs}
-        self.stop_costs = {name: _stop_cost(self.jobs[name], offers) for name, offers in told.items()}
+        options = {job.id: list(offers_of(instance, job)) for job in instance.jobs}
+        self.stop_costs = {name: _stop_cost(self.jobs[name], offers) for name, offers in options.items()}
         self.offers = {
             name: _admissible(self.jobs[name], offers, sign * self.stop_costs[name])
-            for name, offers in told.items()
+            for name, offers in options.items()
         }
         self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
         self._told = self.offers
@@ -123,7 +122,7 @@ class Ledger:
             for leaf in row.leaves:
                 self._rows_of_leaf.setdefault(leaf, []).append(row)
 
-    def under(self, instance: Any) -> Ledger:
+    def under(self, instance: Any) -> TenantLedger:
         """Return the book of the same instance with floors under tenants; offers and rows stay as they are.
 
         Raises
@@ -219,7 +218,7 @@ class Ledger:
         return found
 
     def bound(
-        self, multipliers: Mapping[str, float], sign: int, further: Mapping[str, Further]
+        self, multipliers: Mapping[str, float], sign: int, further: Mapping[str, DerivedCapacity]
     ) -> Fraction | None:
         """Return the Lagrangian bound of valid multipliers in rational arithmetic; limits not named are free.
 
@@ -260,16 +259,16 @@ class Ledger:
                 found[row.capacity] = found.get(row.capacity, 0) + prices[row.name]
         return found
 
-    def _shares_of(self, name: str, offers: list[Offer]) -> list[int]:
+    def _shares_of(self, name: str, offers: list[Option]) -> list[int]:
         """Return the shares of some offers of a job; its best rate is that of all of them."""
-        told = self._told[name]
-        shares = self._counted(self.jobs[name], told)
-        if len(offers) == len(told):
+        options = self._told[name]
+        shares = self._counted(self.jobs[name], options)
+        if len(offers) == len(options):
             return shares
-        known = {offer.name: share for offer, share in zip(told, shares, strict=True)}
+        known = {offer.name: share for offer, share in zip(options, shares, strict=True)}
         return [known[offer.name] for offer in offers]
 
-    def _above_floor(self, name: str, offers: list[Offer]) -> list[Offer]:
+    def _above_floor(self, name: str, offers: list[Option]) -> list[Option]:
         floor = self.fairness.floors.get(f"job {name}", 0)
         if not floor:
             return offers
@@ -281,13 +280,13 @@ class Ledger:
         for name, (floor, members) in self.floors.items():
             most = sum(self.best[job] for job in members)
             if floor > most:
-                told = f"is {floor}, but its jobs reach {most} at most"
-                raise InvalidInstance.at(f"$.fairness.floors.{name}", told)
+                options = f"is {floor}, but its jobs reach {most} at most"
+                raise InvalidInstance.at(f"$.fairness.floors.{name}", options)
             found[f"share of {name}"] = most - floor
         return found
 
 
-def _admissible(job: Any, offers: list[Offer], lost: float) -> list[Offer]:
+def _admissible(job: Any, offers: list[Option], lost: float) -> list[Option]:
     if job.preemptible is False:
         held = [offer for offer in offers if offer.holds and not offer.nothing]
         if held:

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import force_setattr
 
-from apportion.choices import did_you_mean
-from apportion.errors import Problem
+from apportion.core.errors import Problem
+from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     check_amount,
@@ -172,14 +172,14 @@ def _check_guarantees(
             quota = tenant.quotas.get(capacity)
             theirs = sum(guaranteed[child] for child in tree.nodes[tenant.id].children)
             if quota is not None and theirs > quota.guarantee:
-                told = f"is {quota.guarantee}, but what its children are guaranteed adds up to {theirs}"
+                message = f"is {quota.guarantee}, but what its children are guaranteed adds up to {theirs}"
                 where = f"$.tenants[{index}].quotas.{capacity}.guarantee"
-                problems.append(Problem(where, f"{told}: their guarantees cannot all be kept"))
+                problems.append(Problem(where, f"{message}: their guarantees cannot all be kept"))
         asked = {root: guaranteed[root] for root in tree.roots if guaranteed[root]}
         if sum(asked.values()) > total:
             who = " + ".join(f"{amount} of {root}" for root, amount in asked.items())
-            told = f"guarantees add up to {sum(asked.values())} ({who}), there are {total}"
-            problems.append(Problem("$.tenants", f"{capacity}: {told}: they cannot all be kept"))
+            message = f"guarantees add up to {sum(asked.values())} ({who}), there are {total}"
+            problems.append(Problem("$.tenants", f"{capacity}: {message}: they cannot all be kept"))
 
 
 def _check_members(jobs: _Listed, tree: Tree, problems: list[Problem]) -> None:
@@ -192,8 +192,8 @@ def _check_members(jobs: _Listed, tree: Tree, problems: list[Problem]) -> None:
             problems.append(Problem(where, f"there is no tenant {job.tenant!r}{meant}"))
         elif tree.nodes[job.tenant].children:
             below = ", ".join(tree.nodes[job.tenant].children[:3])
-            told = f"{job.tenant!r} has children; name one without, below it: {below}"
-            problems.append(Problem(where, told))
+            message = f"{job.tenant!r} has children; name one without, below it: {below}"
+            problems.append(Problem(where, message))
 
 
 def _check_job_fields(path: str, job: TenantedJob, problems: list[Problem]) -> None:
@@ -235,8 +235,8 @@ def _check_fairness(instance: Any, jobs: _Listed, problems: list[Problem], rates
     if check_amount("$.fairness.keep", fairness.keep, problems) and fairness.keep > 1:
         problems.append(Problem("$.fairness.keep", f"must be from 0 to 1, not {fairness.keep:g}"))
     if not rates and fairness.share != "dominant_share":
-        told = "the options of this instance have costs and no rates; share out dominant_share"
-        problems.append(Problem("$.fairness.share", told))
+        message = "the options of this instance have costs and no rates; share out dominant_share"
+        problems.append(Problem("$.fairness.share", message))
     if fairness.share == "finish_time_ratio":
         for index, job in jobs:
             if job.finish is UNSET:

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from apportion.instances.display import DisplayableInstance
 from apportion.instances.fields import LARGEST_USE, Amount, Capacity, Name, Number
-from apportion.instances.shown import ShownInstance
 
 __all__ = [
     "LARGEST_PRIORITY",
@@ -122,7 +122,7 @@ class Fairness(Struct, frozen=True, forbid_unknown_fields=True):
         From 0 to 1: how much of every level is kept while the objective is improved. 1 keeps all of it,
         0 nothing; what lies between is the price of fairness.
     floors
-        Shares that must be reached, in whole units of `apportion.instances.tenants.shares` and before any
+        Shares that must be reached, in whole units of `apportion.instances.tenants.tree` and before any
         weight, by tenant or by ``"job NAME"``: levels that are known already.
     """
 
@@ -164,7 +164,7 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
     best_rate: Amount | UnsetType = UNSET
 
 
-class Tenanted(ShownInstance, Struct, frozen=True, kw_only=True):
+class Tenanted(DisplayableInstance, Struct, frozen=True, kw_only=True):
     """The fields of an instance whose jobs belong to tenants.
 
     Attributes

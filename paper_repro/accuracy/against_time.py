@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from apportion.plotting.palette import FAINT, color
-from apportion.plotting.svg import Svg
+from apportion.draw.svg import FAINT, Svg, color
 from paper_repro.icefrog.chart_parts import across, legend, upward
 from paper_repro.intervals import Mean
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from apportion.estimation.training.freezing_profile import FreezingProfile
-from apportion.policies.cluster.depth_gates import DepthGates
+from apportion.cluster.estimation.training.freezing_profile import FreezingProfile
+from apportion.cluster.policies.rounds.icefrog import DepthGates
 from paper_repro.accuracy.networks import NETWORKS, atomic, freeze, optimizer
 from paper_repro.accuracy.profiling import BATCH, Data
 

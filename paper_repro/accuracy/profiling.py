@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from apportion.estimation.freezing_fit import fitted_profile
-from apportion.estimation.frozen_penalty import retained_progress
-from apportion.estimation.measured_steps import LayerShares, MeasuredSteps
-from apportion.estimation.training.freezing_file import FreezingFile
+from apportion.cluster.estimation.fitting import fitted_profile, retained_progress
+from apportion.cluster.estimation.measured_steps import LayerShares, MeasuredSteps
+from apportion.cluster.estimation.training.freezing_profile import FreezingFile
 from paper_repro.accuracy.networks import NETWORKS, atomic, freeze, optimizer
 
 __all__ = ["BATCH", "measured_profile"]

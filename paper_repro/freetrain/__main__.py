@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 
 from apportion.cli.running import in_one_line
-from apportion.executors import in_order, open_executor
-from apportion.policies.names import policy
-from apportion.simulation.bound import makespan_bound
-from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.node_changes import node_changes
-from apportion.simulation.replay import Replay
-from apportion.simulation.report_charts import COLOURS, Line, lines
-from apportion.simulation.report_page import report_page, whole_page
-from apportion.simulation.report_text import cells, heads
-from apportion.simulation.run_record import RunRecord, record_of
-from apportion.simulation.workload import Workload
+from apportion.cluster.policies.names import policy
+from apportion.cluster.simulation.bound import makespan_bound
+from apportion.cluster.simulation.idle_trace import node_changes, read_idle_trace
+from apportion.cluster.simulation.replay import Replay
+from apportion.cluster.simulation.run_record import RunRecord, record_of
+from apportion.cluster.simulation.snapshot import Workload
+from apportion.draw.report_page import COLOURS, Line, cells, heads, lines, report_page, whole_page
+from apportion.scale.executors import in_order, open_executor
 from paper_repro.freetrain.sweep import inputs, replayed
 from paper_repro.progress import followed
 from paper_repro.tables import Table, write_table

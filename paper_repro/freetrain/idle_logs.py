@@ -1,8 +1,9 @@
 """How much of a machine is idle, and for how long: ``python -m paper_repro.freetrain.idle_logs LOG...``.
 
 Every LOG is what ``apportion replay --trace`` reads. Prints and writes ``idle_logs.json``. Where a log says
-how many nodes a job had and not which, the rule of `apportion.simulation.placement` decides which, and drops
-maintenance and spells under 70 s. The length of spells depends on that rule, the idle share on what it drops.
+how many nodes a job had and not which, the rule of `apportion.cluster.simulation.placement` decides which,
+and drops maintenance and spells under 70 s. The length of spells depends on that rule, the idle share on what
+it drops.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from apportion.cli.running import in_one_line
-from apportion.simulation.idle_trace import IdleTrace
-from apportion.simulation.inputs import read_trace
+from apportion.cluster.simulation.idle_trace import IdleTrace
+from apportion.cluster.simulation.snapshot import read_trace
 from paper_repro.tables import Table, markdown, write_table
 
 __all__ = ["idle"]

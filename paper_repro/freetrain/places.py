@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.simulation.generated import generated_jobs, generated_trace
-from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
-from apportion.simulation.inputs import read_trace
-from apportion.simulation.job_table import read_job_table
-from apportion.simulation.node_changes import NodeChanges, node_changes
-from apportion.simulation.workload import Workload, workload
+from apportion.cluster.simulation.generated import generated_jobs, generated_trace
+from apportion.cluster.simulation.idle_trace import IdleTrace, NodeChanges, node_changes, read_idle_trace
+from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.snapshot import Workload, read_trace, workload
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
 __all__ = ["Jobs", "Place", "blocks", "generated", "windows"]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.policies.names import policy
-from apportion.simulation.generated import generated_jobs, generated_trace
-from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.job_table import read_job_table
-from apportion.simulation.node_changes import NodeChanges, node_changes
-from apportion.simulation.replay import Replay
-from apportion.simulation.run_record import RunRecord, record_of
-from apportion.simulation.workload import Workload, workload
+from apportion.cluster.policies.names import policy
+from apportion.cluster.simulation.generated import generated_jobs, generated_trace
+from apportion.cluster.simulation.idle_trace import NodeChanges, node_changes, read_idle_trace
+from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.replay import Replay
+from apportion.cluster.simulation.run_record import RunRecord, record_of
+from apportion.cluster.simulation.snapshot import Workload, workload
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
 __all__ = ["inputs", "replayed"]
 

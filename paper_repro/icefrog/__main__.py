@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from apportion.cli.running import in_one_line
-from apportion.estimation.training.freezing_file import FreezingProfiles
+from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
 from paper_repro.icefrog.band_chart import band_chart
 from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.completion_chart import completion_chart

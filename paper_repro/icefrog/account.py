@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.cluster.belief import profiled
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
-from apportion.simulation.cluster.nature import MeasuredTraining
+from apportion.cluster.policies.rounds.belief import profiled
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.simulation.rounds.job_states import MeasuredTraining
 
 __all__ = ["FrozenAccount"]
 
@@ -25,8 +25,8 @@ class FrozenAccount:
         How many there are.
     """
 
-    def __init__(self, nature: MeasuredTraining, jobs: int) -> None:
-        self._nature = nature
+    def __init__(self, ground_truth: MeasuredTraining, jobs: int) -> None:
+        self._nature = ground_truth
         self._progress = np.zeros(jobs)
         self._kept = np.ones(jobs)
         self._worth = np.zeros(jobs)

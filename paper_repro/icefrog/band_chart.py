@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from apportion.plotting.palette import FAINT, IDLE, INK, color
-from apportion.plotting.svg import Svg
+from apportion.draw.svg import FAINT, IDLE, INK, Svg, color
 from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.experiments import BASELINES, FREEZING
 from paper_repro.icefrog.figures import Study

@@ -11,23 +11,20 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from apportion.errors import InvalidOption
-from apportion.estimation.training import HOMOGENEOUS, Application, read_applications
-from apportion.estimation.training.freezing_file import FreezingProfiles
-from apportion.estimation.training.goodput import GoodputTable
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.icefrog import IceFrog
-from apportion.policies.cluster.learning_icefrog import LearningIceFrog
-from apportion.policies.cluster.names import cluster_policy
-from apportion.policies.cluster.pollux import Pollux
-from apportion.policies.cluster.sia import Sia
-from apportion.policies.cluster.titan import Titan
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous
-from apportion.simulation.cluster.workload import TrainingJob, read_workload
+from apportion.cluster.estimation.training import HOMOGENEOUS, Application, read_applications
+from apportion.cluster.estimation.training.application import GoodputTable
+from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
+from apportion.cluster.policies.rounds.learning_icefrog import LearningIceFrog
+from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.rounds.pollux import Pollux
+from apportion.cluster.policies.rounds.sia import Sia, Titan
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob, homogeneous, read_workload
+from apportion.cluster.simulation.rounds.simulator import run_cluster
+from apportion.core.errors import InvalidOption
 from paper_repro.icefrog.account import FrozenAccount
 from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.icefrog.frozen_after import FrozenAfter
@@ -199,14 +196,14 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
     freezes = name.startswith("icefrog") or "+" in case.policy
     adaptive = cluster_policy(name).adaptive if case.adaptive is None else case.adaptive
     believed = case.theta if case.believed_theta is None else case.believed_theta
-    nature = made.nature(adaptive, freezing_of(case.stand_in) if freezes else {}, case.theta)
-    account = FrozenAccount(nature, len(made.jobs))
+    ground_truth = made.ground_truth(adaptive, freezing_of(case.stand_in) if freezes else {}, case.theta)
+    account = FrozenAccount(ground_truth, len(made.jobs))
     begun = time.process_time()
     run = run_cluster(
         _policy(case),
         made.nodes,
         SimulatedJobs(
-            nature,
+            ground_truth,
             made.submitted_s,
             made.requested_gpus,
             made.beliefs(adaptive, _believed(case) if freezes else {}, believed, case.noise),

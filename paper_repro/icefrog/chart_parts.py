@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from apportion.plotting.palette import FAINT, IDLE
-from apportion.plotting.svg import Svg
+from apportion.draw.svg import FAINT, IDLE, Svg
 
 __all__ = ["across", "hours", "legend", "upward"]
 

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from apportion.plotting.palette import FAINT, OTHERS, color
-from apportion.plotting.svg import Svg
+from apportion.draw.svg import FAINT, OTHERS, Svg, color
 from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.chart_parts import across, hours, upward
 from paper_repro.icefrog.experiments import FREEZING

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from apportion.estimation.training.freezing_profile import LEVELS
-from apportion.plotting.palette import FAINT, IDLE, color
-from apportion.plotting.svg import Svg
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
-from apportion.simulation.report_charts import nice_ticks
+from apportion.cluster.estimation.training.freezing_profile import LEVELS
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.draw.report_page import nice_ticks
+from apportion.draw.svg import FAINT, IDLE, Svg, color
 from paper_repro.icefrog.cases import Case, prepared, run_case
 from paper_repro.icefrog.chart_parts import across
 from paper_repro.icefrog.freezing import freezing_of

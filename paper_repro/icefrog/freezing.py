@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cli.running import in_one_line
-from apportion.estimation.freezing_fit import fitted_profile, profile_of
-from apportion.estimation.frozen_penalty import retained_progress
-from apportion.estimation.measured_steps import read_layers, read_steps
-from apportion.estimation.training.freezing_file import (
+from apportion.cluster.estimation.fitting import fitted_profile, profile_of, retained_progress
+from apportion.cluster.estimation.measured_steps import read_layers, read_steps
+from apportion.cluster.estimation.training.freezing_profile import (
     FreezingFile,
     FreezingProfiles,
     freezing_profiles,

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from apportion.estimation.training.freezing_profile import LEVELS
-from apportion.policies.cluster.belief import profiled
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.policies.cluster.depth_gains import frozen_penalties
-from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.placing import run_lengths
+from apportion.cluster.estimation.training.freezing_profile import LEVELS
+from apportion.cluster.policies.rounds.belief import profiled
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.cluster.policies.rounds.icefrog import DepthGates, frozen_penalties
+from apportion.cluster.policies.rounds.placing import run_lengths
 
 __all__ = ["FrozenAfter"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from apportion.plotting.palette import FAINT, IDLE, INK, ink_on
-from apportion.plotting.svg import Svg
+from apportion.draw.svg import FAINT, IDLE, INK, Svg, ink_on
 from paper_repro.icefrog.cases import Case
 from paper_repro.icefrog.experiments import CAPS, THETAS, TRUTHS, believing
 from paper_repro.icefrog.figures import Study

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.estimation.fitting import fit
-from apportion.estimation.measured_steps import read_layers, read_steps
+from apportion.cluster.estimation.fitting import fit
+from apportion.cluster.estimation.measured_steps import read_layers, read_steps
 from paper_repro.tables import Table, markdown, write_table
 
 _BERT, _YOLO = "bert_wikitext2", "yolov3_voc"

@@ -11,19 +11,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from apportion.estimation.training import Application, read_applications
-from apportion.estimation.training.goodput import GoodputTable
-from apportion.policies.cluster.cluster_view import ClusterPolicy
-from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.joint import Joint
-from apportion.policies.cluster.joint_counts import as_requested
-from apportion.policies.cluster.type_agnostic import TypeAgnostic
-from apportion.simulation.cluster.cluster_summary import ClusterSummary, summarise_cluster
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import Scenario, parse_nodes
-from apportion.simulation.cluster.workload import read_workload
-from apportion.simulation.generated import generated_trace
+from apportion.cluster.estimation.training import Application, read_applications
+from apportion.cluster.estimation.training.application import GoodputTable
+from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
+from apportion.cluster.policies.rounds.icefrog import DepthGates
+from apportion.cluster.policies.rounds.joint import Joint, as_requested
+from apportion.cluster.policies.rounds.learned_speeds import TypeAgnostic
+from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.rounds.accounts import ClusterSummary, summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes, read_workload
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.joint.gap_nodes import GapNodes
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
@@ -141,7 +139,7 @@ def ablation_run(
         make(nodes.types, frozenset(job.application for job in jobs)),
         nodes,
         SimulatedJobs(
-            scenario.nature(True, freezing, theta, slowdowns),
+            scenario.ground_truth(True, freezing, theta, slowdowns),
             scenario.submitted_s,
             scenario.requested_gpus,
             scenario.beliefs(True, freezing, theta),

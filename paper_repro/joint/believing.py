@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from apportion.policies.cluster.beliefs import BELIEFS, believing
-from apportion.policies.cluster.cluster_view import ClusterPolicy
-from apportion.policies.cluster.joint import Joint
-from apportion.policies.cluster.similar_speeds import similar_speeds
+from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
+from apportion.cluster.policies.rounds.joint import Joint
+from apportion.cluster.policies.rounds.learned_speeds import similar_speeds
+from apportion.cluster.policies.rounds.names import BELIEFS, believing
 from paper_repro.joint.ablation import POOL, ablation_run, known_profiles
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
 from paper_repro.joint.tasks import Result, Task

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from apportion.plotting.palette import FAINT, IDLE, INK, color
-from apportion.plotting.svg import Svg, text_width
+from apportion.draw.svg import FAINT, IDLE, INK, Svg, color, text_width
 from paper_repro.joint.tables import Estimate
 
 __all__ = ["dots"]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.cluster.cluster_view import Nodes
+from apportion.cluster.policies.rounds.cluster_view import Nodes
 from paper_repro.joint.speed_table import SpeedTable
 from paper_repro.model_similarity.measured import Measured, benchmark, gavel, generated
 from paper_repro.model_similarity.scenarios import beliefs

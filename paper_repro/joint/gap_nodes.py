@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
-from apportion.estimation.training.application import Application
-from apportion.policies.cluster.cluster_view import Nodes
-from apportion.simulation.idle_trace import IdleTrace
+from apportion.cluster.estimation.training.application import Application
+from apportion.cluster.policies.rounds.cluster_view import Nodes
+from apportion.cluster.simulation.idle_trace import IdleTrace
+from apportion.core.errors import InvalidOption
 
 __all__ = ["GapNodes"]
 

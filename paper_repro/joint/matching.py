@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from apportion.policies.cluster.cluster_view import ClusterPolicy
-from apportion.policies.cluster.gavel import Gavel
-from apportion.policies.cluster.matching import Matching, longest_first
-from apportion.policies.cluster.observed_speeds import ObservedSpeeds
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
+from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
+from apportion.cluster.policies.rounds.gavel import Gavel
+from apportion.cluster.policies.rounds.learned_speeds import ObservedSpeeds
+from apportion.cluster.policies.rounds.matching import Matching, longest_first
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.policies.in_turn import in_turn
 from paper_repro.joint.tasks import Result, Task

@@ -13,15 +13,15 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.estimation.similarity import SimilarityPredictor
-from apportion.policies.cluster.cluster_view import ClusterPolicy
-from apportion.policies.cluster.gavel import Gavel
-from apportion.policies.cluster.matching import Matching, longest_first
-from apportion.policies.cluster.packing import Packing, PairSpeeds
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.co_location import SharedGpus
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
+from apportion.cluster.estimation.similarity import SimilarityPredictor
+from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
+from apportion.cluster.policies.rounds.gavel import Gavel
+from apportion.cluster.policies.rounds.matching import Matching, longest_first
+from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import SharedGpus
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.matching import LONGEST_GAP, RESTART_S, ROUND_S
 from paper_repro.joint.tasks import Result, Task

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from apportion.policies.cluster.beliefs import believing
-from apportion.policies.cluster.cluster_view import ClusterPolicy
-from apportion.policies.cluster.sia import Sia
+from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
+from apportion.cluster.policies.rounds.names import believing
+from apportion.cluster.policies.rounds.sia import Sia
 from paper_repro.joint.ablation import ablation_run
 from paper_repro.joint.tasks import Result, Task
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidInstance, Problem
-from apportion.policies.cluster.belief import SpeedBelief
-from apportion.simulation.cluster.conditions import Beliefs
-from apportion.simulation.cluster.job_states import JobStates
+from apportion.cluster.policies.rounds.belief import SpeedBelief
+from apportion.cluster.simulation.rounds.conditions import Beliefs
+from apportion.cluster.simulation.rounds.job_states import JobStates
+from apportion.core.errors import InvalidInstance, Problem
 
 __all__ = ["SpeedTable"]
 

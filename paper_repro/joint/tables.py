@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.simulation.cluster.cluster_summary import ClusterSummary
+from apportion.cluster.simulation.rounds.accounts import ClusterSummary
 from paper_repro.joint.tasks import Result
 
 __all__ = ["COLUMNS", "Estimate", "Row", "estimate", "figures", "rows", "table"]

@@ -9,7 +9,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from apportion.simulation.cluster.cluster_summary import ClusterSummary
+from apportion.cluster.simulation.rounds.accounts import ClusterSummary
 from paper_repro.progress import Progress
 
 __all__ = ["Result", "Task", "run_all"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from apportion.policies.cluster.cluster_view import ClusterPolicy
-from apportion.policies.cluster.matching import Matching, longest_first
+from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
+from apportion.cluster.policies.rounds.matching import Matching, longest_first
 from paper_repro.joint.matching import LONGEST_GAP, MatchingCase, run_case
 from paper_repro.joint.policies.in_turn import longest_in_turn
 from paper_repro.joint.policies.without_moves import WithoutMoves

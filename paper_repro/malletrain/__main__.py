@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from apportion.cli.running import in_one_line
-from apportion.executors import in_order, open_executor
-from apportion.simulation.report_charts import COLOURS, bars
-from apportion.simulation.report_page import whole_page
+from apportion.draw.report_page import COLOURS, bars, whole_page
+from apportion.scale.executors import in_order, open_executor
 from paper_repro.malletrain.gains import gains
 from paper_repro.malletrain.sweep import IDLE_LOG, compared
 from paper_repro.progress import followed

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from apportion.live.record.listing import listing, state_as_asked
+from apportion.live.record.requests import listing, state_as_asked
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
 __all__ = ["Harvest", "numpy_trainer"]

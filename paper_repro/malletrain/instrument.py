@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from apportion.estimation.last_bits import without_last_bits
-from apportion.policies import GapFillingView, Plan, Policy
-from apportion.policies.gap_filling_view import count_held
+from apportion.cluster.estimation.profiling import without_last_bits
+from apportion.cluster.policies import GapFillingView, Plan, Policy
+from apportion.cluster.policies.gap_filling_view import count_held
 
 __all__ = ["Instrument"]
 

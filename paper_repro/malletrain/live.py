@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from apportion.cli.running import in_one_line
-from apportion.simulation.report_charts import COLOURS, bars
-from apportion.simulation.report_page import whole_page
+from apportion.draw.report_page import COLOURS, bars, whole_page
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import OneMachineSlurm
 from paper_repro.tables import Table, write_table

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cli.running import in_one_line
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 from paper_repro.tables import Table, markdown, write_table
 
 __all__ = ["Job", "best_sum", "drawn", "main", "worth"]

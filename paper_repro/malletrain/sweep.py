@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from apportion.policies import FreeTrain, Policy
-from apportion.policies.malletrain import MalleTrain
-from apportion.simulation.generated import generated_trace
-from apportion.simulation.idle_trace import read_idle_trace
-from apportion.simulation.node_changes import NodeChanges, node_changes
-from apportion.simulation.replay import Replay
-from apportion.simulation.workload import Workload
+from apportion.cluster.policies import FreeTrain, Policy
+from apportion.cluster.policies.malletrain import MalleTrain
+from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.idle_trace import NodeChanges, node_changes, read_idle_trace
+from apportion.cluster.simulation.replay import Replay
+from apportion.cluster.simulation.snapshot import Workload
 from paper_repro.malletrain.instrument import Instrument
 from paper_repro.malletrain.unknown_scaling import GUESSES, guessed_rates, unknown_workload
 

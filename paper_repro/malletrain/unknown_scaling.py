@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import InvalidOption
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.simulation.workload import Workload
+from apportion.cluster.simulation.snapshot import Workload
+from apportion.core.errors import InvalidOption
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
 __all__ = ["GUESSES", "guessed_rates", "unknown_workload"]
 

@@ -4,8 +4,9 @@
 
 The paper (Thanapol et al., ACIIDS 2023) says that matching models to GPU architectures reduces the makespan
 of distributed training with a large batch. Its text and tables are not public. Inferred here: its similarity
-(ours is in ``estimation/similarity.py``), its baselines, its cluster (8 GPUs of each architecture), its job
-lengths, and that its policy never waits. Writes ``results.md``, ``makespan.json`` and ``makespan.svg``.
+(ours is in ``cluster/estimation/similarity.py``), its baselines, its cluster (8 GPUs of each architecture),
+its job lengths, and that its policy never waits. Writes ``results.md``, ``makespan.json`` and
+``makespan.svg``.
 """
 
 from __future__ import annotations

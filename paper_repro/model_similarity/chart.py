@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.plotting.palette import FAINT, IDLE, INK, OTHERS, color
-from apportion.plotting.svg import Svg
+from apportion.draw.svg import FAINT, IDLE, INK, OTHERS, Svg, color
 
 __all__ = ["Result", "chart", "interval"]
 

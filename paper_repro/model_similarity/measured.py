@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.estimation.model_signature import ModelSignature, family_of
+from apportion.cluster.estimation.similarity import ModelSignature, family_of
 from apportion.instances.readers.gavel import throughputs
 
 __all__ = [

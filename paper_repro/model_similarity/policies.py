@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import apportion
+from apportion.core.interruption import uninterrupted
+from apportion.core.solution import Solution
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
-from apportion.interruption import uninterrupted
 from apportion.models.packing import pack
-from apportion.solution import Solution
 
 _GAP = 0.005
 """Relative gap at which a plan is good enough: what times are believed differs by more."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from apportion.cli.running import in_one_line
-from apportion.estimation.reference_table import ReferenceTable, held_out
+from apportion.cluster.estimation.model_similarity import ReferenceTable, held_out
 from paper_repro.model_similarity.measured import (
     Measured,
     benchmark_signature,

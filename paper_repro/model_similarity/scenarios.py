@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.estimation.reference_speeds import ReferenceSpeeds
-from apportion.formulations.matching.model_similarity import Information, TrainingJob, believed_times
+from apportion.cluster.estimation.model_similarity import (
+    Information,
+    ReferenceSpeeds,
+    TrainingJob,
+    believed_times,
+)
 from paper_repro.model_similarity.measured import Measured
 
 __all__ = ["Beliefs", "Scenario", "beliefs", "draw", "scenarios"]

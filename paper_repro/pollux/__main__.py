@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.estimation.training import HOMOGENEOUS, read_applications
-from apportion.policies.cluster.names import cluster_policy
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous
+from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
+from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.intervals import Mean
 from paper_repro.pollux.drawn_workloads import drawn, read_philly
 from paper_repro.progress import Progress
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             named.make(0),
             nodes,
             SimulatedJobs(
-                scenario.nature(named.adaptive),
+                scenario.ground_truth(named.adaptive),
                 scenario.submitted_s,
                 scenario.requested_gpus,
                 scenario.beliefs(named.adaptive),

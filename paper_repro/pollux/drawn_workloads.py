@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from apportion.simulation.cluster.workload import TrainingJob
+from apportion.cluster.simulation.rounds.scenario import TrainingJob
 
 __all__ = ["PhillyJob", "drawn", "read_philly"]
 

@@ -1,22 +1,155 @@
-"""Branch and bound by HiGHS on what is left of a model after fixing."""
+"""Branch and bound by HiGHS on what is left of a model after fixing.
+
+A linear model over some of its columns, the others held at zero.
+
+The linear relaxation of a model by HiGHS, with row duals.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import BackendUnavailable
-from apportion.models.linear import LinearModel
+from apportion.core.errors import BackendUnavailable
+from apportion.core.outcome import Termination
+from apportion.models.linear import Block, LinearModel
 from apportion.models.multiple_choice import Sense
-from apportion.outcome import Termination
-from apportion.solvers.assignment.restricted import restricted, spread
 from apportion.solvers.general.highs_call import HIGHS_ERROR, LONG, call
 from apportion.solvers.general.points import Start
 
-__all__ = ["Branched", "branch_and_bound", "trusted"]
+__all__ = [
+    "Branched",
+    "Relaxation",
+    "Unsolved",
+    "branch_and_bound",
+    "relax",
+    "restricted",
+    "spread",
+    "trusted",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxation:
+    """An optimal basic solution of a linear relaxation.
+
+    Attributes
+    ----------
+    point
+        float64 [columns].
+    duals
+        float64 [rows]: what the objective gains per unit of each row's bound.
+    objective
+        Its objective.
+    """
+
+    point: NDArray[np.float64]
+    duals: NDArray[np.float64]
+    objective: float
+
+    def of(self, model: LinearModel, name: str) -> NDArray[np.float64]:
+        """Return the duals of one family of rows, empty if there is none of that name."""
+        for block in model.rows:
+            if block.name == name:
+                return self.duals[block.start : block.stop]
+        return np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsolved:
+    """Why there is no relaxation. It proves nothing: ``infeasible`` is HiGHS's word within its tolerances.
+
+    Attributes
+    ----------
+    termination
+        What HiGHS's status means.
+    raw
+        Its own words.
+    """
+
+    termination: Termination
+    raw: str
+
+    @property
+    def said_infeasible(self) -> bool:
+        """Whether HiGHS says that there is no solution, which a proof of ours may confirm."""
+        return self.termination in (Termination.INFEASIBLE, Termination.INFEASIBLE_OR_UNBOUNDED)
+
+
+def relax(
+    model: LinearModel, seconds: float | None = None, forbidden: NDArray[np.bool_] | None = None
+) -> Relaxation | Unsolved:
+    """Solve the model without its integrality.
+
+    Parameters
+    ----------
+    model
+        The model.
+    seconds
+        Time limit.
+    forbidden
+        bool [columns]: columns held at zero.
+    """
+    upper = model.upper if forbidden is None else np.where(forbidden, 0.0, model.upper)
+    loose = replace(model, upper=upper, integer=np.zeros(model.num_columns, dtype=np.bool_))
+    settings: dict[str, object] = {"threads": 1}
+    if seconds is not None:
+        settings["time_limit"] = max(seconds, 1e-3)
+    try:
+        said = call(loose, settings, interruptible=seconds is None or seconds > LONG)
+    except BackendUnavailable as error:
+        return Unsolved(Termination.ERROR, str(error))
+    if said.termination is Termination.INTERRUPTED:
+        raise KeyboardInterrupt
+    if said.termination is not Termination.OPTIMAL or said.point is None or said.duals is None:
+        termination = Termination.ERROR if said.termination is Termination.OPTIMAL else said.termination
+        return Unsolved(termination, said.raw)
+    return Relaxation(said.point, said.duals, loose.objective(said.point))
+
+
+def restricted(model: LinearModel, keep: NDArray[np.int64], ceiling: float | None = None) -> LinearModel:
+    """Return the model over the columns `keep`; plain names.
+
+    Parameters
+    ----------
+    model
+        The model.
+    keep
+        int64: the columns that stay, ascending.
+    ceiling
+        Upper bound on the last column, which is the makespan.
+    """
+    upper = model.upper
+    if ceiling is not None:
+        upper = upper.copy()
+        upper[-1] = min(float(upper[-1]), ceiling)
+    place = np.full(model.num_columns, -1, dtype=np.int64)
+    place[keep] = np.arange(keep.size)
+    kept = place[model.indices] >= 0
+    row = np.repeat(np.arange(model.num_rows), np.diff(model.indptr))
+    ends = np.cumsum(np.bincount(row[kept], minlength=model.num_rows))
+    return replace(
+        model,
+        cost=model.cost[keep],
+        lower=model.lower[keep],
+        upper=upper[keep],
+        integer=model.integer[keep],
+        indptr=np.concatenate(([0], ends)).astype(np.int32),
+        indices=place[model.indices[kept]].astype(np.int32),
+        data=model.data[kept],
+        variables=(Block("column", 0, (int(keep.size),)),),
+        rows=(Block("row", 0, (model.num_rows,)),),
+    )
+
+
+def spread(point: NDArray[np.float64], keep: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Return a point of the restricted model in all `size` columns."""
+    whole = np.zeros(size)
+    whole[keep] = point
+    return whole
 
 
 def trusted(bound: float, sense: Sense, *, whole: bool) -> float:

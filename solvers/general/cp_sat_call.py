@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.outcome import Termination
-from apportion.solvers.general.guard import check_engines
-from apportion.solvers.general.interrupting import interruptibly
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.core.outcome import Termination
+from apportion.solvers.general.guard import check_engines, interruptibly, native_output_to_stderr
 
 __all__ = ["Answer", "Limits", "call", "new_model", "preload", "weighted_sum"]
 

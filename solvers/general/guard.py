@@ -1,16 +1,158 @@
-"""Refuse engine versions that answer wrongly or crash each other, before their import; note which served."""
+"""Refuse engine versions that answer wrongly or crash each other, before their import; note which served.
+
+Ctrl-C during a native solve: stop it and keep what it has.
+
+Keep native output off standard output: solvers print on file descriptor 1 whatever they are told.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
 
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
 
-__all__ = ["check_engines", "engines_noted", "usable"]
+__all__ = ["check_engines", "engines_noted", "interruptibly", "native_output_to_stderr", "usable"]
+
+
+@contextmanager
+def native_output_to_stderr() -> Iterator[None]:
+    """Send what native code writes on fd 1 to fd 2 while the block runs.
+
+    Blocks may nest and may run in several threads at once: the last one to end puts fd 1 back. While any
+    runs, what Python prints on fd 1 goes to fd 2 too. Where fd 1 is closed nothing happens; where fd 2 is
+    closed the output is thrown away.
+    """
+    switch = _switch()
+    switch.enter()
+    try:
+        yield
+    finally:
+        switch.leave()
+
+
+class _Switch:
+    """Counts the blocks that want fd 1 redirected."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._saved: int | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                _flush()
+                self._saved = _redirect()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0 and self._saved is not None:
+                _flush()  # what native code still buffers belongs to fd 2
+                with suppress(OSError):
+                    os.dup2(self._saved, 1)
+                os.close(self._saved)
+                self._saved = None
+
+
+@cache
+def _switch() -> _Switch:
+    """Return the one switch of this process: there is one fd 1."""
+    return _Switch()
+
+
+def _redirect() -> int | None:
+    """Point fd 1 at fd 2 (or at nothing) and return a copy of what it was; ``None`` if it is closed."""
+    try:
+        saved = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)  # 0, 1, 2 may be free and keep their meaning
+    except OSError:
+        return None
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+    return saved
+
+
+def _flush() -> None:
+    """Empty the buffers of Python's and of C's standard output."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    with suppress(OSError, AttributeError):
+        _c_library().fflush(None)
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+_LOOK = 0.1
+"""Seconds between two looks for a signal."""
+
+Result = TypeVar("Result")
+
+
+def interruptibly(call: Callable[[], Result], stop: Callable[[], None]) -> tuple[Result, bool]:
+    """Run a native call so that Ctrl-C stops it; return its result and whether that happened.
+
+    Python hears a signal only between two bytecodes of its main thread, so the main thread must not be in
+    native code: it waits here while another thread runs the call. The solvers' own handlers are no help:
+    SCIP's went unheard until the time limit, and CP-SAT's leaves SIGINT at its default action, so that the
+    next Ctrl-C ends the process.
+
+    Parameters
+    ----------
+    call
+        What to run; what it raises is raised here.
+    stop
+        Asks the call to return soon; called from the main thread, at the first Ctrl-C only. A second one
+        is raised as ``KeyboardInterrupt`` and leaves the call to itself.
+
+    Notes
+    -----
+    Called from any other thread, which no signal reaches, it just runs the call.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call(), False
+    results: list[Result] = []
+    raised: list[BaseException] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    interrupted = False
+    try:
+        while not ended.wait(_LOOK):  # a signal that another thread received does not wake this one
+            pass
+    except KeyboardInterrupt:
+        interrupted = True
+        stop()
+        ended.wait()
+    if raised:
+        raise raised[0]
+    return results[0], interrupted
+
 
 _ENGINES = ("highspy", "ortools")
 _NOTED: ContextVar[set[str] | None] = ContextVar("engines noted", default=None)

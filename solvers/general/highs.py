@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome
 from apportion.models.linear import LinearModel
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome
 from apportion.solvers.general.highs_call import Listen, call, preload
 from apportion.solvers.general.linear_call import LinearCall
-from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import answered_at_sight
+from apportion.solvers.general.points import Observe, Observer, answered_at_sight
 
 __all__ = ["preload", "refuses", "solve"]
 

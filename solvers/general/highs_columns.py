@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.solvers.general.guard import native_output_to_stderr
 from apportion.solvers.general.highs_call import is_optimal, is_well, opened, set_option
-from apportion.solvers.general.quiet import native_output_to_stderr
 from apportion.solvers.general.scaling import power_of_two_scale
 
 __all__ = ["GrowingProgramme", "Relaxed"]
@@ -83,10 +83,10 @@ class GrowingProgramme:
         num = cost.size
         arrays = indptr[:-1].astype(np.int32), rows.astype(np.int32), data.astype(np.float64)
         with native_output_to_stderr():
-            told = self._highs.addCols(
+            status = self._highs.addCols(
                 num, cost * self._scale, np.zeros(num), np.ones(num), data.size, *arrays
             )
-        self._well = self._well and is_well(told)
+        self._well = self._well and is_well(status)
         self._columns += num
 
     def solved(self, seconds: float | None) -> Relaxed | None:

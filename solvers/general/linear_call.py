@@ -8,12 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models.linear import LinearModel
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.clock import Clock
-from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import Start, judged_start, kept, settled
+from apportion.solvers.general.points import (
+    Observe,
+    Observer,
+    Start,
+    consistent_termination,
+    judged_start,
+    kept,
+)
 
 __all__ = ["LinearCall"]
 
@@ -110,7 +116,7 @@ class LinearCall:
         self.observer.finish()
         point, objective = kept(self.model, self.start, point)
         return Outcome(
-            termination=settled(termination, objective, bound, self.options.gap),
+            termination=consistent_termination(termination, objective, bound, self.options.gap),
             raw_status=raw,
             point=point,
             objective=objective,

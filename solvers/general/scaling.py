@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Outcome
 from apportion.models.linear import LinearModel
-from apportion.options import Incumbent, SolveOptions
-from apportion.outcome import Outcome
 
 __all__ = [
     "Scaling",

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models.linear import LinearModel
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
-from apportion.solvers.general.guard import check_engines
-from apportion.solvers.general.interrupting import interruptibly
+from apportion.solvers.general.guard import check_engines, interruptibly, native_output_to_stderr
 from apportion.solvers.general.linear_call import LinearCall
-from apportion.solvers.general.observer import Observe, Observer
-from apportion.solvers.general.points import answered_at_sight, rounded
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.points import Observe, Observer, answered_at_sight, rounded
 from apportion.solvers.general.scaling import power_of_two_scale
 
 __all__ = ["preload", "refuses", "solve"]

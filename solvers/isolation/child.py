@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.options import SolveOptions
-from apportion.references import loaded
+from apportion.core.extension_points import loaded
+from apportion.core.options import SolveOptions
 
 __all__ = ["OUT_OF_MEMORY", "main"]
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
 from apportion.solvers.isolation.child import OUT_OF_MEMORY
 
 __all__ = ["Process", "UnreadableAnswer"]

@@ -4,6 +4,11 @@ A state is a deviation in use with the least loss that reaches it. Groups enter 
 a state is dropped when its loss and the least that the groups to come can charge for the way back to the
 capacity reach the loss to beat. States are a dense window of consecutive deviations where these are few,
 and a sorted list otherwise. The values of every stage are kept; the way back is found by equality.
+
+The states of the core's dynamic program: a dense window or a sorted list of deviations in use.
+
+Both are immutable. A state below the room left by the base choice may stop there and pay `price` for every
+unit left over; one above it must come back, and is charged at least `fall` a unit by the groups to come.
 """
 
 from __future__ import annotations
@@ -11,16 +16,256 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.knapsack.reduction import Core
-from apportion.solvers.knapsack.states import Dense, Sparse, States
 
-__all__ = ["Found", "search"]
+__all__ = ["CoreResult", "Dense", "Sparse", "States", "search"]
+
+
+_NEARNESS = 1e-2
+"""Share of the capacity's price that a unit of distance from the room weighs when states must be dropped."""
+_WINDOW = 8
+"""A window may hold this many times the states of a list: it costs that much less to advance."""
+
+
+@dataclass(slots=True, eq=False)
+class Dense:
+    """Least losses of consecutive deviations.
+
+    Attributes
+    ----------
+    low
+        The first deviation.
+    loss
+        float64 [deviations], infinite where nothing leads.
+    room, price
+        Capacity left by the base choice, and what a unit left over costs.
+    """
+
+    low: int
+    loss: NDArray[np.float64]
+    residual: int
+    price: float
+
+    @classmethod
+    def at_origin(cls, loss: float, residual: int, price: float) -> Self:
+        """Return the one state of the base choice."""
+        return cls(0, np.array([loss]), residual, price)
+
+    @property
+    def size(self) -> int:
+        """How many states are held."""
+        return self.loss.size
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return self.loss.nbytes
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds that one option of one state may take, on the safe side."""
+        return 5e-9
+
+    def advanced(self, shifts: list[int], losses: list[float]) -> Self:
+        """Return the states after one more group takes one of its options, the first of which is free."""
+        least, most = min(shifts), max(shifts)
+        size = self.loss.size
+        loss = np.full(size + most - least, np.inf)
+        loss[-least : size - least] = self.loss
+        reached = np.empty(size)
+        for shift, charge in zip(shifts[1:], losses[1:], strict=True):
+            window = loss[shift - least : shift - least + size]
+            np.add(self.loss, charge, out=reached)
+            np.minimum(window, reached, out=window)
+        return type(self)(self.low + least, loss, self.residual, self.price)
+
+    def finish(self) -> tuple[float, int]:
+        """Return the least total loss if every further group stays at its base, and the state that has it."""
+        below = min(max(self.residual - self.low + 1, 0), self.loss.size)
+        if below == 0:
+            return np.inf, 0
+        total = _distances(self.residual - self.low, below)
+        total *= self.price
+        total += self.loss[:below]
+        at = int(total.argmin())
+        return float(total[at]), self.low + at
+
+    def bounds(self, rise: float, fall: float) -> NDArray[np.float64]:
+        """Return, per state, what every way to the end costs at least."""
+        size = self.loss.size
+        below = min(max(self.residual - self.low + 1, 0), size)
+        bound = np.empty(size)
+        if below:
+            np.multiply(_distances(self.residual - self.low, below), rise, out=bound[:below])
+        if below < size:
+            first = self.low + below - self.residual
+            np.multiply(np.arange(first, first + size - below, dtype=np.float64), fall, out=bound[below:])
+        bound += self.loss
+        return bound
+
+    def trimmed(self, limit: float, rise: float, fall: float, cap: int) -> tuple[Self, float]:
+        """Return the states that may end below `limit`, and the least bound of those dropped for `cap`."""
+        bound = self.bounds(rise, fall)
+        alive = bound < limit
+        first = int(alive.argmax())
+        if not alive[first]:
+            return type(self)(self.low, self.loss[:0], self.residual, self.price), np.inf
+        last = alive.size - int(alive[::-1].argmax())
+        dropped = np.inf
+        cap *= _WINDOW
+        if last - first > cap:
+            start = min(max(self.residual - self.low - cap // 2, first), last - cap)
+            for cut in (bound[first:start], bound[start + cap : last]):
+                dropped = min(dropped, float(cut.min(initial=np.inf)))
+            first, last = start, start + cap
+        if last - first == alive.size:
+            return self, dropped
+        return type(self)(self.low + first, self.loss[first:last], self.residual, self.price), dropped
+
+    def equals(self, other: object) -> bool:
+        """Return whether the states are the same."""
+        return (
+            isinstance(other, Dense)
+            and self.low == other.low
+            and self.loss.size == other.loss.size
+            and bool((self.loss == other.loss).all())
+        )
+
+    def loss_at(self, deviation: int) -> float:
+        """Return the loss of a state, infinity where there is none."""
+        at = deviation - self.low
+        return float(self.loss[at]) if 0 <= at < self.loss.size else np.inf
+
+
+@dataclass(slots=True, eq=False)
+class Sparse:
+    """Least losses of some deviations, none of them dominated by a thriftier one.
+
+    Attributes
+    ----------
+    deviation
+        int64 [states], rising.
+    loss
+        float64 [states].
+    room, price
+        As in `Dense`.
+    """
+
+    deviation: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    residual: int
+    price: float
+
+    @classmethod
+    def at_origin(cls, loss: float, residual: int, price: float) -> Self:
+        """Return the one state of the base choice."""
+        return cls(np.zeros(1, dtype=np.int64), np.array([loss]), residual, price)
+
+    @property
+    def size(self) -> int:
+        """How many states are held."""
+        return self.loss.size
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return 2 * self.loss.nbytes
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds that one option of one state may take, on the safe side."""
+        return 2e-7
+
+    def advanced(self, shifts: list[int], losses: list[float]) -> Self:
+        """Return the states after one more group takes one of its options, the first of which is free."""
+        deviation = (np.array(shifts)[:, None] + self.deviation).ravel()
+        loss = (np.array(losses)[:, None] + self.loss).ravel()
+        order = np.argsort(deviation, kind="stable")
+        deviation, loss = deviation[order], loss[order]
+        # Worth of a state, up to a constant: what it saves of the capacity's price less its loss.
+        debt = loss - self.price * deviation
+        keep = np.ones(debt.size, dtype=np.bool_)
+        np.less(debt[1:], np.minimum.accumulate(debt)[:-1], out=keep[1:])
+        deviation, loss = deviation[keep], loss[keep]
+        last = np.ones(loss.size, dtype=np.bool_)
+        np.not_equal(deviation[1:], deviation[:-1], out=last[:-1])
+        return type(self)(deviation[last], loss[last], self.residual, self.price)
+
+    def finish(self) -> tuple[float, int]:
+        """Return the least total loss if every further group stays at its base, and the state that has it."""
+        below = int(self.deviation.searchsorted(self.residual, side="right"))
+        if below == 0:
+            return np.inf, 0
+        total = self.loss[:below] + self.price * (self.residual - self.deviation[:below])
+        at = int(total.argmin())
+        return float(total[at]), int(self.deviation[at])
+
+    def bounds(self, rise: float, fall: float) -> NDArray[np.float64]:
+        """Return, per state, what every way to the end costs at least."""
+        below = int(self.deviation.searchsorted(self.residual, side="right"))
+        bound = self.loss.copy()
+        bound[:below] += rise * (self.residual - self.deviation[:below])
+        bound[below:] += fall * (self.deviation[below:] - self.residual)
+        return bound
+
+    def trimmed(self, limit: float, rise: float, fall: float, cap: int) -> tuple[Self, float]:
+        """Return the states that may end below `limit`, and the least bound of those dropped for `cap`."""
+        bound = self.bounds(rise, fall)
+        alive = np.flatnonzero(bound < limit)
+        dropped = np.inf
+        if alive.size > cap:
+            # Bounds are equal where options tie: then the states nearest the room finish first.
+            away = np.abs(self.deviation[alive] - self.residual)
+            order = np.argpartition(bound[alive] + _NEARNESS * self.price * away, cap)
+            dropped = float(bound[alive[order[cap:]]].min())
+            alive = np.sort(alive[order[:cap]])
+        if alive.size == bound.size:
+            return self, dropped
+        return type(self)(self.deviation[alive], self.loss[alive], self.residual, self.price), dropped
+
+    def densified(self, cap: int) -> Sparse | Dense:
+        """Return a dense window where that is about as small."""
+        size = self.loss.size
+        if size < 32:
+            return self
+        low = int(self.deviation[0])
+        span = int(self.deviation[-1]) - low + 1
+        if span > min(16 * size, cap * _WINDOW):
+            return self
+        loss = np.full(span, np.inf)
+        loss[self.deviation - low] = self.loss
+        return Dense(low, loss, self.residual, self.price)
+
+    def equals(self, other: object) -> bool:
+        """Return whether the states are the same."""
+        return (
+            isinstance(other, Sparse)
+            and self.loss.size == other.loss.size
+            and bool((self.deviation == other.deviation).all())
+            and bool((self.loss == other.loss).all())
+        )
+
+    def loss_at(self, deviation: int) -> float:
+        """Return the loss of a state, infinity where there is none."""
+        at = int(self.deviation.searchsorted(deviation))
+        found = at < self.loss.size and int(self.deviation[at]) == deviation
+        return float(self.loss[at]) if found else np.inf
+
+
+States = Dense | Sparse
+
+
+def _distances(first: int, count: int) -> NDArray[np.float64]:
+    """Return ``first, first - 1, ...`` as float64 [count]."""
+    return np.arange(first, first - count, -1, dtype=np.float64)
+
 
 _HISTORY_BYTES = 384 * 2**20
 _DENSE_SPREAD = 4096
@@ -28,7 +273,7 @@ _DENSE_SPREAD = 4096
 
 
 @dataclass(slots=True, eq=False)
-class Found:
+class CoreResult:
     """The least total loss that a search over the core has shown, and the choice that has it.
 
     Attributes
@@ -71,7 +316,7 @@ def search(
     cap: int,
     clock: Clock,
     improved: Callable[[float], None],
-) -> Found:
+) -> CoreResult:
     """Find the least total loss, if it is below `best`.
 
     Parameters
@@ -106,7 +351,7 @@ def _enter_groups(stages: _Stages, goal: float, cap: int, clock: Clock) -> Termi
     previous: tuple[list[int], list[float]] | None = None
     while stages.matters(group):
         options = stages.options(group)
-        if stages.settled and options == previous:
+        if stages.stationary and options == previous:
             group += 1
             continue
         previous = options
@@ -140,20 +385,20 @@ class _Stages:
     ----------
     best, floor
         The least total loss known, and what no choice has less of.
-    settled
+    stationary
         Whether the last group changed no state: a group like it would not either.
     """
 
     def __init__(self, core: Core, best: float, step: float, improved: Callable[[float], None]) -> None:
         self.best, self.step = best, step
         self.floor: float = np.inf
-        self.settled = False
+        self.stationary = False
         self.trail = _Trail()
         self._core, self._improved = core, improved
         self._answer: tuple[int, int] | None = None
         self._widest = 1
         divisor = _divisor(core.deviation)
-        room, rest = divmod(core.room, divisor)
+        residual, rest = divmod(core.residual, divisor)
         price = core.multiplier * divisor
         rise, fall = core.rise * divisor, core.fall * divisor
         np.minimum(rise, price, out=rise)
@@ -162,7 +407,7 @@ class _Stages:
         self._deviations = core.deviation if divisor == 1 else core.deviation // divisor
         spread = int(self._deviations.max() - self._deviations.min()) if self._deviations.size else 0
         self.states: States = (Dense if spread <= _DENSE_SPREAD else Sparse).at_origin(
-            core.multiplier * rest, room, price
+            core.multiplier * rest, residual, price
         )
         self._note_the_best()
 
@@ -201,15 +446,15 @@ class _Stages:
             self.floor = min(self.floor, dropped)
         if self.states.size == 0:
             return
-        self.settled = self.states.equals(before)
+        self.stationary = self.states.equals(before)
         if isinstance(self.states, Sparse):
             self.states = self.states.densified(cap)
 
-    def found(self, stopped: Termination | None) -> Found:
+    def found(self, stopped: Termination | None) -> CoreResult:
         """Return what is known."""
         entries = None if self._answer is None else self._entries(*self._answer)
         floor, stages = min(self.floor, self.best), len(self.trail.groups)
-        return Found(self.best, entries, floor, stopped, stages, self._widest)
+        return CoreResult(self.best, entries, floor, stopped, stages, self._widest)
 
     def _note_the_best(self) -> None:
         loss, state = self.states.finish()

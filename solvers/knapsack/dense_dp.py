@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
+from apportion.core.options import Incumbent, SolveOptions, Start
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions, Start
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.clock import Clock
 
 __all__ = ["solve"]

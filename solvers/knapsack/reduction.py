@@ -62,7 +62,7 @@ class Core:
     rise: NDArray[np.float64]
     fall: NDArray[np.float64]
     base: Columns
-    room: int
+    residual: int
     multiplier: float
     rounding: float
 
@@ -145,10 +145,12 @@ def reduce(
 
 def _empty(menus: MenuBlocks, base: Columns, multiplier: float) -> Core:
     ints, floats = np.zeros(0, dtype=np.int64), np.zeros(0)
-    room = menus.capacity - menus.used(base)
+    residual = menus.capacity - menus.used(base)
     ends = np.full(1, np.inf)
     one = np.zeros(1, dtype=np.int64)
-    return Core(one, ints, ints, ints, floats, ints, floats, floats, ends, ends, base, room, multiplier, 0.0)
+    return Core(
+        one, ints, ints, ints, floats, ints, floats, floats, ends, ends, base, residual, multiplier, 0.0
+    )
 
 
 def _core(
@@ -238,7 +240,7 @@ def _ordered(
     return Core(
         start=starts, block=block[order][starts[:-1]], job=job[order][starts[:-1]], column=column[order],
         loss=loss, deviation=deviation, value=value[order], second=second[rank], rise=rise, fall=fall,
-        base=base, room=menus.capacity - menus.used(base), multiplier=multiplier, rounding=rounding,
+        base=base, residual=menus.capacity - menus.used(base), multiplier=multiplier, rounding=rounding,
     )  # fmt: skip
 
 

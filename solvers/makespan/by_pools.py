@@ -2,29 +2,334 @@
 
 Pools are packed by list schedules and improved by local search; then CP-SAT has its turn, or HiGHS branches
 over all entries.
+
+Pools with gangs: few jobs scheduled by CP-SAT, to the end or to a bound.
+
+First whom each pool gets, and then one pool at a time (`gang_sets`): that finds better schedules where the
+proof is hard. What it leaves open is improved by local search, where there is a clock for it, and searched as
+a whole (`gang_model`), without linear relaxations and with them.
+
+Local search over pools: move or swap jobs of the pool that ends last, its list schedule made anew.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import in_turn
-from apportion.models.assignment_lowering import LoweredAssignment
-from apportion.outcome import Outcome, Termination
-from apportion.solvers.assignment.call import AssignmentCall
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
+from apportion.models.assignment import Assignment, in_turn
+from apportion.models.lowering import LoweredAssignment
+from apportion.models.packing import pack, pool_ends
+from apportion.solvers.assignment.call import AssignmentCall, small
 from apportion.solvers.assignment.mip import branch_and_bound, trusted
-from apportion.solvers.assignment.no_placement import small
+from apportion.solvers.clock import Clock
+from apportion.solvers.general.cp_sat_call import Limits, call, preload
 from apportion.solvers.general.guard import usable
+from apportion.solvers.general.points import Observe, Observer
 from apportion.solvers.isolation import isolated
-from apportion.solvers.makespan import gangs
-from apportion.solvers.makespan.outcome import ended, searched
-from apportion.solvers.makespan.pools import rearranged
+from apportion.solvers.makespan.by_tree import ended, searched
+from apportion.solvers.makespan.gang_sets import PoolsModel, SetSearch
+from apportion.solvers.search.few_machines import Lattice, on_lattice
 
-__all__ = ["on_pools"]
+__all__ = ["ENTRY", "on_pools", "preload", "rearranged", "small_enough", "solve"]
+
+
+_LARGEST = 2_000
+"""Jobs up to which schedules are made anew for every move looked at."""
+_KICKS = 200
+
+
+def rearranged(
+    model: Assignment,
+    choice: NDArray[np.int64],
+    seed: int,
+    over: Callable[[float], bool],
+    kicks: int = _KICKS,
+) -> NDArray[np.int64]:
+    """Return a choice that ends no later.
+
+    Parameters
+    ----------
+    model
+        A makespan on pools, no capacities.
+    choice
+        A choice of all jobs.
+    seed
+        Random seed.
+    over
+        Whether a makespan is good enough, or a limit reached; asked before every schedule.
+    kicks
+        How many times to go on from a disturbed choice.
+    """
+    if model.num_jobs > _LARGEST:
+        return choice
+    search = _Pools(model, choice, seed)
+    best, at = search.top(), choice.copy()
+    for _ in range(kicks):
+        search.descend(over)
+        if search.top() < best:
+            best, at = search.top(), search.choice.copy()
+        if over(best):
+            break
+        search.take(at)
+        search.kick()
+    return at
+
+
+class _Pools:
+    def __init__(self, model: Assignment, choice: NDArray[np.int64], seed: int) -> None:
+        self.model = model
+        self.rng = np.random.default_rng(seed)
+        self.rows = model.rows()
+        self.take(choice)
+
+    def take(self, choice: NDArray[np.int64]) -> None:
+        self.choice = choice.copy()
+        model = self.model
+        self.ends = pool_ends(model.values[choice], model.machine[choice], model.gpus[choice], model.counts)
+
+    def top(self) -> float:
+        return float(self.ends.max())
+
+    def descend(self, over: Callable[[float], bool]) -> None:
+        while not over(self.top()) and (self._move(over) or self._swap(over)):
+            pass
+
+    def kick(self) -> None:
+        choice = self.choice.copy()
+        for job in self.rng.choice(choice.size, size=min(choice.size, 2), replace=False).tolist():
+            entries = self.rows[job][self.rows[job] >= 0]
+            choice[job] = self.rng.choice(entries)
+        self.take(choice)
+
+    def _move(self, over: Callable[[float], bool]) -> bool:
+        last = int(np.argmax(self.ends))
+        for job in self.rng.permutation(np.flatnonzero(self.model.machine[self.choice] == last)).tolist():
+            for pool in np.argsort(self.ends).tolist():
+                row = int(self.rows[job, pool])
+                if pool == last or row < 0:
+                    continue
+                if over(self.top()):
+                    return False
+                if self._try({job: row}, last, pool):
+                    return True
+        return False
+
+    def _swap(self, over: Callable[[float], bool]) -> bool:
+        last = int(np.argmax(self.ends))
+        on = self.model.machine[self.choice]
+        own, others = np.flatnonzero(on == last), np.flatnonzero(on != last)
+        pairs = [(int(a), int(b)) for a in own for b in others]
+        for position in self.rng.permutation(len(pairs))[:200].tolist():
+            first, second = pairs[position]
+            pool = int(on[second])
+            there, here = int(self.rows[first, pool]), int(self.rows[second, last])
+            if there < 0 or here < 0:
+                continue
+            if over(self.top()):
+                return False
+            if self._try({first: there, second: here}, last, pool):
+                return True
+        return False
+
+    def _try(self, change: dict[int, int], last: int, pool: int) -> bool:
+        choice = self.choice.copy()
+        for job, row in change.items():
+            choice[job] = row
+        model, top = self.model, self.top()
+        ends = self.ends.copy()
+        for changed in (pool, last):
+            rows = choice[model.machine[choice] == changed]
+            ends[changed] = pack(model.values[rows], model.gpus[rows], int(model.counts[changed]))[2]
+            if ends[changed] >= top * (1 - 1e-12):
+                return False
+        self.choice, self.ends = choice, ends
+        return True
+
+
+ENTRY = "apportion.solvers.makespan.by_pools:solve"
+"""How a child process calls it."""
+_JOBS, _ENTRIES = 40, 200
+_GRAIN = 2**40
+"""The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
+_WORK = 4.0
+"""Deterministic seconds of each of two searches without a clock."""
+_SETS = 0.5
+"""Share of the time in which pools are looked at one by one."""
+_GANGS_REARRANGED, _PART = 3.0, 0.2
+"""Most seconds of local search, and its share of what is left of the time then."""
+_TURNS = ((0.5, False), (1.0, True))
+"""Share of what is left of the time, and whether linear relaxations are solved; each proves some."""
+
+
+def small_enough(model: Assignment) -> bool:
+    """Return whether the search is worth its time: few jobs, some of several GPUs, and no capacities."""
+    gangs = bool(((model.gpus > 1) & (model.counts[model.machine] > 1)).any())
+    return gangs and model.num_jobs <= _JOBS and model.num_options <= _ENTRIES and not model.limited.any()
+
+
+def solve(
+    model: Assignment,
+    options: SolveOptions,
+    start: NDArray[np.int64],
+    least: float,
+    observe: Observe | None = None,
+) -> Outcome:
+    """Search all schedules that end no later than the start, in a child process or here.
+
+    Parameters
+    ----------
+    model
+        A makespan on pools.
+    options
+        Limits, seed, gap and threads; without a time limit the work is bounded.
+    start
+        A choice, with turns or without.
+    least
+        A known lower bound.
+    observe
+        Told of every better schedule, int64 [2, jobs]: where the jobs run and in which turn; and of bounds.
+
+    Returns
+    -------
+    Outcome
+        Without a point where nothing was better than the start.
+    """
+    clock = Clock(options)
+    observer = Observer(False, options, observe, clock)
+    search = _Search(model, options, clock, observer, start, least)
+    ended = search.run()
+    observer.finish()
+    return Outcome(
+        termination=ended,
+        raw_status="CP-SAT",
+        point=None if search.best is start else search.best,
+        objective=None if search.best is start else model.objective(search.best),
+        bound=search.bound,
+        bound_source="solver",
+    )
+
+
+class _Search:
+    """The turns of one call, the best schedule so far and the bound."""
+
+    def __init__(
+        self,
+        model: Assignment,
+        options: SolveOptions,
+        clock: Clock,
+        observer: Observer,
+        start: NDArray[np.int64],
+        least: float,
+    ) -> None:
+        self._model, self._options, self._clock, self._observer = model, options, clock, observer
+        self.best, self.bound = start, least
+
+    def run(self) -> Termination:
+        """Take the turns until one ends it, and say how the last one ended."""
+        ended = Termination.SOLUTION_LIMIT
+        if (lattice := on_lattice(self._model.values, _GRAIN)) is None:
+            return ended
+        ended = self._by_sets(lattice)
+        if ended is Termination.SOLUTION_LIMIT:
+            ended = self._rearrange()
+        for share, relaxes in _TURNS:
+            if ended in (Termination.OPTIMAL, Termination.ERROR, Termination.INTERRUPTED):
+                break
+            ended = self._turn(lattice, share, relaxes)
+        return ended
+
+    def _by_sets(self, lattice: Lattice) -> Termination:
+        """Decide whom each pool gets, and schedule pools one by one."""
+        seconds = self._clock.seconds_left
+        until = None if seconds is None else self._clock.seconds + _SETS * seconds
+
+        def left() -> float | None:
+            return None if until is None else until - self._clock.seconds
+
+        low, top = self._low(lattice), self._top(lattice)
+        search = SetSearch(
+            self._model, lattice.whole, low, top, in_turn(self.best)[0], self._options.seed, left
+        )
+        for point in search.schedules():
+            self._take(point, max(self.bound, _proven(self._model, lattice, search.low)))
+            if self._observer.raised is not None:
+                return Termination.INTERRUPTED
+        self.bound = max(self.bound, _proven(self._model, lattice, search.low))
+        self._observer.bound(self.bound)
+        return search.ended
+
+    def _rearrange(self) -> Termination:
+        """Search locally from the best schedule; without a clock the caller has done it."""
+        clock, left = self._clock, self._clock.seconds_left
+        if left is not None:
+            until = clock.seconds + min(_GANGS_REARRANGED, _PART * left)
+            begin, seed = in_turn(self.best)[0], self._options.seed
+            self._take(rearranged(self._model, begin, seed, lambda _: clock.seconds >= until), self.bound)
+        stopped = self._observer.raised is not None
+        return Termination.INTERRUPTED if stopped else Termination.SOLUTION_LIMIT
+
+    def _turn(self, lattice: Lattice, share: float, relaxes: bool) -> Termination:
+        model, options, observer = self._model, self._options, self._observer
+        hint = in_turn(self.best)[0]
+        written = PoolsModel(model, lattice.whole, self._low(lattice), self._top(lattice), hint)
+        seconds = self._clock.seconds_left
+
+        def listen(value: Any, native_bound: float) -> bool:
+            bound = max(self.bound, _proven(model, lattice, native_bound))
+            self._take(written.point(value), bound)
+            return observer.raised is not None
+
+        said = call(
+            written.native,
+            Limits(
+                seconds=None if seconds is None else share * seconds,
+                work=_WORK if seconds is None else None,
+                gap=options.gap,
+                seed=options.seed,
+                threads=options.threads,
+                interleaved=options.deterministic and options.threads > 1,
+                relaxes=relaxes,
+            ),
+            listen if observer.active else None,
+        )
+        if said.bound is not None:
+            self.bound = max(self.bound, _proven(model, lattice, said.bound))
+            observer.bound(self.bound)
+        if said.value is not None:
+            self._take(written.point(said.value), self.bound)
+        return Termination.INTERRUPTED if said.interrupted else said.termination
+
+    def _low(self, lattice: Lattice) -> int:
+        """Return the bound in whole units."""
+        slack = self._model.num_jobs * lattice.error
+        return math.ceil((Fraction(self.bound) - slack) / lattice.unit)
+
+    def _top(self, lattice: Lattice) -> int:
+        """Return the makespan of the best schedule in whole units."""
+        return int(replace(self._model, values=lattice.whole.astype(np.float64)).objective(self.best))
+
+    def _take(self, point: NDArray[np.int64], bound: float) -> None:
+        objective = self._model.objective(point)
+        if objective < self._model.objective(self.best):
+            self.best = point
+            self._observer.incumbent(point, objective, bound)
+
+
+def _proven(model: Assignment, lattice: Lattice, claimed: float) -> float:
+    """Return a bound in whole units as one on float64 times, each of which is off by at most the error."""
+    bound = Fraction(round(claimed)) * lattice.unit - model.num_jobs * lattice.error
+    rounded = float(bound)
+    return rounded if Fraction(rounded) <= bound else float(np.nextafter(rounded, -np.inf))
+
 
 _REARRANGED, _GLANCE = 3.0, 0.05
 """Most seconds of local search over pools, alone and before CP-SAT, which goes on with it (`gangs`)."""
@@ -49,7 +354,7 @@ def on_pools(
         return _branched(call, lowered, best, prices)
     call.offer(best)
     left = clock.seconds_left
-    by_cp_sat = gangs.small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
+    by_cp_sat = small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
     best = _rearranged(call, best, _GLANCE if by_cp_sat else _REARRANGED)
     if call.closes(model.objective(best)):
         return searched(call, best, prices, Termination.OPTIMAL)
@@ -86,10 +391,10 @@ def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np
     options = replace(call.options, on_incumbent=lambda found: call.best.report(found.objective, found.bound))
     left = clock.seconds_left
     if left is None:
-        said = gangs.solve(call.model, options, best, own or 0.0)
+        said = solve(call.model, options, best, own or 0.0)
     else:
         options = replace(options, time_limit=max(left, 1e-3))
-        said = isolated.solve(gangs.ENTRY, call.model, options, best, (own or 0.0,))
+        said = isolated.solve(ENTRY, call.model, options, best, (own or 0.0,))
     if said.bound is not None:
         call.best.tighten(said.bound)
     if isinstance(said.point, np.ndarray):

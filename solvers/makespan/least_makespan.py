@@ -2,33 +2,217 @@
 
 Single machines are searched by the compiled tree; without it by local search and by branch and bound over
 what is left. Pools with gangs, and capacities that the tree does not take, have their own way (`by_pools`).
+
+Branch and bound by HiGHS over the entries a better schedule may use: the road without the compiled tree.
+
+An entry whose weighted time exceeds its job's least by more than the gap between incumbent and bound cannot
+be in a better schedule.
+
+Local search for a makespan on single machines: move or swap a job of the busiest machine, vectorised.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
-from apportion.models.assignment_lowering import LoweredAssignment, lower_assignment
-from apportion.outcome import Outcome, Termination
-from apportion.solvers.assignment.call import AssignmentCall
-from apportion.solvers.assignment.lp import Unsolved, relax
-from apportion.solvers.assignment.no_placement import no_placement
+from apportion.models.lowering import LoweredAssignment, lower_assignment
+from apportion.solvers.assignment.call import AssignmentCall, no_placement
+from apportion.solvers.assignment.mip import Unsolved, branch_and_bound, relax, trusted
 from apportion.solvers.clock import Clock
-from apportion.solvers.makespan.branching import branched
 from apportion.solvers.makespan.by_pools import on_pools
-from apportion.solvers.makespan.by_tree import MakespanSearch, first_choice, fits
-from apportion.solvers.makespan.first import first_schedules, machine_weights
-from apportion.solvers.makespan.local_search import ScheduleSearch
-from apportion.solvers.makespan.outcome import ended, searched
+from apportion.solvers.makespan.by_tree import (
+    MakespanSearch,
+    ended,
+    first_choice,
+    first_schedules,
+    fits,
+    machine_weights,
+    searched,
+)
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["solve"]
+__all__ = ["ScheduleSearch", "branched", "open_entries", "solve"]
+
+
+class ScheduleSearch:
+    """Descent with kicks over which machine every job is on.
+
+    Parameters
+    ----------
+    model
+        An assignment with the makespan as goal, single machines, no capacities.
+    seed
+        Random seed.
+    """
+
+    def __init__(self, model: Assignment, seed: int) -> None:
+        matrix = model.matrix()
+        self.time = np.where(np.isnan(matrix), np.inf, matrix)
+        self.rows = model.rows()
+        self.jobs = np.arange(model.num_jobs)
+        self.rng = np.random.default_rng(seed)
+        self.placed = np.zeros(model.num_jobs, dtype=np.int64)
+        self.load: NDArray[np.float64] = np.zeros(model.num_machines)
+
+    def take(self, choice: NDArray[np.int64]) -> None:
+        """Take a schedule."""
+        self.put(np.argmax(self.rows == choice[:, None], axis=1))
+
+    def put(self, placed: NDArray[np.int64]) -> None:
+        """Take a schedule as the machine of every job."""
+        self.placed = placed.astype(np.int64)
+        self._count()
+
+    def _count(self) -> None:
+        own = self.time[self.jobs, self.placed]
+        self.load = np.bincount(self.placed, weights=own, minlength=self.load.size).astype(np.float64)
+
+    def choice(self) -> NDArray[np.int64]:
+        """Return the schedule as entries."""
+        return np.asarray(self.rows[self.jobs, self.placed], dtype=np.int64)
+
+    def makespan(self) -> float:
+        """Return the end of the busiest machine."""
+        return float(self.load.max())
+
+    def descend(self, over: Callable[[], bool]) -> None:
+        """Improve the busiest machine until no move or swap does."""
+        while not over():
+            busiest = int(np.argmax(self.load))
+            if not self._improve(busiest):
+                break
+        self._count()  # running sums drift
+
+    def _improve(self, busiest: int) -> bool:
+        top = float(self.load[busiest])
+        slack = 1e-9 * max(1.0, top)
+        own = np.flatnonzero(self.placed == busiest)
+        if not own.size:
+            return False
+        rest = top - self.time[own, busiest]
+        after = np.maximum(self.load[None, :] + self.time[own], rest[:, None])
+        after[:, busiest] = np.inf
+        move = int(np.argmin(after))
+        best_move = float(after.flat[move])
+        # swap own job a with job b of machine i: b comes here, a goes there
+        there = self.placed
+        other = self.load[there][None, :] - self.time[self.jobs, there][None, :] + self.time[own][:, there]
+        here = rest[:, None] + self.time[:, busiest][None, :]
+        both = np.maximum(other, here)
+        both[:, there == busiest] = np.inf
+        swap = int(np.argmin(both))
+        best_swap = float(both.flat[swap])
+        if min(best_move, best_swap) >= top - slack:
+            return False
+        if best_move <= best_swap:
+            position, machine = divmod(move, self.load.size)
+            self._move(int(own[position]), machine)
+        else:
+            position, partner = divmod(swap, self.jobs.size)
+            machine = int(there[partner])
+            self._move(int(own[position]), machine)
+            self._move(partner, busiest)
+        return True
+
+    def _move(self, job: int, machine: int) -> None:
+        self.load[self.placed[job]] -= self.time[job, self.placed[job]]
+        self.load[machine] += self.time[job, machine]
+        self.placed[job] = machine
+
+    def run(self, over: Callable[[], bool], rounds: int) -> None:
+        """Descend, then so many kicks with a descent each; the best schedule stays."""
+        self.descend(over)
+        best, at = self.makespan(), self.placed.copy()
+        for _ in range(rounds):
+            if over():
+                break
+            self._kick()
+            self.descend(over)
+            now = self.makespan()
+            if now <= best:
+                best, at = now, self.placed.copy()
+            else:
+                self.put(at)
+        self.put(at)
+
+    def _kick(self) -> None:
+        """Move a few jobs, of the busiest machine among them, to one of the machines they are quick on."""
+        busiest = np.flatnonzero(self.placed == int(np.argmax(self.load)))
+        anyone = self.rng.choice(self.jobs, size=min(self.jobs.size, 3), replace=False)
+        for job in {int(self.rng.choice(busiest)), *map(int, anyone)}:
+            quick = np.argsort(self.time[job])[:3]
+            quick = quick[np.isfinite(self.time[job, quick])]
+            self._move(job, int(self.rng.choice(quick)))
+
+
+_OPEN = 20_000
+"""Open entries up to which HiGHS keeps to its time limit well enough."""
+_NODES, _BACKSTOP = 2_000, 30.0
+"""Nodes of a search without a clock, and seconds after which it ends even so: HiGHS may go on for ever."""
+
+
+def open_entries(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_]:
+    """Return bool [entries]: those that a schedule ending before the incumbent may use.
+
+    Parameters
+    ----------
+    model
+        A makespan on single machines.
+    prices
+        Weights of the pools.
+    incumbent
+        A makespan.
+    """
+    share = (prices / np.bincount(model.pool, minlength=len(model.pool_names)))[model.pool]
+    weighted = (share / share.sum())[model.machine] * model.values
+    least = np.minimum.reduceat(weighted, model.offsets[:-1])
+    whole = bool((model.values == np.rint(model.values)).all())
+    target = (incumbent - 1 if whole else incumbent) + 1e-9 * max(1.0, incumbent)
+    extra = weighted - least[model.job_of_option()]
+    return np.asarray((extra <= target - float(least.sum())) & (model.values <= target), dtype=np.bool_)
+
+
+def branched(
+    call: AssignmentCall, lowered: LoweredAssignment, best: NDArray[np.int64], prices: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], Termination]:
+    """Return the best schedule found from `best` on, and why the search ended; the call takes the bound."""
+    model, options, clock = call.model, call.options, call.clock
+    left, nodes = clock.seconds_left, clock.work_left
+    top = model.objective(best)
+    allowed = open_entries(model, prices, top)
+    if int(allowed.sum()) > _OPEN:
+        return best, ended(clock)
+    begin = lowered.point(best)
+    found = branch_and_bound(
+        lowered.model,
+        _BACKSTOP if left is None else left,
+        begin,
+        np.append(allowed, True) | (begin > 0),
+        options.gap,
+        options.seed,
+        _NODES if left is None and nodes is None else nodes,
+        ceiling=top,
+    )
+    if found.bound is not None:
+        whole = bool((model.values == np.rint(model.values)).all())
+        call.best.tighten(trusted(min(found.bound, top), model.sense, whole=whole))
+    if found.point is not None:
+        choice = lowered.choice(found.point)
+        if model.check(choice).feasible and model.objective(choice) < top:
+            best = choice
+            call.offer(best)
+    clock.charge(found.nodes)
+    proven = found.termination is Termination.OPTIMAL and options.gap == 0
+    return best, Termination.OPTIMAL if proven else ended(clock)
+
 
 _WIDE = 2_500
 """Entries from which a few machines at a time are searched before the first decision."""

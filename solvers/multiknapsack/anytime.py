@@ -4,6 +4,8 @@ The exact search has the first turn and then a share of the time, beams have the
 lets reduced costs fix more options. A beam merges what leaves the same capacities, so one pass proves rounds
 of few GPUs; HiGHS's cuts prove cores whose capacities no sum of uses meets. Neither is seen by the prices
 that the exact search prunes with. Tables have one turn.
+
+When tables over the open capacities have their turn in a search, and what they show.
 """
 
 from __future__ import annotations
@@ -14,20 +16,84 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
+from apportion.solvers.multiknapsack.beam import BeamTurns
+from apportion.solvers.multiknapsack.nested_tables import NestedTables, nested_tables
+from apportion.solvers.multiknapsack.option_table import (
+    ChoiceIncumbent,
+    OptionTable,
+    within_reach,
+    without_dominated,
+)
+from apportion.solvers.multiknapsack.proving import Proving, provable, solve_core
 
-from .beam_turns import BeamTurns
-from .core_mip import solve_core
-from .incumbent import BestChoice
-from .option_table import OptionTable
-from .proving import Proving, provable
-from .reduction import within_reach, without_dominated
-from .tables_turn import TablesTurn
+__all__ = ["Search", "StopReason", "TablesTurn"]
 
-__all__ = ["Ending", "Search"]
+
+_AFTER = 0.05
+"""Seconds after which it is looked at whether tables decide the menus,"""
+_SHARE = 0.25
+"""and the share of their seconds after which they do."""
+
+
+class TablesTurn:
+    """The one turn of `NestedTables` in a search.
+
+    Parameters
+    ----------
+    best
+        The incumbent, which a better choice replaces.
+    clock
+        Charged for every entry.
+
+    Attributes
+    ----------
+    entries
+        Entries that were looked at.
+    """
+
+    def __init__(self, best: ChoiceIncumbent, clock: Clock) -> None:
+        self._best, self._clock = best, clock
+        self._tables: NestedTables | None = None
+        self._is_open = True
+        self.entries = 0
+
+    def is_due(self, menus: OptionTable, elapsed: float) -> bool:
+        """Return whether tables can be filled in time, and so many seconds of the search are enough for that.
+
+        The menus of the first call after some seconds are those that the tables decide.
+        """
+        if not self._is_open or elapsed < _AFTER:
+            return False
+        if self._tables is None:
+            self._tables = nested_tables(menus)
+            self._is_open = self._tables is not None
+        if self._tables is None or elapsed < _SHARE * self._tables.seconds:
+            return False
+        left, work = self._clock.remaining, self._clock.work_left
+        timely = left is None or self._tables.seconds < left
+        self._is_open = timely and (work is None or self._tables.entries <= work)
+        return self._is_open
+
+    def fill(self) -> bool:
+        """Fill the tables; return whether nothing is better than the incumbent then."""
+        tables, best = self._tables, self._best
+        assert tables is not None
+        self._is_open, self._tables = False, None
+        filled, choice = tables.best(self._clock.late)
+        self.entries = tables.entries
+        self._clock.charge(tables.entries, tables.seconds)
+        if not filled:
+            return False
+        if choice is None:
+            return True
+        rows = tables.menus.rows[choice]
+        best.take(rows)
+        return best.fits(rows)  # not where a capacity's row was rounded
+
 
 _GLANCE = 0.003
 """Seconds that the exact search has before one beam pass is tried: small menus are proven in less."""
@@ -38,7 +104,7 @@ _HEAD_SHARE = 0.25
 _PROOF_SHARE = {True: 0.75, False: 0.1}
 """and its share of the time after that."""
 _HOPEFUL_BITS = 120.0
-"""A proof can be hoped for where the choices left (options fixed) number at most two to this power."""
+"""Try to prove optimality when at most 2**this combinations remain after fixing."""
 _TURN = 0.05
 """Seconds of one turn of the exact search."""
 _MIP_OPTIONS = 4_000
@@ -68,7 +134,7 @@ _PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class StopReason:
     """How the search ended.
 
     Attributes
@@ -114,7 +180,7 @@ class Search:
         menus: OptionTable,
         weights: NDArray[np.float64],
         bound: float,
-        best: BestChoice,
+        best: ChoiceIncumbent,
         options: SolveOptions,
         clock: Clock,
         counters: dict[str, float],
@@ -146,7 +212,7 @@ class Search:
         """The options that reduced costs have not fixed away."""
         return self._live
 
-    def first_turn(self) -> Ending | None:
+    def first_turn(self) -> StopReason | None:
         """Let the exact search have its first turn; ``None`` if that proves nothing."""
         return None if self._proving is None else self._prove()
 
@@ -154,21 +220,21 @@ class Search:
         """Leave dominated options out of all that follows; the exact search goes on among those it has."""
         self._all = self._live = without_dominated(self._all)
 
-    def run(self) -> Ending:
+    def run(self) -> StopReason:
         """Search until something ends it."""
         while True:
             best = self._best
             if best.proven:
-                return Ending("proven")
+                return StopReason("proven")
             if best.close:
-                return Ending("gap")
+                return StopReason("gap")
             if (stopped := self._clock.stopped()) is not None:
                 reason = "work" if stopped is Termination.NODE_LIMIT else "limit"
-                return Ending("claimed" if self._solver_agrees else reason, by_solver=self._solver_agrees)
+                return StopReason("claimed" if self._solver_agrees else reason, by_solver=self._solver_agrees)
             if self._solver_agrees and self._clock.elapsed >= self._agreed_until:
-                return Ending("claimed", by_solver=True)
+                return StopReason("claimed", by_solver=True)
             if self._exhausted():
-                return Ending("exhausted", by_solver=self._solver_agrees)
+                return StopReason("exhausted", by_solver=self._solver_agrees)
             self._refresh()
             value = best.objective
             if self._tables.is_due(self._live, self._clock.elapsed - self._began):
@@ -197,14 +263,14 @@ class Search:
             self._live_floor = floor
             self._counters["live_options"] = float(self._live.num_options)
 
-    def _tabled(self) -> Ending | None:
+    def _tabled(self) -> StopReason | None:
         filled = self._tables.fill()
         self._counters["states"] += self._tables.entries
-        return Ending("proven", infeasible=self._best.point is None) if filled else None
+        return StopReason("proven", infeasible=self._best.point is None) if filled else None
 
-    def _beam(self) -> Ending | None:
+    def _beam(self) -> StopReason | None:
         exhausted = self._beams.run(self._live)
-        return Ending("proven", infeasible=self._best.point is None) if exhausted else None
+        return StopReason("proven", infeasible=self._best.point is None) if exhausted else None
 
     def _proof_is_due(self) -> bool:
         """Whether the exact search has had less than its share of the time."""
@@ -218,12 +284,12 @@ class Search:
         head = _HEAD[hopeful] if left is None else min(_HEAD[hopeful], _HEAD_SHARE * (elapsed + left))
         return self._proving.seconds < head + _PROOF_SHARE[hopeful] * elapsed
 
-    def _prove(self) -> Ending | None:
+    def _prove(self) -> StopReason | None:
         proving = self._proving
         assert proving is not None
         ended = proving.run(_TURN if self._counters["passes"] else _GLANCE)
         self._counters["nodes"] = float(proving.nodes)
-        return Ending("proven", self._best.point is None, proving) if ended else None
+        return StopReason("proven", self._best.point is None, proving) if ended else None
 
     def _mip_is_due(self) -> bool:
         if self._clock.elapsed < self._next_mip or not self._suits_mip():
@@ -239,7 +305,7 @@ class Search:
         few = self._sparse and live.num_options <= _MIP_ENTRIES
         return few and bool(np.count_nonzero(live.uses) <= _MIP_ENTRIES)
 
-    def _mip(self) -> Ending | None:
+    def _mip(self) -> StopReason | None:
         """Let HiGHS try the core; how long, and when next, follows from how far it gets."""
         clock, best, live = self._clock, self._best, self._live
         share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
@@ -265,7 +331,7 @@ class Search:
             best.take(live.rows[answer.choice])
         if answer.proven and (answer.choice is None or best.fits(live.rows[answer.choice])):
             if best.point is None or best.step > 0 or self._options.gap > HIGHS_ERROR:
-                return Ending("proven", infeasible=best.point is None, by_solver=True)
+                return StopReason("proven", infeasible=best.point is None, by_solver=True)
             # without a step of values HiGHS shows no more than its tolerances: the searches go on to a proof
             self._solver_agrees, self._next_mip = True, math.inf
             gone = clock.elapsed

@@ -3,6 +3,10 @@
 An optional job gets an explicit *none* option worth 0 that uses nothing, so that everything below this file
 deals with one rule only. Uses are kept in float64 (exact below 2**53) because every hot loop is a product
 with multipliers; whether a choice fits is decided in int64 by the engine.
+
+What can be left out before searching: dominated and hopeless options.
+
+The best choice so far: checked in integers before it is kept, and what would be better than it.
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.products import over_rows
-from apportion.models.ragged import Ragged
+from apportion.core.options import SolveOptions
+from apportion.models.exact_sums import over_rows
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Ragged
+from apportion.solvers.clock import Clock
+from apportion.solvers.incumbent import BestFound
 
-__all__ = ["OptionTable", "build"]
+__all__ = ["EQUAL", "ChoiceIncumbent", "OptionTable", "build", "noise", "within_reach", "without_dominated"]
+
 
 _SHORT = 16
 """Length up to which menus are gone through place by place; numpy takes longer over short rows."""
@@ -247,3 +254,134 @@ def _without_misfits(menus: OptionTable) -> OptionTable | None:
         menus.binding[binding],
         menus.width,
     )
+
+
+EQUAL = 5e-10
+"""Relative difference of values that counts as none: half of what is called optimal."""
+
+
+class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
+    """The incumbent of one solve call; its point is the chosen row of every job, -1 for none.
+
+    Parameters
+    ----------
+    model
+        The model whose rows choices name.
+    options
+        For `gap` and `on_incumbent`.
+    clock
+        For the seconds reported.
+
+    Attributes
+    ----------
+    step
+        The step of the grid on which all objectives lie, 0 where none is known.
+    """
+
+    def __init__(self, model: MultipleChoiceKnapsack, options: SolveOptions, clock: Clock) -> None:
+        super().__init__(model.sense == "maximize", options, clock)
+        self._model = model
+        self.step = 0.0
+
+    @property
+    def value(self) -> float | None:
+        """The incumbent's value, maximising."""
+        return None if self.objective is None else self.sign * self.objective
+
+    @property
+    def floor(self) -> float | None:
+        """The least value of interest, maximising: one step above the incumbent, or `EQUAL` of it."""
+        value = self.value
+        if value is None:
+            return None
+        return value + (self.step if self.step > 0 else EQUAL * abs(value))
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing better can exist by the bound and the grid of values."""
+        floor = self.floor
+        if floor is None or self.bound is None:
+            return False
+        ceiling = self.sign * self.bound
+        return ceiling < floor - 0.5 * self.step if self.step > 0 else ceiling <= floor
+
+    @property
+    def close(self) -> bool:
+        """Whether the relative gap asked for is reached."""
+        return self.objective is not None and self.closes(self.objective)
+
+    def among(self, menus: OptionTable) -> NDArray[np.int64] | None:
+        """Return int64 [jobs], the incumbent's options of some menus, ``None`` where one is missing."""
+        if self.point is None:
+            return None
+        place = menus.locate(self.point)
+        return place if bool((place >= 0).all()) else None
+
+    def fits(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether a choice of rows serves every required job and keeps every capacity."""
+        return self._model.fits(rows)
+
+    def values_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the values of the rows that are chosen, maximising."""
+        return self.sign * self._model.values[rows[rows >= 0]]
+
+    def take(self, rows: NDArray[np.int64]) -> bool:
+        """Keep and report a choice of rows if it is feasible and better; return whether it was kept."""
+        return self.fits(rows) and self.offer(rows, self._model.objective(rows))
+
+
+_LARGEST_PAIRWISE = 40_000_000
+"""Comparisons of options within menus that dominance removal may cost at most."""
+
+
+def within_reach(menus: OptionTable, weights: NDArray[np.float64], bound: float, floor: float) -> OptionTable:
+    """Drop the options no choice worth at least `floor` can contain (reduced-cost fixing).
+
+    A choice with option i is worth at most ``L(lambda) - loss_i``. L and the losses are sums of products in
+    float64: `noise` bounds what they are off by.
+    """
+    slack = bound - floor + 1e-9 * abs(bound) + noise(menus, weights)
+    return menus.keep(menus.loss(weights) <= max(slack, 0.0))
+
+
+def noise(menus: OptionTable, weights: NDArray[np.float64]) -> float:
+    """Return an upper bound on the rounding error of the Lagrangian bound at multipliers, and of losses.
+
+    A score is a sum of ``K + 1`` terms and off by at most ``(K + 2) eps / 2`` of their magnitudes, a loss by
+    twice that; over the jobs they add up, and the sum over jobs adds ``log2(n)`` roundings (numpy adds in
+    pairs). The magnitudes are those of each menu's largest option.
+    """
+    size = np.abs(menus.values) + over_rows(weights, menus.uses)
+    total = float(menus.largest(size).sum()) + float(weights @ menus.capacities)
+    roundings = 2.0 * (menus.num_capacities + 2) + float(np.log2(menus.num_jobs + 1)) + 4.0
+    return roundings * 2.0**-52 * total
+
+
+def without_dominated(menus: OptionTable) -> OptionTable:
+    """Drop options that another of the same menu beats: worth at most as much, using at least as much of all.
+
+    Menus are compared pairwise in blocks; where that would cost too many comparisons nothing is dropped.
+    """
+    width = int(np.diff(menus.offsets).max(initial=0))
+    num_jobs, num_caps = menus.num_jobs, menus.num_capacities
+    if num_jobs * width * width * (num_caps + 1) > _LARGEST_PAIRWISE:
+        return menus
+    position = np.arange(menus.num_options) - menus.offsets[:-1][menus.job]
+    value = np.full((num_jobs, width), -np.inf)
+    value[menus.job, position] = menus.values
+    padded = np.full((num_caps, num_jobs, width), np.inf)
+    padded[:, menus.job, position] = menus.uses
+    beaten = np.zeros((num_jobs, width), dtype=np.bool_)
+    block = max(1, 1_000_000 // (width * width))
+    earlier = np.tri(width, k=-1, dtype=np.bool_)[None]
+    for start in range(0, num_jobs, block):
+        part = slice(start, start + block)
+        # [j, a, b]: b is at least as good as a in everything; of equals the first stays.
+        good = value[part, None, :] >= value[part, :, None]
+        equal = value[part, None, :] == value[part, :, None]
+        for k in range(num_caps):
+            mine, other = padded[k, part, :, None], padded[k, part, None, :]
+            good &= other <= mine
+            equal &= other == mine
+        beaten[part] = (good & (~equal | earlier)).any(axis=2)
+    return menus.keep(~beaten[menus.job, position])

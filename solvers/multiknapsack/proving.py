@@ -1,23 +1,142 @@
-"""The exact search over the menus left: in slices, with every choice it finds offered as an incumbent."""
+"""The exact search over the menus left: in slices, with every choice it finds offered as an incumbent.
+
+The reduced core as a mixed-integer program on HiGHS: the proof where the menus left are few.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.outcome import SearchTree
+from apportion.core.errors import BackendUnavailable
+from apportion.core.outcome import SearchTree, Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
-from apportion.solvers.search.menu_search import MenuSearch, Settings
-from apportion.solvers.search.rows import WholeMenus
-from apportion.solvers.search.status import Status
-from apportion.solvers.search.whole import Unit, unit_of
+from apportion.solvers.general.highs_call import call
+from apportion.solvers.general.points import Start
+from apportion.solvers.multiknapsack.dual import solve_dual
+from apportion.solvers.multiknapsack.linear_dual import written
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
+from apportion.solvers.search.depth_first import Status
+from apportion.solvers.search.menu_search import MenuSearch, ScaledMenus, Settings, Unit, unit_of
 
-from .dual import solve_dual
-from .incumbent import BestChoice
-from .option_table import OptionTable
+__all__ = ["CoreAnswer", "Proving", "provable", "solve_core"]
 
-__all__ = ["Proving", "provable"]
+
+_EQUAL = 5e-10
+"""Relative difference of objectives that counts as none: half of what the judge lets pass as optimal."""
+_LARGEST = 1e9
+"""Capacities up to which HiGHS is believed: it takes differences below a billionth of a row for rounding.
+
+Of uses near 2e11 that fill a capacity to the unit it cuts off choices that fit, and of uses of 10^12 it has
+called optimal, without presolve, what is not."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreAnswer:
+    """What HiGHS said about the core.
+
+    Attributes
+    ----------
+    choice
+        int64 [jobs]: options of its best point, or ``None``.
+    bound
+        Its dual bound over the core, loosened by HiGHS's tolerance, or ``None``.
+    proven
+        Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible; never where
+        a unit of some use is too small for its tolerances.
+    nodes
+        Branch-and-bound nodes.
+    status
+        HiGHS's own words.
+    """
+
+    choice: NDArray[np.int64] | None
+    bound: float | None
+    proven: bool
+    nodes: int
+    status: str
+
+
+def solve_core(
+    menus: OptionTable,
+    *,
+    start: NDArray[np.int64] | None,
+    seconds: float | None,
+    nodes: int | None,
+    step: float,
+    threads: int,
+    seed: int,
+    enough: Callable[[float], bool] | None = None,
+    reduced: bool = False,
+) -> CoreAnswer:
+    """Solve the menus as a mixed-integer program.
+
+    Parameters
+    ----------
+    menus
+        The options left; at least one per job.
+    start
+        int64 [jobs]: options of a feasible choice, if one is known.
+    seconds, nodes
+        Limits; ``None`` for none.
+    step
+        Objectives differ by at least this much (0 if unknown), so a smaller absolute gap is a proof.
+    threads, seed
+        Given to HiGHS.
+    enough
+        Whether a point of some value ends the search.
+    reduced
+        Whether reduced costs have left nothing to reduce: HiGHS then looks for no reductions, for no point
+        before it has solved the relaxation, and shifts the relaxation's point until it is whole.
+    """
+    model = written(menus)
+    settings: dict[str, object] = {
+        "threads": threads,
+        "random_seed": seed,
+        "mip_rel_gap": 0.0,
+        "mip_abs_gap": 0.999 * step,
+    }
+    if reduced:
+        settings |= {
+            "presolve": "off",
+            "mip_heuristic_run_feasibility_jump": False,
+            "mip_heuristic_run_shifting": True,
+        }
+    if seconds is not None:
+        settings["time_limit"] = max(0.0, seconds)
+    if nodes is not None:
+        settings["mip_max_nodes"] = nodes
+    known = None
+    if start is not None:
+        point = np.zeros(menus.num_options)
+        point[start] = 1.0
+        known = Start(point, model.objective(point))
+
+    def listen(point: NDArray[np.float64] | None, _: float | None) -> bool:
+        return point is not None and enough is not None and enough(model.objective(point))
+
+    try:
+        said = call(model, settings, known, listen=None if enough is None else listen)
+    except BackendUnavailable as error:
+        return CoreAnswer(None, None, False, 0, str(error))
+    believed = bool((np.minimum(menus.capacities, menus.uses.sum(axis=1)) <= _LARGEST).all())
+    if said.termination is Termination.INFEASIBLE:
+        return CoreAnswer(None, None, believed, said.nodes, said.raw)
+    choice = None
+    if said.point is not None:
+        picked = np.flatnonzero(said.point > 0.5)
+        if picked.size == menus.num_jobs and (menus.job[picked] == np.arange(menus.num_jobs)).all():
+            choice = picked
+    proven = False
+    if believed and choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
+        value = float(menus.values[choice].sum())
+        proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
+    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw)
+
 
 _SLICE = {True: 10_000, False: 2_000}
 """Nodes between two looks at the clock, by whether the search is compiled: some 0.15 ms, and some 10 ms."""
@@ -66,7 +185,7 @@ class Proving:
         self,
         menus: OptionTable,
         weights: NDArray[np.float64],
-        best: BestChoice,
+        best: ChoiceIncumbent,
         clock: Clock,
         seed: int,
         settings: Settings | None = None,
@@ -74,7 +193,7 @@ class Proving:
     ) -> None:
         self._menus, self._weights, self._best, self._clock = menus, weights, best, clock
         self._unit: Unit = unit_of(menus.values, menus.num_jobs, best.step)
-        whole = WholeMenus(
+        whole = ScaledMenus(
             self._unit.worths(menus.values),
             menus.uses.astype(np.int64),
             menus.offsets,

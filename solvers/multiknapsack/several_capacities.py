@@ -1,39 +1,206 @@
-"""The engine for several capacities: price, repair, stop if close enough, search on, prove where possible."""
+"""The engine for several capacities: price, repair, stop if close enough, search on, prove where possible.
+
+The first incumbents: near a start that does not fit any more, and near what the multipliers choose.
+
+The bound that a call states, and what shows it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import KnownBound, SolveOptions
+from apportion.core.outcome import Outcome, SearchTree, Termination
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import KnownBound, SolveOptions
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
-from apportion.solvers.general.scaling import (
-    grid,
-    power_of_two_scale,
-    unscaled,
-    with_callback_in_own_unit,
+from apportion.solvers.general.scaling import grid, power_of_two_scale, unscaled, with_callback_in_own_unit
+from apportion.solvers.multiknapsack.anytime import Search, StopReason
+from apportion.solvers.multiknapsack.dual import Dual, model_bound, solve_large
+from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
+from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
+from apportion.solvers.multiknapsack.linear_dual import has_sparse_rows
+from apportion.solvers.multiknapsack.option_table import (
+    ChoiceIncumbent,
+    OptionTable,
+    build,
+    noise,
+    within_reach,
+    without_dominated,
 )
+from apportion.solvers.multiknapsack.proving import Proving, provable
+from apportion.solvers.multiknapsack.repair import by_density, cheapest, filled, repaired, thinned
 
-from .anytime import Ending, Search
-from .dual import Dual, solve_large
-from .first_choices import near_choices, near_start
-from .greedy import by_density, thinned
-from .growing_core import GrowingCore
-from .incumbent import BestChoice
-from .linear_dual import has_sparse_rows
-from .option_table import OptionTable, build
-from .proving import Proving, provable
-from .reduction import within_reach, without_dominated
-from .repair import cheapest
-from .shown_bound import ShownBound
-from .wide import is_wide, listed
+__all__ = ["ProvenBound", "near_choices", "near_start", "solve"]
 
-__all__ = ["solve"]
+
+class ProvenBound:
+    """The bound of one call; its value stands with the incumbent that it is measured against.
+
+    Parameters
+    ----------
+    model
+        The model.
+    best
+        The incumbent; its `bound` is set.
+    known
+        A bound that holds.
+
+    Attributes
+    ----------
+    source
+        What shows it; see `apportion.core.outcome.Outcome`.
+    multipliers
+        float64 [capacities]: those of the last bound by multipliers.
+    tree
+        The tree that ended the exact search.
+    """
+
+    def __init__(
+        self, model: MultipleChoiceKnapsack, best: ChoiceIncumbent, known: KnownBound | None
+    ) -> None:
+        self._model, self._best, self._known = model, best, known
+        self.source = "multipliers"
+        self.multipliers: NDArray[np.float64] | None = None
+        self.tree: SearchTree | None = None
+
+    def by_known(self) -> bool:
+        """Take the bound that was known before, if there is one."""
+        if self._known is None:
+            return False
+        self._best.bound, self.source = self._known
+        return True
+
+    def at(self, multipliers: NDArray[np.float64]) -> None:
+        """Take the bound at some multipliers, or what was known before if that is as good."""
+        bound = model_bound(self._model, multipliers)
+        if bound is None:
+            return
+        self.multipliers = multipliers
+        if self._known is None or self._best.sign * (bound - self._known.value) < 0:
+            self._best.bound, self.source = bound, "multipliers"
+        else:
+            self.by_known()
+
+    def over_fitting(self, menus: OptionTable, dual: Dual) -> None:
+        """Take what prices show over the options that fit, if some do not and it is less.
+
+        Those are in no choice. Multipliers alone know no options: this is a step of the search.
+        """
+        best, model = self._best, self._model
+        if best.bound is None or menus.num_options == model.num_options + np.count_nonzero(~model.required):
+            return
+        margin = 1e-9 * abs(dual.bound) + noise(menus, dual.multipliers)
+        stated = best.sign * (dual.bound + margin)
+        if best.sign * (best.bound - stated) > 0:
+            best.bound, self.source = stated, "branch_and_bound"
+
+    def by_enumeration(self) -> None:
+        """State that the incumbent is the best of all choices."""
+        self._best.bound, self.source = self._best.objective, "enumeration"
+
+    def on_grid(self) -> None:
+        """State the bound of the values' common step: no objective lies between it and the incumbent."""
+        if self._best.step > 0:
+            self._best.bound, self.source = self._best.objective, "branch_and_bound"
+
+    def by_search(self, rounding: float) -> None:
+        """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
+
+        Where values lie on a grid the rounding is far below its step. Options that reduced costs fixed away
+        need not be counted: what that lets pass has its own margin (`within_reach`).
+        """
+        best = self._best
+        if best.objective is None or best.floor is None or best.value is None:
+            return
+        slack = 0.0 if best.step > 4.0 * rounding else rounding
+        if slack <= 1e-10 * abs(best.value):
+            slack = 0.0
+        stated = best.objective + best.sign * slack
+        if best.bound is None or best.sign * (stated - best.bound) < 0:
+            best.bound, self.source = stated, "branch_and_bound"
+
+    def by_ending(self, ending: StopReason, live: OptionTable, weights: NDArray[np.float64]) -> StopReason:
+        """State what an ending shows, and return it; `live` are the options that were searched."""
+        best = self._best
+        if ending.proving is not None:
+            self.tree = ending.proving.tree(self._model.num_capacities)
+        if ending.reason == "claimed":  # by the word of HiGHS, as where it is asked about the whole
+            if best.objective is not None and not best.proven:
+                best.bound, self.source = best.objective, "solver"
+            return ending
+        shown = ending.reason == "proven" or ending.by_solver
+        if shown and not ending.infeasible and not best.proven:
+            # the exact search counts in whole numbers, the beams in sums of float64
+            rounding = 0.0 if ending.proving is not None else noise(live, weights)
+            if ending.by_solver and best.value is not None:
+                rounding += HIGHS_ERROR * abs(best.value)
+            self.by_search(rounding)
+            if ending.by_solver and self.source == "branch_and_bound":
+                self.source = "solver"
+        elif best.proven:
+            self.on_grid()
+        return ending
+
+
+def near_start(
+    menus: OptionTable,
+    weights: NDArray[np.float64],
+    start: NDArray[np.int64],
+    best: ChoiceIncumbent,
+    late: Callable[[], bool],
+) -> None:
+    """Offer a choice near a start, int64 [jobs] of rows; what the weights prefer stands in for others."""
+    place = menus.locate(start)
+    place = np.where(place >= 0, place, menus.best_choice(menus.scores(weights)))
+    fitting = repaired(menus, weights, place, late)
+    if fitting is not None:
+        best.take(menus.rows[filled(menus, weights, fitting, late)])
+
+
+def near_choices(
+    menus: OptionTable,
+    top: OptionTable,
+    weights: NDArray[np.float64],
+    choices: tuple[NDArray[np.int64], ...],
+    best: ChoiceIncumbent,
+    late: Callable[[], bool],
+) -> None:
+    """Offer what choices among the menus `top` are repaired to, the last one first; else any that is found.
+
+    Parameters
+    ----------
+    menus
+        All options.
+    top
+        Those that the choices are from.
+    weights
+        float64 [capacities]: near-optimal multipliers.
+    choices
+        int64 [jobs] each.
+    best
+        The incumbent.
+    late
+        Whether the time is over.
+    """
+    for choice in reversed(choices):
+        if best.close or best.proven or (late() and best.point is not None):
+            break
+        fitting = repaired(top, weights, choice, late)
+        if fitting is not None:
+            best.take(top.rows[filled(top, weights, fitting, late)])
+    if best.point is None:
+        # Nothing near the top could be repaired: begin at the smallest uses.
+        least = cheapest(menus)
+        if (menus.used(least) > menus.capacities).any():
+            repair = repaired(menus, weights, least, late)
+            least = least if repair is None else repair
+        best.take(menus.rows[filled(menus, weights, least, late)])
+
 
 _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
@@ -124,14 +291,14 @@ class _Run:
         self._model = model
         self._options = options
         self._clock = clock
-        self._best = BestChoice(model, options, clock)
-        self._shown = ShownBound(model, self._best, known)
+        self._best = ChoiceIncumbent(model, options, clock)
+        self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
 
-    def search(self, start: NDArray[np.int64] | None, hint: NDArray[np.float64] | None) -> Ending:
+    def search(self, start: NDArray[np.int64] | None, hint: NDArray[np.float64] | None) -> StopReason:
         """Run all phases and say how it ended."""
         best, model = self._best, self._model
         if start is not None:
@@ -140,7 +307,7 @@ class _Run:
             )
         best.step = grid(model.values)
         if self._start_used and self._shown.by_known() and (best.proven or best.close):
-            return Ending("proven" if best.proven else "gap")
+            return StopReason("proven" if best.proven else "gap")
         if self._start_used and hint is not None and float(np.abs(hint).max(initial=0.0)) <= _GREATEST_HINT:
             self._shown.at(hint)
             if (ended := self._ended()) is not None:
@@ -151,7 +318,7 @@ class _Run:
             return self._listed()
         menus = build(model)
         if menus is None:
-            return Ending("proven", infeasible=True)
+            return StopReason("proven", infeasible=True)
         self._mark("build")
         if menus.num_jobs == 0 or menus.num_capacities == 0:
             rows = (
@@ -161,12 +328,12 @@ class _Run:
             self._shown.at(np.zeros(model.num_capacities))
             # options that cannot fit were left out on the way, so the best of the rest is the optimum
             self._shown.by_enumeration()
-            return Ending("proven")
+            return StopReason("proven")
         if self._clock.late():
             # Building took the limit: one pass for an incumbent, and the bound at no price.
             self._shown.at(np.zeros(model.num_capacities))
             self._thinned(menus, menus.values)
-            return Ending("limit")
+            return StopReason("limit")
         sparse = has_sparse_rows(menus)
         if sparse:  # one call of HiGHS, which may take all of the time, comes before any repair
             self._greedy(menus)
@@ -178,7 +345,7 @@ class _Run:
             anchor=best.among(menus),
         )
         if dual.infeasible:
-            return Ending("proven", infeasible=True)
+            return StopReason("proven", infeasible=True)
         self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
@@ -231,11 +398,11 @@ class _Run:
             self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")
 
-    def _cores(self, menus: OptionTable, dual: Dual) -> Ending | None:
+    def _cores(self, menus: OptionTable, dual: Dual) -> StopReason | None:
         """Solve growing cores of menus with many capacities that few jobs touch."""
         best = self._best
         limits = best, self._options, self._clock, self._counters
-        ended = GrowingCore(menus, dual.multipliers, dual.bound, *limits).run()
+        ended = ExpandingCore(menus, dual.multipliers, dual.bound, *limits).run()
         self._mark("cores")
         if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
             return ended
@@ -251,31 +418,31 @@ class _Run:
             self._counters["nodes"] = float(proving.nodes)
             self._mark("proof")
             if proven:
-                return Ending("proven", proving=proving)
-        return Ending("claimed", by_solver=True)
+                return StopReason("proven", proving=proving)
+        return StopReason("claimed", by_solver=True)
 
-    def _listed(self) -> Ending:
+    def _listed(self) -> StopReason:
         """Decide in 64-bit integers what float64 does not count."""
         best, model = self._best, self._model
-        found = listed(model, self._clock.late)
+        found = list_choices(model, self._clock.late)
         if found.rows is not None:
             best.take(found.rows)
         self._shown.at(np.zeros(model.num_capacities))
         if found.complete:
             self._shown.by_search(0.0)
-            return Ending("proven", infeasible=found.rows is None)
-        return Ending("limit" if self._clock.late() else "exhausted")
+            return StopReason("proven", infeasible=found.rows is None)
+        return StopReason("limit" if self._clock.late() else "exhausted")
 
-    def _ended(self) -> Ending | None:
+    def _ended(self) -> StopReason | None:
         """Say how it ended if the incumbent is good enough, or a limit is reached."""
         best = self._best
         if best.proven:
             self._shown.on_grid()
-            return Ending("proven")
+            return StopReason("proven")
         if best.close:
-            return Ending("gap")
+            return StopReason("gap")
         if (stopped := self._clock.stopped()) is not None:
-            return Ending("work" if stopped is Termination.NODE_LIMIT else "limit")
+            return StopReason("work" if stopped is Termination.NODE_LIMIT else "limit")
         return None
 
     def _mark(self, phase: str) -> None:

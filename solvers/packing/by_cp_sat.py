@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from apportion.models.node_packing import NodePacking
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
+from apportion.models.packing import NodePacking
 from apportion.solvers.general.cp_sat_call import Limits, call, new_model
-from apportion.solvers.packing.best_fit import Nodes, nodes_that_matter
-from apportion.solvers.packing.search import Search
+from apportion.solvers.packing.search import Nodes, Search, nodes_that_matter
 
 __all__ = ["fewest_moves"]
 

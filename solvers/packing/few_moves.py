@@ -2,18 +2,145 @@
 
 All who can stay do if the others find room beside them. If not, few jobs are searched exactly and many by
 CP-SAT; where nothing at all fits, weights or a completed search prove it.
+
+Weights by which jobs are too many for their nodes: dual feasible functions, then the pattern LP.
+
+Give a piece of g GPUs the weight w(g) >= 0; with W(n) the heaviest set of pieces that fits into n GPUs, what
+weighs more than the sum of W over all nodes cannot be packed. W is computed exactly for whatever weights, so
+every answer is a proof. The families are those of Martello and Toth, of Fekete and Schepers (*Mathematical
+Programming* 91, 2001) and of Carlier, Clautiaux and Moukrim (*C&OR* 34, 2007); the LP is the dual of Gilmore
+and Gomory's, whose optimum is the best bound of this form.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from apportion.models.node_packing import NodePacking
-from apportion.solvers.packing.best_fit import Nodes, best_fit, is_chain
-from apportion.solvers.packing.search import Search, fewest_moves
-from apportion.solvers.packing.weights import violated_weights
+import numpy as np
 
-__all__ = ["Placement", "pack"]
+from apportion.core.options import SolveOptions
+from apportion.models.linear import Block, LinearModel
+from apportion.models.packing import NodePacking, heaviest
+from apportion.solvers.packing.search import Nodes, Search, best_fit, fewest_moves, is_chain
+
+__all__ = ["Placement", "pack", "violated_weights"]
+
+
+_LARGEST_LP = 20
+"""Node size up to which patterns are enumerated: a partition of 20 is one of 627."""
+_LARGEST_DENOMINATOR = 60
+_LARGEST_SIZE = 64
+"""Node size beyond which there are no weights; a node of more GPUs has not been built."""
+
+
+def violated_weights(packing: NodePacking) -> tuple[int, ...] | None:
+    """Return weights w(1), .., w(size) that the jobs exceed the most, ``None`` if none were found."""
+    if packing.size > _LARGEST_SIZE:
+        return None
+    pieces = packing.sizes()
+    best: tuple[float, tuple[int, ...]] | None = None
+    for weights in _families(packing.size):
+        excess = _excess(packing, pieces, weights)
+        if excess > 1.0 and (best is None or excess > best[0]):
+            best = excess, weights
+    found = None if best is None else best[1]
+    if found is None and packing.size <= _LARGEST_LP:
+        found = _by_lp(packing, pieces)
+    return None if found is None else _lifted(found, packing)
+
+
+def _excess(packing: NodePacking, pieces: Counter[int], weights: Sequence[int]) -> float:
+    """Return what the pieces weigh over what the nodes can carry."""
+    most = heaviest(weights)
+    carried = packing.whole * most[-1] + most[packing.rest]
+    weight = sum(
+        count * (weights[size - 1] if size < packing.size else most[-1]) for size, count in pieces.items()
+    )
+    return weight / carried if carried else float(weight > 0) * 2.0
+
+
+def _families(size: int) -> Iterator[tuple[int, ...]]:
+    every = range(1, size + 1)
+    for k in range(1, size):
+        yield tuple(k * g if (k + 1) * g % size == 0 else size * ((k + 1) * g // size) for g in every)
+    for least in range(1, size // 2 + 1):
+        yield tuple(size if g > size - least else g if g >= least else 0 for g in every)
+        yield tuple(
+            2 * (size // least - (size - g) // least)
+            if 2 * g > size
+            else size // least
+            if 2 * g == size
+            else 2 * (g // least)
+            for g in every
+        )
+
+
+def _by_lp(packing: NodePacking, pieces: Counter[int]) -> tuple[int, ...] | None:
+    """Return the pattern LP's weights as whole numbers, if they still show that nothing fits."""
+    from apportion.solvers.general.guard import usable
+    from apportion.solvers.general.highs import solve
+
+    if not usable("highspy"):
+        return None
+    size = packing.size
+    patterns = [(pattern, 1.0, 0.0) for pattern in _patterns(size)]
+    patterns += [(pattern, 0.0, -1.0) for pattern in _patterns(packing.rest)] if packing.rest else []
+    rows = np.array(
+        [(*(pattern.count(g) for g in range(1, size + 1)), last) for pattern, _, last in patterns]
+    )
+    cost = np.array([*(float(pieces[g]) for g in range(1, size + 1)), -1.0])
+    at = np.nonzero(rows)
+    model = LinearModel(
+        sense="maximize",
+        cost=cost,
+        offset=0.0,
+        lower=np.zeros(size + 1),
+        upper=np.ones(size + 1),
+        integer=np.zeros(size + 1, dtype=np.bool_),
+        row_lower=np.full(len(patterns), -np.inf),
+        row_upper=np.array([upper for _, upper, _ in patterns]),
+        indptr=np.concatenate(([0], np.cumsum((rows != 0).sum(axis=1)))).astype(np.int32),
+        indices=at[1].astype(np.int32),
+        data=rows[at].astype(np.float64),
+        variables=(Block("weight", 0, (size + 1,)),),
+        rows=(Block("pattern", 0, (len(patterns),)),),
+    )
+    point = solve(model, SolveOptions(time_limit=10.0)).point
+    if point is None:
+        return None
+    for denominator in range(1, _LARGEST_DENOMINATOR + 1):
+        weights = tuple(np.rint(denominator * np.asarray(point[:size])).astype(np.int64).tolist())
+        if _excess(packing, pieces, weights) > 1.0:
+            return weights
+    return None
+
+
+def _patterns(size: int) -> Iterator[tuple[int, ...]]:
+    """Yield every multiset of sizes that fills a node: the partitions of `size`."""
+
+    def parts(left: int, largest: int) -> Iterator[tuple[int, ...]]:
+        if not left:
+            yield ()
+        for part in range(min(left, largest), 0, -1):
+            yield from ((part, *others) for others in parts(left - part, part))
+
+    yield from parts(size, size)
+
+
+def _lifted(weights: tuple[int, ...], packing: NodePacking) -> tuple[int, ...]:
+    """Raise weights while the heaviest sets weigh the same: the bound then holds for more sets of jobs."""
+    raised, most = list(weights), heaviest(weights)
+    for g in range(packing.size, 0, -1):
+        for higher in range(most[-1] - most[packing.size - g], raised[g - 1], -1):
+            trial = [*raised[: g - 1], higher, *raised[g:]]
+            after = heaviest(trial)
+            if after[-1] == most[-1] and after[packing.rest] == most[packing.rest]:
+                raised = trial
+                break
+    return tuple(raised)
+
 
 _FEW = 24
 """Jobs up to which the exact search is tried before CP-SAT."""

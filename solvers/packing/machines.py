@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from apportion.models.machine_packing import MachinePacking
+from apportion.models.packing import MachinePacking
 from apportion.solvers.packing.few_moves import Placement
 
 __all__ = ["pack_machines"]
@@ -106,7 +106,7 @@ def _searched(packing: MachinePacking, steps: int) -> _Search:
 
 
 def _dealt(packing: MachinePacking, machines: int) -> _Held:
-    """Return machines dealt out in turn, which no counting refutes where all uses are alike."""
+    """Return a round-robin start; for equal uses it is feasible whenever the counting bound holds."""
     found, at = _Held(), 0
     for gpus, use in zip(packing.gpus, packing.uses, strict=True):
         if use:

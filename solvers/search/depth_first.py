@@ -9,20 +9,43 @@ subtraction a row, and is cut as soon as one row falls below 0.
 
 The compiled twin `depth_first_c` changes the same arrays in the same way, node by node; where it is not built
 or is switched off (`apportion.solvers.compiled`), the Python below runs.
+
+Why a slice of a search returned: the same for every tree, and in its compiled part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
 
-from .status import Status
+__all__ = ["LARGEST", "DepthFirst", "Status"]
 
-__all__ = ["LARGEST", "DepthFirst"]
+
+class Status(IntEnum):
+    """Why a slice of a search returned.
+
+    Attributes
+    ----------
+    EXHAUSTED
+        Nothing is left to try.
+    OUT_OF_NODES
+        The nodes that were asked for are looked at.
+    FOUND
+        The tree is at what it looks for; run again, it searches on.
+    OUT_OF_WORK
+        The work that was asked for is done, in trees whose nodes take long.
+    """
+
+    EXHAUSTED = 0
+    OUT_OF_NODES = 1
+    FOUND = 2
+    OUT_OF_WORK = 3
+
 
 LARGEST = 2**30
 """Largest budget of a row. A larger cost is stored as the budget plus one: sums stay within 32 bits."""

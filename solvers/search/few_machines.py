@@ -3,20 +3,229 @@
 Enough of them in vain, and they have one machine more. What the trees look for, and over which machines, is
 the problem's own. As many as there are threads are drawn and searched at once, and the first that finds a
 better plan is taken: the others were drawn for the plan before.
+
+Bounds and plans that close in on the least target at which there is a plan, decision by decision.
+
+Values as whole multiples of one unit, with the error of that written down.
+
+Any placement of all jobs that keeps the capacities, or that there is none: the tree without costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.solvers.search.assignment_tree import AssignmentTree
+from apportion.solvers.search.assignment_tree import LARGEST_SUM, AssignmentTree, Placement
+from apportion.solvers.search.depth_first import Status
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["Attempt", "FewMachines", "Trial"]
+__all__ = ["Answer", "Attempt", "FewMachines", "Lattice", "Rising", "Trial", "any_placement", "on_lattice"]
+
+
+_PLACEMENT_NODES = 2**40
+"""Searched to the end, as far as the limits of the call let it."""
+
+
+def any_placement(
+    use: NDArray[np.int64], capacity: NDArray[np.int64], allowed: NDArray[np.bool_], slices: Slices
+) -> tuple[Status, NDArray[np.int32] | None]:
+    """Return how the search ended, and int32 [jobs], the machine of every job, where there is a placement.
+
+    Parameters
+    ----------
+    use
+        int64 [machines, jobs], at least 0.
+    capacity
+        int64 [machines], at least 0.
+    allowed
+        bool [machines, jobs]: whether the job may go there.
+    slices
+        Limits of the call.
+    """
+    jobs = use.shape[1]
+    unit = LARGEST_SUM // (64 * jobs * jobs)
+    size = use / np.maximum(capacity, 1)[:, None]
+    least = np.where(allowed, size, np.inf).min(axis=0)
+    most = float(least[np.isfinite(least)].max(initial=0.0))
+    prices = np.full(jobs, float(unit)) if most <= 0 else np.rint(unit * least / most)
+    whole = np.where(np.isfinite(prices), prices, unit).astype(np.int64)
+    nothing = Placement(np.zeros_like(use), use[None], capacity[None], allowed.astype(np.uint8))
+    return slices.run(AssignmentTree(nothing, 0, unit, whole, _PLACEMENT_NODES), _PLACEMENT_NODES)
+
+
+_DENOMINATORS = (1, 2, 4, 8, 10, 16, 20, 100, 1_000, 10_000)
+_NEAR = 2.0**-45
+"""Values this near to multiples (relative to the largest) are taken for them: decimal fractions are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lattice:
+    """Values ``v`` with ``|v - whole x unit| <= error`` for every one.
+
+    Attributes
+    ----------
+    whole
+        int64, of the shape of the values.
+    unit
+        The unit, exactly.
+    error
+        The largest difference, rounded up.
+    natural
+        Whether the values are multiples, but for the rounding of decimal fractions: none lies between.
+    """
+
+    whole: NDArray[np.int64]
+    unit: Fraction
+    error: Fraction
+    natural: bool
+
+
+def on_lattice(values: NDArray[np.float64], largest: int) -> Lattice | None:
+    """Return values as multiples of the coarsest unit they lie on, else of the finest that fits.
+
+    Parameters
+    ----------
+    values
+        float64, finite.
+    largest
+        Bound on the whole numbers.
+    """
+    top = float(np.abs(values).max(initial=0.0))
+    if top == 0.0:
+        return Lattice(np.zeros(values.shape, dtype=np.int64), Fraction(1), Fraction(0), True)
+    for denominator in _DENOMINATORS:
+        if top * denominator > min(largest, 2.0**44):
+            break
+        scaled = values * denominator
+        whole = np.rint(scaled)
+        if not (np.abs(scaled - whole) <= _NEAR * top * denominator).all():
+            continue
+        # the quotient is rounded once, by half a spacing at most; the difference of such near values is exact
+        nearest = whole / denominator
+        left = np.abs(values - nearest)
+        exact = denominator & (denominator - 1) == 0 and bool((left == 0).all())
+        error = 0.0 if exact else float((left + np.spacing(np.abs(nearest))).max())
+        return Lattice(whole.astype(np.int64), Fraction(1, denominator), Fraction(error), True)
+    exponent = int(np.floor(np.log2(largest / top))) - 1
+    if abs(exponent) > 900:
+        return None
+    scaled = np.ldexp(values, exponent)
+    if not (np.abs(scaled) <= largest).all():
+        return None
+    whole = np.rint(scaled)
+    unit = Fraction(2) ** -exponent
+    return Lattice(whole.astype(np.int64), unit, unit, False)
+
+
+_NODES = 64
+"""Nodes of a decision in the first round; four times as many in every further one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one decision: a plan within the target, none, or undecided, and the bound.
+
+    Attributes
+    ----------
+    none
+        Whether no plan is within the target.
+    value
+        The value of a plan that was found, at most the target; ``None`` without one.
+    bound
+        A lower bound on every plan, or ``None``.
+    nodes
+        Nodes looked at.
+    """
+
+    none: bool
+    value: int | None
+    bound: int | None
+    nodes: int
+
+
+@dataclass(slots=True)
+class Rising:
+    """A sequence of decisions; values are whole multiples of `step`.
+
+    Far below the optimum a root alone shows that there is no plan; the tree of a target grows with it. So the
+    targets first rise, twice as far every time, while roots answer. Then they rise from the bound with few
+    nodes each, those that stay open being passed over, until a plan is found; and again with four times as
+    many nodes until nothing is left: what is repeated is a third of the work at most.
+
+    Attributes
+    ----------
+    decide
+        Called with a target and the most nodes.
+    low
+        No plan has a lower value.
+    high
+        The best plan's value.
+    step
+        The least difference of two values.
+    slack
+        What a better plan must gain at least to be looked for.
+    over
+        Whether to stop.
+    improve
+        Called when the roots have answered, and before every further decision: may lower `high`.
+    nodes
+        Nodes so far.
+    """
+
+    decide: Callable[[int, int], Answer]
+    low: int
+    high: int
+    step: int
+    slack: int
+    over: Callable[[], bool]
+    improve: Callable[[], None] = lambda: None
+    nodes: int = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing better is left to look for."""
+        return self.low > self.high - self.slack
+
+    def run(self) -> None:
+        """Decide until closed or over."""
+        jump = self.step
+        while not self.closed and not self.over():
+            if not self._ask(min(self.low + jump - self.step, self.high - self.slack), 1).none:
+                break
+            jump *= 2
+        nodes = _NODES
+        while not self.closed and not self.over():
+            self._round(nodes)
+            nodes *= 4
+
+    def _round(self, nodes: int) -> None:
+        """Look at targets ever farther above what is open, each with so many nodes, until a plan is found."""
+        tried, jump = self.low, self.step
+        self.improve()
+        while tried <= self.high - self.slack and not self.over():
+            target = min(tried + jump - self.step, self.high - self.slack)
+            answer = self._ask(target, nodes)
+            self.improve()
+            if answer.value is not None:
+                jump = self.step
+                continue
+            tried, jump = self.low if answer.none else target + self.step, 2 * jump
+
+    def _ask(self, target: int, nodes: int) -> Answer:
+        answer = self.decide(target, nodes)
+        self.nodes += answer.nodes
+        if answer.none:
+            self.low = max(self.low, target + self.step)
+        if answer.bound is not None:
+            self.low = max(self.low, -(-answer.bound // self.step) * self.step)
+        if answer.value is not None:
+            self.high = min(self.high, answer.value)
+        return answer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-__all__ = ["STEPS", "Best", "Option", "best_choice", "least_makespan"]
+__all__ = ["STEPS", "ExactOptimum", "Option", "best_choice", "least_makespan"]
 
 STEPS = 200_000
 """States times options that are looked at before the search gives up: some tenths of a second."""
@@ -36,7 +36,7 @@ class Option(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class ExactOptimum:
     """The optimum of small menus, in Python's integers.
 
     Attributes
@@ -69,7 +69,7 @@ def best_choice(
     *,
     maximize: bool,
     steps: int = STEPS,
-) -> Best | None:
+) -> ExactOptimum | None:
     """Return the exact optimum of a sum under capacities, ``None`` where the steps end before.
 
     Parameters
@@ -95,7 +95,7 @@ def best_choice(
         ]
         lines.append(line if must else [*line, (None, 0, (0,) * len(kept))])
     if not all(lines):
-        return Best(None, Fraction(0))
+        return ExactOptimum(None, Fraction(0))
     need = _needed(lines, len(kept))
     states = {tuple(capacities[k] for k in kept): _Node(0, None, None)}
     for job, line in enumerate(lines):
@@ -113,7 +113,7 @@ def best_choice(
                     after[rest] = _Node(total, (job, at), node)
         states = after
     if not states:
-        return Best(None, Fraction(0))
+        return ExactOptimum(None, Fraction(0))
     best = max(states.values(), key=lambda node: node.worth)
     return _best_of(best, Fraction(best.worth if maximize else -best.worth, unit))
 
@@ -124,7 +124,7 @@ def least_makespan(
     capacities: Sequence[int],
     required: Sequence[bool],
     steps: int = STEPS,
-) -> Best | None:
+) -> ExactOptimum | None:
     """Return the least makespan, ``None`` where the steps end before.
 
     Every schedule can be pushed to the left without ending later, and is then what this builds in the order
@@ -163,7 +163,7 @@ def least_makespan(
                     _keep(after, (jobs - {job}, ends, rest), _Node(max(node.worth, end), (job, at), node))
         states = after
     if not states:
-        return Best(None, Fraction(0))
+        return ExactOptimum(None, Fraction(0))
     best = min(states.values(), key=lambda node: node.worth)
     return _best_of(best, Fraction(best.worth, unit))
 
@@ -207,10 +207,10 @@ def _needed(
     return need[::-1]
 
 
-def _best_of(node: _Node, value: Fraction) -> Best:
+def _best_of(node: _Node, value: Fraction) -> ExactOptimum:
     steps = []
     while node.before is not None and node.step is not None:
         steps.append(node.step)
         node = node.before
     order = tuple(job for job, _ in reversed(steps))
-    return Best(tuple(at for _, at in sorted(steps, key=lambda step: step[0])), value, order)
+    return ExactOptimum(tuple(at for _, at in sorted(steps, key=lambda step: step[0])), value, order)

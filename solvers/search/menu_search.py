@@ -5,23 +5,257 @@ little off at the root is often the better bound deep in the tree, where little 
 much of another. Whenever the tree has grown past a limit that rises geometrically, vectors are fitted to the
 place the search has reached (the linear relaxation of what is open there), and the search begins again with
 more rows and a higher floor. So the last tree alone is the proof: one order, one set of vectors, one floor.
+
+Rows of whole numbers from menus, multipliers and an incumbent: what the depth-first search is run on.
+
+For whole multipliers Lambda >= 0 in units of 1/P of a unit of worth, weak duality says of every choice that
+keeps the capacities
+
+    P worth  <=  Lambda . C + sum_j best_j - sum_j loss_j,   best_j = max_i (P w_ji - Lambda . u_ji)
+
+with ``loss_j >= 0`` the distance of the chosen option from the best of its menu. So a choice worth at least
+``floor + 1`` loses at most ``Lambda . C + sum_j best_j - P (floor + 1)`` in all: that is a row. Everything
+is computed in whole numbers below 2**62; where a budget exceeds 30 bits, budget and costs are shifted to the
+right and rounded down, which can only let more choices pass: ``sum floor(c / 2**s) <= floor(budget / 2**s)``.
+
+Values as whole numbers: exact where 62 bits hold them, rounded up where they do not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .crew import Crew
-from .depth_first import DepthFirst
-from .rows import WholeMenus, bounds, power_of, whole_multipliers
-from .side_by_side import SideBySide
-from .status import Status
+from apportion.solvers.search.depth_first import LARGEST, DepthFirst, Status
+from apportion.solvers.search.slices import Crew, SideBySide
 
-__all__ = ["MenuSearch", "Record", "Settings"]
+__all__ = [
+    "LARGEST_WORTH",
+    "Bounds",
+    "MenuSearch",
+    "Record",
+    "ScaledMenus",
+    "Settings",
+    "Unit",
+    "bounds",
+    "power_of",
+    "unit_of",
+    "whole_multipliers",
+]
+
+
+LARGEST_WORTH = 2**60
+"""No choice's worth reaches this, whichever option every job takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one unit of worth is in units of value.
+
+    Attributes
+    ----------
+    size
+        Positive.
+    exact
+        Whether every value is a whole number of units. Otherwise worths are rounded up.
+    """
+
+    size: Fraction
+    exact: bool
+
+    def worths(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return int64 [options]: every value in units, rounded up unless exact."""
+        if self.size.numerator == 1 or self.size.denominator == 1:
+            shift = _power(self.size)
+            if shift is not None:
+                whole = np.ceil(np.ldexp(values, -shift))
+                # a value that underflows on the way is still worth more than nothing
+                return np.where(values > 0, np.maximum(whole, 1.0), whole).astype(np.int64)
+        return np.rint(values / float(self.size)).astype(np.int64)
+
+    def floor(self, values: NDArray[np.float64]) -> int:
+        """Return the largest number of units that the sum of some values surely reaches."""
+        # what is worth less than all that is searched may be beyond 64 bits
+        if self.exact and float(np.abs(values).sum()) < LARGEST_WORTH * float(self.size):
+            return int(self.worths(values).sum())
+        return math.floor(sum(map(Fraction, values.tolist()), Fraction(0)) / self.size)
+
+
+def _power(size: Fraction) -> int | None:
+    """Return the exponent of a power of two, ``None`` for any other number."""
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    return exponent if Fraction(2) ** exponent == size else None
+
+
+def unit_of(values: NDArray[np.float64], jobs: int, step: float) -> Unit:
+    """Choose the unit in which the values of a knapsack are counted.
+
+    Parameters
+    ----------
+    values
+        float64 [options], finite.
+    jobs
+        How many values a choice adds up at most.
+    step
+        All sums of values are multiples of this (they may miss it by rounding, as 0.1 does); 0 if none is
+        known.
+
+    Returns
+    -------
+    Unit
+        `step` where it is small enough; else the power of two that divides every value, where sums stay
+        below 2**60; else the smallest power of two for which they do, with worths rounded up.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if step > 0 and largest / step * jobs < LARGEST_WORTH / 4:
+        decimals = next(d for d in range(4) if round(step * 10**d, 6) == round(step * 10**d))
+        return Unit(Fraction(round(step * 10**decimals), 10**decimals), True)
+    if largest == 0.0:
+        return Unit(Fraction(1), True)
+    # A sum of `jobs` values below 2**top is below 2**(top + bits of jobs); keep that below 2**60.
+    top = math.frexp(largest)[1]
+    least = top + max(1, jobs).bit_length() - 60
+    mantissas, exponents = np.frexp(values[values != 0.0])
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    zeros = np.log2((whole & -whole).astype(np.float64)).astype(np.int64)
+    finest = int((exponents.astype(np.int64) - 53 + zeros).min())
+    return Unit(Fraction(2) ** max(finest, least), finest >= least)
+
+
+_TOTAL = 2.0**60
+"""Totals estimated in float64 stay below this, so that the whole ones stay below 2**61."""
+_FINEST = 40
+"""P is at most 2 to this power: multipliers need no more digits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledMenus:
+    """Menus in whole numbers; every job takes exactly one option.
+
+    Attributes
+    ----------
+    worth
+        int64 [options], to be maximised.
+    uses
+        int64 [capacities, options], at least 0.
+    offsets
+        int64 [jobs + 1]; no menu is empty.
+    capacities
+        int64 [capacities].
+    """
+
+    worth: NDArray[np.int64]
+    uses: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    capacities: NDArray[np.int64]
+
+    @property
+    def num_jobs(self) -> int:
+        """How many jobs there are."""
+        return int(self.offsets.size - 1)
+
+    def spread(self, per_job: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return [options, ...]: each job's entry repeated over its menu."""
+        return np.repeat(per_job, np.diff(self.offsets), axis=-1)
+
+    def take(self, options: NDArray[np.int64], sizes: NDArray[np.int64]) -> ScaledMenus:
+        """Return menus of the given options; the first `sizes[0]` are those of the first job, and so on."""
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        uses = np.ascontiguousarray(self.uses.take(options, axis=1))
+        return ScaledMenus(self.worth[options], uses, offsets, self.capacities)
+
+    def largest_worth(self) -> int:
+        """Return a number that no choice's worth exceeds in magnitude."""
+        return int(np.maximum.reduceat(np.abs(self.worth), self.offsets[:-1]).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """The bounds of several multiplier vectors over menus.
+
+    Attributes
+    ----------
+    multipliers
+        int64 [vectors, capacities]: Lambda.
+    power
+        P.
+    top
+        int64 [vectors]: ``Lambda . C + sum_j best_j``.
+    loss
+        int64 [vectors, options], at least 0.
+    """
+
+    multipliers: NDArray[np.int64]
+    power: int
+    top: NDArray[np.int64]
+    loss: NDArray[np.int64]
+
+    def take(self, options: NDArray[np.int64]) -> Bounds:
+        """Return the same bounds with the options in another order."""
+        return Bounds(self.multipliers, self.power, self.top, self.loss[:, options])
+
+    def slack(self, floor: int) -> NDArray[np.int64]:
+        """Return int64 [vectors]: the most that a choice worth more than `floor` may lose; negative: none."""
+        return self.top - self.power * (floor + 1)
+
+    def begin(self, menus: ScaledMenus, floor: int) -> tuple[DepthFirst, NDArray[np.int64]] | None:
+        """Return a search for choices worth more than `floor`, and int64 [vectors], the shift of each row.
+
+        Menus stand in the order of the search, options in the order of their loss in row 0. ``None`` if a row
+        shows at once that there is no such choice.
+        """
+        least = np.minimum.reduceat(menus.uses, menus.offsets[:-1], axis=1)
+        costs = np.concatenate((self.loss, menus.uses - menus.spread(least)))
+        budgets = np.concatenate((self.slack(floor), menus.capacities - least.sum(axis=1)))
+        if (budgets < 0).any():
+            return None
+        shifts = np.zeros(budgets.size, dtype=np.int64)
+        while (over := (budgets >> shifts) > LARGEST).any():
+            shifts[over] += 1
+        shifted = (costs >> shifts[:, None]).T
+        search = DepthFirst.begin(menus.offsets, shifted, budgets >> shifts, menus.worth, floor)
+        return search, shifts
+
+
+def power_of(menus: ScaledMenus) -> int:
+    """Return P: the largest power of two for which P times the worth of a choice stays below 2**60."""
+    return 1 << max(0, min(_FINEST, 59 - menus.largest_worth().bit_length()))
+
+
+def whole_multipliers(menus: ScaledMenus, multipliers: NDArray[np.float64], power: int) -> NDArray[np.int64]:
+    """Return int64 [vectors, capacities]: multipliers rounded to 1/P, without those that could overflow.
+
+    Parameters
+    ----------
+    menus
+        For the largest sums.
+    multipliers
+        float64 [vectors, capacities], at least 0, in units of worth.
+    power
+        P.
+    """
+    most = np.maximum.reduceat(menus.uses, menus.offsets[:-1], axis=1).astype(np.float64).sum(axis=1)
+    rounded = np.rint(multipliers * power)
+    fits = np.isfinite(rounded).all(axis=1)
+    # The price of all capacities, and of the largest uses: each a total that the search adds up.
+    total = rounded @ np.maximum(most, menus.capacities.astype(np.float64))
+    fits &= total < _TOTAL
+    whole: NDArray[np.int64] = rounded[fits].astype(np.int64)
+    return whole
+
+
+def bounds(menus: ScaledMenus, multipliers: NDArray[np.int64], power: int) -> Bounds:
+    """Return the bounds of whole multipliers [vectors, capacities] over menus."""
+    scores = power * menus.worth - multipliers @ menus.uses
+    best = np.maximum.reduceat(scores, menus.offsets[:-1], axis=1)
+    top = multipliers @ menus.capacities + best.sum(axis=1)
+    return Bounds(multipliers, power, top, menus.spread(best) - scores)
+
 
 _ALONE = 100_000
 """Nodes that one thread searches before a tree is divided."""
@@ -105,7 +339,7 @@ class MenuSearch:
 
     def __init__(
         self,
-        menus: WholeMenus,
+        menus: ScaledMenus,
         multipliers: NDArray[np.float64],
         floor: int | None,
         fit: Callable[[NDArray[np.int64]], NDArray[np.float64]],

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
-from apportion.solvers.search.status import Status
+from apportion.solvers.search.depth_first import Status
 
 __all__ = ["LARGEST", "ScheduleTree", "available"]
 

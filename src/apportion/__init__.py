@@ -9,27 +9,24 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from apportion.version import __version__
+from apportion.core.version import __version__
 
 if TYPE_CHECKING:
-    from apportion.api import check as check
-    from apportion.api import solve as solve
-    from apportion.batch import solve_many as solve_many
-    from apportion.building.kinds import Freezing as Freezing
-    from apportion.building.kinds import GapFilling as GapFilling
-    from apportion.building.kinds import Knapsack as Knapsack
-    from apportion.building.kinds import Matching as Matching
-    from apportion.errors import ApportionError as ApportionError
-    from apportion.errors import BackendUnavailable as BackendUnavailable
-    from apportion.errors import InvalidInstance as InvalidInstance
-    from apportion.errors import InvalidOption as InvalidOption
-    from apportion.errors import NoPlan as NoPlan
-    from apportion.estimation.model_signature import ModelSignature as ModelSignature
-    from apportion.estimation.reference_speeds import ReferenceSpeeds as ReferenceSpeeds
+    from apportion.cluster.estimation.model_similarity import ReferenceSpeeds as ReferenceSpeeds
+    from apportion.cluster.estimation.model_similarity import TrainingJob as TrainingJob
+    from apportion.cluster.estimation.model_similarity import model_similarity as model_similarity
+    from apportion.cluster.estimation.similarity import ModelSignature as ModelSignature
+    from apportion.core.errors import ApportionError as ApportionError
+    from apportion.core.errors import BackendUnavailable as BackendUnavailable
+    from apportion.core.errors import InvalidInstance as InvalidInstance
+    from apportion.core.errors import InvalidOption as InvalidOption
+    from apportion.core.errors import NoPlan as NoPlan
+    from apportion.core.options import Incumbent as Incumbent
+    from apportion.core.outcome import Report as Report
+    from apportion.core.outcome import Termination as Termination
+    from apportion.core.solution import Solution as Solution
     from apportion.explanation.explain import explain as explain
     from apportion.explanation.what_if import what_if as what_if
-    from apportion.formulations.matching.model_similarity import TrainingJob as TrainingJob
-    from apportion.formulations.matching.model_similarity import model_similarity as model_similarity
     from apportion.instances import FreezingConfiguration as FreezingConfiguration
     from apportion.instances import FreezingInstance as FreezingInstance
     from apportion.instances import FreezingJob as FreezingJob
@@ -48,64 +45,67 @@ if TYPE_CHECKING:
     from apportion.instances.tenants.schema import FinishTime as FinishTime
     from apportion.instances.tenants.schema import Quota as Quota
     from apportion.instances.tenants.schema import Tenant as Tenant
+    from apportion.io.builders import Freezing as Freezing
+    from apportion.io.builders import GapFilling as GapFilling
+    from apportion.io.builders import Knapsack as Knapsack
+    from apportion.io.builders import Matching as Matching
+    from apportion.io.read import read as read
     from apportion.models import LinearModelBuilder as LinearModelBuilder
     from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
     from apportion.models.assignment import Assignment as Assignment
-    from apportion.options import Incumbent as Incumbent
-    from apportion.outcome import Termination as Termination
     from apportion.proofs.verifying import verify as verify
-    from apportion.reading.read import read as read
-    from apportion.registry import Backend as Backend
-    from apportion.report import Report as Report
-    from apportion.session.session import Session as Session
-    from apportion.solution import Solution as Solution
+    from apportion.scale.batch import solve_many as solve_many
+    from apportion.service.session import Session as Session
+    from apportion.solving.api import check as check
+    from apportion.solving.api import solve as solve
+    from apportion.solving.registry import Backend as Backend
 
 _HOME = {
-    "ApportionError": "apportion.errors",
+    "ApportionError": "apportion.core.errors",
     "Assignment": "apportion.models.assignment",
-    "Backend": "apportion.registry",
-    "BackendUnavailable": "apportion.errors",
+    "Backend": "apportion.solving.registry",
+    "BackendUnavailable": "apportion.core.errors",
     "Fairness": "apportion.instances.tenants.schema",
     "FinishTime": "apportion.instances.tenants.schema",
-    "Freezing": "apportion.building.kinds",
+    "Freezing": "apportion.io.builders",
     "FreezingConfiguration": "apportion.instances",
     "FreezingInstance": "apportion.instances",
     "FreezingJob": "apportion.instances",
     "FreezingRow": "apportion.instances",
-    "GapFilling": "apportion.building.kinds",
+    "GapFilling": "apportion.io.builders",
     "GapFillingInstance": "apportion.instances",
     "GapFillingJob": "apportion.instances",
-    "Incumbent": "apportion.options",
-    "InvalidInstance": "apportion.errors",
-    "InvalidOption": "apportion.errors",
-    "Knapsack": "apportion.building.kinds",
+    "Incumbent": "apportion.core.options",
+    "InvalidInstance": "apportion.core.errors",
+    "InvalidOption": "apportion.core.errors",
+    "Knapsack": "apportion.io.builders",
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
     "LinearModelBuilder": "apportion.models",
-    "Matching": "apportion.building.kinds",
+    "Matching": "apportion.io.builders",
     "MatchingEntry": "apportion.instances",
     "MatchingInstance": "apportion.instances",
     "MatchingJob": "apportion.instances",
     "MatchingMachine": "apportion.instances",
-    "ModelSignature": "apportion.estimation.model_signature",
+    "ModelSignature": "apportion.cluster.estimation.similarity",
     "MultipleChoiceKnapsack": "apportion.models",
     "MultipleChoiceKnapsackInstance": "apportion.instances",
-    "NoPlan": "apportion.errors",
+    "NoPlan": "apportion.core.errors",
     "Quota": "apportion.instances.tenants.schema",
-    "ReferenceSpeeds": "apportion.estimation.reference_speeds",
-    "Report": "apportion.report",
+    "ReferenceSpeeds": "apportion.cluster.estimation.model_similarity",
+    "Report": "apportion.core.outcome",
     "ScalingCurve": "apportion.instances",
-    "Session": "apportion.session.session",
-    "Solution": "apportion.solution",
+    "Session": "apportion.service.session",
+    "Solution": "apportion.core.solution",
     "Tenant": "apportion.instances.tenants.schema",
-    "Termination": "apportion.outcome",
-    "TrainingJob": "apportion.formulations.matching.model_similarity",
-    "check": "apportion.api",
+    "Termination": "apportion.core.outcome",
+    "TrainingJob": "apportion.cluster.estimation.model_similarity",
+    "check": "apportion.solving.api",
     "explain": "apportion.explanation.explain",
-    "model_similarity": "apportion.formulations.matching.model_similarity",
-    "read": "apportion.reading.read",
-    "solve": "apportion.api",
-    "solve_many": "apportion.batch",
+    "model_similarity": "apportion.cluster.estimation.model_similarity",
+    "read": "apportion.io.read",
+    "solve": "apportion.solving.api",
+    "solve_many": "apportion.scale.batch",
     "verify": "apportion.proofs.verifying",
     "what_if": "apportion.explanation.what_if",
 }
@@ -123,7 +123,8 @@ if find_spec("apportion.instances") is None:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'apportion' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

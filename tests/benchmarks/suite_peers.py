@@ -9,7 +9,7 @@ import time
 import numpy as np
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task
 
-from apportion.outcome import Termination
+from apportion.core.outcome import Termination
 
 _TINY = 6
 """Instances with fewer jobs are the suite's warm-up: there everybody behaves."""

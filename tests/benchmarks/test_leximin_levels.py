@@ -13,7 +13,7 @@ import apportion
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants import Fairness
 from apportion.instances.tenants.generator import generate_tenants
-from apportion.solving.compiling import menus_of_tenants
+from apportion.solving.pipeline import menus_of_tenants
 
 Levels = dict[str, Fraction]
 

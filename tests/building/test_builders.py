@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.errors import InvalidInstance, NoPlan
+from apportion.core.errors import InvalidInstance, NoPlan
 
 MENU = {("v100", 1): {0: 10.0, 4: 14.0}, ("v100", 2): {0: 19.0}}
 BUILT: dict[str, Any] = {

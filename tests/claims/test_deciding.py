@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from apportion.claims.deciding import Bound, Facts, Line, Plan, Proved, Shares, Verdict, decided
-from apportion.outcome import Termination as T
+from apportion.core.outcome import Termination as T
+from apportion.proofs.claims import Bound, Facts, Line, Plan, Proved, Shares, Verdict, decided
 
 EVIDENCE = (None, "by_multipliers", "by_proof", "by_search", "by_solver")
 TRUTHS = (False, True)

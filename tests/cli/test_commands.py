@@ -149,7 +149,7 @@ def test_backends_says_which_compiled_parts_are_in_use(monkeypatch: pytest.Monke
 
 def test_backends_says_why_one_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"highspy": None}
-    monkeypatch.setattr("apportion.registry.backends.version_of", lambda package: missing.get(package, "1"))
+    monkeypatch.setattr("apportion.solving.registry.version_of", lambda package: missing.get(package, "1"))
     rows = {row["name"]: row for row in json.loads(call(main, "backends", "--json").out)}
     assert rows["highs"]["available"] is False
     assert rows["highs"]["why"] == "highspy not installed"

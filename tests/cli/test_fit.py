@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from apportion.cli.main import main
-from apportion.estimation.layer_throughput import LayerThroughput
+from apportion.cluster.estimation.layer_throughput import LayerThroughput
 from tests.cli.calling import call
 
 MODEL = LayerThroughput(0.02, 0.006, 0.1, 0.004, 0.12, 0.05, 0.2, 0.3, 0.6, 2.0)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
-from apportion import stored
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.instances import FreezingInstance
-from apportion.reading.schemas import committed
+from apportion.io import stored
+from apportion.io.schemas import committed
 from tests.budgets import examples
 from tests.cli.calling import call
 from tests.strategies import freezing_instances

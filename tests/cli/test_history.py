@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import apportion
-from apportion import stored
 from apportion.cli.history import SUBCOMMANDS
 from apportion.cli.main import command, main
-from apportion.record import Record, record_file
+from apportion.io import stored
+from apportion.service.record import Record, record_file
 from tests.cli.calling import call
 from tests.record.deciding import START_S, decide, decided
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from apportion import stored
 from apportion.cli import progress
 from apportion.cli.commands import COMMANDS
 from apportion.cli.history import SUBCOMMANDS
 from apportion.cli.main import main
+from apportion.io import stored
 from tests.cli.calling import call
 
 LONG = {

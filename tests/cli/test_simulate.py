@@ -158,9 +158,9 @@ def test_a_comparison_reads_its_inputs_once(
 
         monkeypatch.setattr(f"{module}.{name}", call)
 
-    counted("apportion.estimation.training", "read_applications")
-    counted("apportion.simulation.cluster.workload", "read_workload")
-    counted("apportion.simulation.cluster.tenants_file", "read_claims")
+    counted("apportion.cluster.estimation.training", "read_applications")
+    counted("apportion.cluster.simulation.rounds.scenario", "read_workload")
+    counted("apportion.cluster.simulation.rounds.workload_files", "read_claims")
     where = ("--profiles", example / "profiles", "--workload", example / "workload.csv", "--nodes", 4)
     more = ("--policy", "fifo", "--compare", "srtf", "--compare", "tiresias", "--jobs", tmp_path / "jobs.csv")
     code, _, err = _called("simulate", *map(str, (*where, *more)))

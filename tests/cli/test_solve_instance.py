@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from apportion.cli.solve_instance import main
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
+from apportion.core.outcome import Outcome, Termination
 from apportion.instances.gap_filling.generator import generate
-from apportion.outcome import Outcome, Termination
 from tests.cli.calling import SOLVE, call, process
 from tests.patience import patience, wait_until
 
@@ -234,7 +234,7 @@ def test_a_missing_backend_is_7(small: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_unexpected_error_is_one_line_and_its_traceback_only_on_request(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apportion.stored.document", lambda *_: 1 / 0)
+    monkeypatch.setattr("apportion.io.stored.document", lambda *_: 1 / 0)
     done = call(main, small)
     assert (done.code, done.out) == (1, "")
     assert done.err.count("\n") == 1 and "ZeroDivisionError" in done.err
@@ -331,7 +331,7 @@ def test_version_and_help(root: Path) -> None:
 
 def test_progress_is_shown_on_a_terminal_only(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from apportion.cli import progress
-    from apportion.options import Incumbent
+    from apportion.core.options import Incumbent
 
     monkeypatch.setattr(progress, "_PATIENCE_S", 0.0)
     monkeypatch.setenv("NO_COLOR", "1")
@@ -345,7 +345,7 @@ def test_progress_is_shown_on_a_terminal_only(small: Path, monkeypatch: pytest.M
         time.sleep(patience(0.6))
         raise BackendUnavailable("enough")
 
-    monkeypatch.setattr("apportion.api.solve", solve)
+    monkeypatch.setattr("apportion.solving.api.solve", solve)
     shown = call(main, small, terminal=True)
     assert "objective 12, bound 13" in shown.err
     assert "\x1b[3" not in shown.err  # NO_COLOR

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 import apportion
-from apportion import stored
 from apportion.instances.gap_filling.generator import generate
-from apportion.stream import answer, serve
+from apportion.io import stored
+from apportion.service.stream import answer, serve
 
 
 def lines_of(count: int) -> list[bytes]:

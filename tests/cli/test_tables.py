@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apportion.cli.solve_instance import main
-from apportion.cli.tables import clipped, table
+from apportion.cli.summary import clipped, table
 from tests.cli.calling import call
 
 EXAMPLES = Path("examples")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion.cli.inputs import INPUTS
 from apportion.cli.main import main
+from apportion.cli.validate import INPUTS
 from tests.cli.calling import call
 
 EXAMPLES = Path("examples")

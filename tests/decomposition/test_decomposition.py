@@ -15,7 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.decomposition import (
+from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption
+from apportion.core.outcome import Termination
+from apportion.models import MultipleChoiceKnapsack
+from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
+from apportion.scale.decomposition import (
     ArrayMenus,
     GeneratedMenus,
     Part,
@@ -27,14 +31,10 @@ from apportion.decomposition import (
     solve_sharded,
     store,
 )
-from apportion.decomposition.answering import Question, answer
-from apportion.decomposition.blocks import blocks, spread
-from apportion.decomposition.bounding import share_of_bound
-from apportion.errors import ApportionError, InvalidInstance, InvalidOption
-from apportion.executors import open_executor
-from apportion.models import MultipleChoiceKnapsack
-from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
-from apportion.outcome import Termination
+from apportion.scale.decomposition.answering import Question, answer
+from apportion.scale.decomposition.finishing import share_of_bound
+from apportion.scale.decomposition.sharding import blocks, spread
+from apportion.scale.executors import open_executor
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
@@ -339,7 +339,7 @@ def test_a_plan_in_files_is_checked_from_the_files_and_edits_show(tmp_path: Path
 
 
 def test_positions_outside_a_menu_are_violations(tmp_path: Path) -> None:
-    from apportion.decomposition.finishing import check_shard
+    from apportion.scale.decomposition.finishing import check_shard
 
     shard = generated(100).shards[0]
     positions = np.zeros(shard.num_jobs, dtype=np.int8)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.policies.cluster.names import CLUSTER_POLICIES
+from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from tests.policies.tenancy.kueue_cases import fairness_cases
 
 FILES = {
@@ -33,8 +33,7 @@ def test_every_policy_that_is_named_can_be_run(page: str) -> None:
 
 def test_the_files_of_the_rules_exist(page: str, root: Path) -> None:
     for name in set(re.findall(r"`([a-z_/]+\.py)`", page)):
-        places = [root / "src" / "apportion" / "policies" / room / name for room in ("tenancy", ".")]
-        assert any(place.is_file() for place in places), name
+        assert (root / "src" / "apportion" / "cluster" / "policies" / "rounds" / name).is_file(), name
 
 
 def test_the_numbers_of_cases_are_those_of_the_data(page: str, data: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.estimation.departures import HitRates, IdleHazard
+from apportion.cluster.policies.adaptive import HitRates, IdleHazard
 
 
 def test_a_constant_hazard_is_found() -> None:

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from apportion.cli.main import main
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.estimation.freezing_fit import fitted_profile, retained_by_phase
-from apportion.estimation.frozen_penalty import retained_progress
-from apportion.estimation.measured_steps import read_layers, read_steps
-from apportion.estimation.training.freezing_file import FreezingFile, freezing_profiles, read_freezing
+from apportion.cluster.estimation.fitting import fitted_profile, retained_by_phase, retained_progress
+from apportion.cluster.estimation.measured_steps import read_layers, read_steps
+from apportion.cluster.estimation.training.freezing_profile import (
+    FreezingFile,
+    freezing_profiles,
+    read_freezing,
+)
+from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.cli.calling import call
 
 LAYERS = "frozen_layers,param_frac_unfrozen\n" + "".join(f"{k},{1 - k / 10}\n" for k in range(10))

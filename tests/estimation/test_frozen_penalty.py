@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidOption
-from apportion.estimation.effective_progress import effective_progress
-from apportion.estimation.frozen_penalty import retained_progress
+from apportion.cluster.estimation.fitting import retained_progress
+from apportion.cluster.estimation.menu_reference import effective_progress
+from apportion.core.errors import InvalidOption
 
 STATISTIC = st.floats(-1.0, 1e6)
 LAYERS = st.lists(st.tuples(STATISTIC, STATISTIC), min_size=1, max_size=12)

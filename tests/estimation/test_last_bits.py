@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.estimation.last_bits import without_last_bits
+from apportion.cluster.estimation.profiling import without_last_bits
 
 
 def test_what_differs_in_the_last_bits_alone_is_the_same() -> None:

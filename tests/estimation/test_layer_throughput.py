@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.estimation.fitting import FittedModel, fit, parse_hold_out
-from apportion.estimation.layer_throughput import LayerThroughput, SynchronisationLaw
-from apportion.estimation.measured_steps import MeasuredSteps, read_layers, read_steps
-from apportion.estimation.step_rows import Steps
-from apportion.estimation.throughput_fit import _terms, fit_throughput
+from apportion.cluster.estimation.fitting import FittedModel, fit, parse_hold_out
+from apportion.cluster.estimation.layer_throughput import LayerThroughput, SynchronisationLaw
+from apportion.cluster.estimation.measured_steps import MeasuredSteps, read_layers, read_steps
+from apportion.cluster.estimation.throughput_fit import Steps, _terms, fit_throughput
+from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.budgets import examples
 
 TRUE = LayerThroughput(

@@ -14,10 +14,10 @@ import pytest
 import apportion
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
-from apportion.errors import InvalidInstance
-from apportion.estimation.layer_throughput import LayerThroughput
-from apportion.reading.schemas import committed
-from apportion.stored import document, verify
+from apportion.cluster.estimation.layer_throughput import LayerThroughput
+from apportion.core.errors import InvalidInstance
+from apportion.io.schemas import committed
+from apportion.io.stored import document, verify
 from tests.cli.calling import call
 
 MODEL = LayerThroughput(0.02, 0.006, 0.1, 0.004, 0.1, 0.2, 0.12, 0.2, 0.8, 1.9)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.errors import InvalidOption
-from apportion.estimation.fitting import fit
-from apportion.estimation.layer_throughput import LayerThroughput
-from apportion.estimation.measured_steps import read_layers, read_steps
-from apportion.estimation.menu_table import menu_rows
+from apportion.cluster.estimation.fitting import fit
+from apportion.cluster.estimation.layer_throughput import LayerThroughput
+from apportion.cluster.estimation.measured_steps import read_layers, read_steps
+from apportion.cluster.estimation.menu_reference import menu_rows
+from apportion.core.errors import InvalidOption
 
 MODEL = LayerThroughput(0.02, 0.006, 0.1, 0.004, 0.1, 0.2, 0.12, 0.2, 0.8, 1.9)
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from paper_repro.malletrain.unknown_scaling import guessed_rates, unknown_workload
 
-from apportion.errors import InvalidOption
-from apportion.estimation.profiling import ProfilingAdvisor
-from apportion.policies import FreeTrain
-from apportion.policies.malletrain import MalleTrain
-from apportion.simulation.generated import generated_trace
-from apportion.simulation.node_changes import node_changes
-from apportion.simulation.replay import Replay
+from apportion.cluster.estimation.profiling import ProfilingAdvisor
+from apportion.cluster.policies import FreeTrain
+from apportion.cluster.policies.malletrain import MalleTrain
+from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.idle_trace import node_changes
+from apportion.cluster.simulation.replay import Replay
+from apportion.core.errors import InvalidOption
 
 
 def curve(alone: float, slope: float, reach: int = 64) -> np.ndarray:  # type: ignore[type-arg]

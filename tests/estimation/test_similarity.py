@@ -19,8 +19,8 @@ from click.testing import CliRunner
 import apportion
 from apportion.cli.predict import command
 from apportion.cli.running import run
-from apportion.estimation.reference_table import held_out, read_reference
-from apportion.estimation.similarity import ModelSignature, SimilarityPredictor, family_of
+from apportion.cluster.estimation.model_similarity import held_out, read_reference
+from apportion.cluster.estimation.similarity import ModelSignature, SimilarityPredictor, family_of
 
 
 def zoo(seed: int, size: int) -> tuple[list[ModelSignature], np.ndarray]:

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.errors import BackendUnavailable, InvalidOption
-from apportion.executors import SurvivingPool, WorkerDied, as_done, in_order, open_executor
-from apportion.executors.dask_cluster import remote_dask
+from apportion.core.errors import BackendUnavailable, InvalidOption
+from apportion.scale.dask_cluster import remote_dask
+from apportion.scale.executors import SurvivingPool, WorkerDied, as_done, in_order, open_executor
 
 AHEAD = 8
 """Calls handed out beyond the row that is waited for."""
@@ -226,7 +226,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, signal\n"
-        "from apportion.executors import open_executor\n"
+        "from apportion.scale.executors import open_executor\n"
         "if __name__ == '__main__':\n"
         "    with open_executor('process:1') as executor:\n"
         "        print(executor.submit(os.getpid).result(), flush=True)\n"
@@ -260,7 +260,7 @@ def _alive(pid: int) -> bool:
 
 def test_a_function_that_processes_cannot_import_is_refused_at_once() -> None:
     program = (
-        "from apportion.executors import open_executor\n"
+        "from apportion.scale.executors import open_executor\n"
         "def call(): return 1\n"
         "with open_executor('process:1') as executor:\n"
         "    executor.submit(call)\n"

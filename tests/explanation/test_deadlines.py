@@ -14,7 +14,7 @@ from apportion.explanation.resolver import Resolver
 from apportion.instances.tenants.generator import generate_tenants
 from apportion.instances.tenants.ledger import under_floors
 from apportion.instances.tenants.schema import Fairness
-from apportion.solving.compiling import menus_of_tenants
+from apportion.solving.pipeline import menus_of_tenants
 
 
 @contextmanager

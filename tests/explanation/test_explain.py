@@ -11,10 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.explanation import Conflict, Explanation, Relaxation, explain
-from apportion.explanation.kinds import explained
-from apportion.explanation.submodel import held_to, with_capacities
+from apportion.explanation.explain import explained
+from apportion.explanation.resolver import held_to, with_capacities
 from apportion.formulations.gap_filling.by_count import GapFillingByCount
 from apportion.instances import (
     GapFillingInstance,
@@ -25,8 +27,6 @@ from apportion.instances import (
     ScalingCurve,
 )
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
 from tests.budgets import examples
 from tests.enumerating import ENUMERATION
 from tests.oracles import enumerate_knapsack

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import apportion
 from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain, what_if
-from apportion.explanation.kinds import explained
+from apportion.explanation.explain import explained
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow, edits
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack

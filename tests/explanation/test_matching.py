@@ -14,10 +14,10 @@ import apportion
 from apportion.cli.explain import command as explain_command
 from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.explanation import explain, what_if
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine, edits
-from apportion.instances.matching.schedule import schedule
+from apportion.instances.matching.bounds import schedule
 from tests.budgets import examples
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings

@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from apportion.cli.main import main
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain, what_if
 from apportion.instances.tenants import Quota, Tenant
 from apportion.instances.tenants.edits import change_tenant

@@ -14,9 +14,9 @@ import apportion
 from apportion.cli.explain import command as explain_command
 from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.explanation import Comparison, what_if
-from apportion.explanation.kinds import explained
+from apportion.explanation.explain import explained
 from apportion.instances import (
     GapFillingInstance,
     GapFillingJob,

@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.fairness.alone import filled_alone
-from apportion.fairness.claimants import tenant_claimant
-from apportion.fairness.guarantees import _best_share
-from apportion.fairness.level_model import LevelModel
-from apportion.fairness.placing import Placing
+from apportion.core.solution import Solution
+from apportion.fairness.guarantees import _best_share, filled_alone
+from apportion.fairness.level_model import LevelModel, Placing
+from apportion.fairness.share_holders import tenant_claimant
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
 from apportion.instances.tenants import Fairness, Quota, Tenant
 from apportion.instances.tenants.rows import rows_alone
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solution import Solution
-from apportion.solving.compiling import menus_of_tenants
+from apportion.solving.pipeline import menus_of_tenants
 
 
 def drawn(seed: int, share: str) -> MultipleChoiceKnapsackInstance:
@@ -66,14 +64,14 @@ def test_what_is_found_without_a_search_is_the_best(share: str) -> None:
         tree = menus.ledger.tree
         index = {job: place for place, job in enumerate(menus.job_names())}
         for name in tree.leaves:
-            claimant = tenant_claimant(menus.ledger, name)
+            holder = tenant_claimant(menus.ledger, name)
             own = {capacity: tree.guarantees(capacity)[name] for capacity in menus.capacities}
-            if not claimant.jobs or not any(own.values()):
+            if not holder.jobs or not any(own.values()):
                 continue
             alone = rows_alone(tree, name, menus.capacities)
-            found = filled_alone(model, claimant, own, {})
+            found = filled_alone(model, holder, own, {})
             if found is not None:
                 met += 1
-                places = [index[job] for job in claimant.jobs]
-                assert found == _best_share(model.placing, ask, claimant, places, alone, {})
+                places = [index[job] for job in holder.jobs]
+                assert found == _best_share(model.placing, ask, holder, places, alone, {})
     assert met > 0

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 import apportion
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances.freezing.generator import generate as freezing
 from apportion.instances.gap_filling.generator import generate as gap_filling
 from apportion.instances.tenants import Fairness, Quota, Tenant
-from apportion.stored import document, verify
+from apportion.io.stored import document, verify
 
 
 def owned(instance: Any, capacity: str, total: int, **fairness: Any) -> Any:

@@ -10,7 +10,7 @@ import apportion
 from apportion import MultipleChoiceKnapsackInstance, Solution
 from apportion.instances.tenants.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
-from apportion.stored import document, verify
+from apportion.io.stored import document, verify
 
 
 @pytest.mark.slow

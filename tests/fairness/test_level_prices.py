@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 import apportion
-from apportion import registry
-from apportion.fairness.claimants import Claimant
+from apportion.fairness.fair_solve import shared_out
 from apportion.fairness.prices import SharePrices
-from apportion.fairness.sharing import shared_out
+from apportion.fairness.share_holders import ShareHolder
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
-from apportion.solving.compiling import compiled
+from apportion.solving import registry
+from apportion.solving.pipeline import compiled
 
 
 def test_every_level_of_forty_tenants_is_proved_and_nearly_no_question_is_searched() -> None:
@@ -38,11 +38,11 @@ def test_every_level_of_forty_tenants_is_proved_and_nearly_no_question_is_search
 
 def test_heights_beyond_64_bits_are_priced() -> None:
     """Prices that a level of hostile shares was asked at ended the call in an `OverflowError`."""
-    claimants = [Claimant("x", ("a",), Fraction(1)), Claimant("y", ("b",), Fraction(1))]
+    holders = [ShareHolder("x", ("a",), Fraction(1)), ShareHolder("y", ("b",), Fraction(1))]
     rows = [np.array([0]), np.array([1])]
     uses, share = np.array([[2], [3]]), np.array([1 << 61, 1 << 61])
-    prices = SharePrices(claimants, rows, uses, share, np.array([4]), [np.array([True])])
-    higher = dict.fromkeys(claimants, 1 << 70)
+    prices = SharePrices(holders, rows, uses, share, np.array([4]), [np.array([True])])
+    higher = dict.fromkeys(holders, 1 << 70)
     assert prices.refuted(higher)
     assert prices.most_rising({}, [], higher) < 2
-    assert not prices.refuted(dict.fromkeys(claimants, 1))
+    assert not prices.refuted(dict.fromkeys(holders, 1))

@@ -18,9 +18,9 @@ from tests.instances.tenants.small import (
 )
 
 import apportion
-from apportion.instances.tenants.shares import unit_of
-from apportion.stored import document as stored
-from apportion.stored import verify
+from apportion.instances.tenants.tree import unit_of
+from apportion.io.stored import document as stored
+from apportion.io.stored import verify
 
 Choice = list[dict[str, Any] | None]
 

@@ -12,13 +12,13 @@ from tests.hunt import truth_tenants
 from tests.instances.tenants.small import drawn
 
 import apportion
-from apportion.fairness.sharing import shared_out
+from apportion.core.outcome import Termination
+from apportion.fairness.fair_solve import shared_out
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
-from apportion.outcome import Termination
-from apportion.solving.compiling import menus_of_tenants
-from apportion.stored import document, verify
+from apportion.io.stored import document, verify
+from apportion.solving.pipeline import menus_of_tenants
 
 Told = dict[str, Any]
 

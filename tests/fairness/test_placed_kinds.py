@@ -9,8 +9,8 @@ import pytest
 from tests.hunt import truth_tenants
 
 import apportion
+from apportion.io.stored import document, verify
 from apportion.proofs.certificate import encode
-from apportion.stored import document, verify
 
 Told = dict[str, Any]
 

@@ -18,9 +18,9 @@ from apportion.instances.freezing.generator import generate as freezing
 from apportion.instances.gap_filling.generator import generate as gap_filling
 from apportion.instances.kinds import kind_of
 from apportion.instances.tenants import Quota, Tenant
-from apportion.instances.tenants.shares import unit_of
-from apportion.stored import document as stored
-from apportion.stored import verify
+from apportion.instances.tenants.tree import unit_of
+from apportion.io.stored import document as stored
+from apportion.io.stored import verify
 
 
 def with_finish(told: dict[str, Any], seed: int) -> dict[str, Any]:

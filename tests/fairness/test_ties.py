@@ -9,14 +9,13 @@ import pytest
 from tests.hunt import truth_tenants
 
 import apportion
-from apportion.fairness.sharing import shared_out
-from apportion.fairness.ties import Tie, fair_bound
+from apportion.core.outcome import Termination
+from apportion.fairness.fair_solve import Tie, fair_bound, shared_out
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
-from apportion.outcome import Termination
-from apportion.solving.compiling import menus_of_tenants
-from apportion.stored import document, verify
+from apportion.io.stored import document, verify
+from apportion.solving.pipeline import menus_of_tenants
 
 Told = dict[str, Any]
 

@@ -9,8 +9,8 @@ import pytest
 from tests.instances.tenants.small import drawn, instance_of
 
 import apportion
-from apportion.fairness import apart
-from apportion.stored import document, verify
+from apportion.fairness import disjoint_groups
+from apportion.io.stored import document, verify
 
 
 def of_two_trees(seed: int) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def of_two_trees(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(40))
 def test_one_by_one_is_as_together(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = instance_of(of_two_trees(seed))
-    assert len(apart.parts_of(instance)) == 2
+    assert len(disjoint_groups.parts_of(instance)) == 2
     ours = apportion.solve(instance, deterministic=True)
-    monkeypatch.setattr(apart, "parts_of", lambda _: ())
+    monkeypatch.setattr(disjoint_groups, "parts_of", lambda _: ())
     together = apportion.solve(instance, deterministic=True)
     assert ours.termination.value == together.termination.value == "optimal"
 
@@ -66,6 +66,6 @@ def test_trees_that_may_meet_stay_together(change: str) -> None:
         roof["quotas"]["gpu"]["borrowing_limit"] = 1
     else:
         told["jobs"] = [job for job in told["jobs"] if job["tenant"][0] == "0"]
-    assert apart.parts_of(instance_of(told)) == ()
+    assert disjoint_groups.parts_of(instance_of(told)) == ()
     solution = apportion.solve(instance_of(told))
     assert solution.termination.value == "optimal"

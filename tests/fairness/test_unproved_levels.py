@@ -10,10 +10,10 @@ import pytest
 from tests.proofs.claims import KINDS
 
 import apportion
-from apportion.fairness.placing import Placing
+from apportion.core.outcome import Termination
+from apportion.fairness.level_model import Placing
 from apportion.instances import MultipleChoiceKnapsackInstance
-from apportion.outcome import Termination
-from apportion.solving.solved import solved
+from apportion.solving.pipeline import solved
 
 PROVED = ("optimal", "gap_reached", "infeasible")
 

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 import apportion
-from apportion import stored
-from apportion.claims.deciding import Verdict
 from apportion.instances.tenants.ledger import under_floors
+from apportion.io import stored
 from apportion.proofs import Proof
 from apportion.proofs.certificate import MalformedProof, encode, instance_digest, validated
+from apportion.proofs.claims import Verdict
 from apportion.proofs.walking import Limits
 from tests.forgeries.judging import Judge
 from tests.forgeries.mutating import OF_INSTANCES, OF_PROOFS, OF_RESULTS, consistent

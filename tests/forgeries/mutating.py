@@ -10,7 +10,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from apportion.gap import relative_gap
+from apportion.core.outcome import relative_gap
 from apportion.proofs import Claim, Proof
 
 __all__ = ["OF_INSTANCES", "OF_PROOFS", "OF_RESULTS"]

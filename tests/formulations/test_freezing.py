@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.formulations.freezing.by_configuration import FreezingByConfiguration
 from apportion.instances import FreezingInstance, FreezingJob, FreezingRow
+from apportion.instances.freezing.check import check, exact_bound
 from apportion.instances.freezing.generator import generate
-from apportion.instances.freezing.meaning import check, exact_bound
 from apportion.models import MultipleChoiceKnapsack
-from apportion.outcome import Termination
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import freezing_instances, freezing_on_nodes

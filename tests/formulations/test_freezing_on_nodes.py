@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.formulations.freezing.on_nodes import FreezingOnNodes
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
+from apportion.instances.freezing.check import check, exact_bound, exact_objective
 from apportion.instances.freezing.columns import from_arrays
-from apportion.instances.freezing.meaning import check, exact_bound, exact_objective
 from apportion.instances.freezing.nodes import NodeWeights, nodes_of
-from apportion.models.node_packing import heaviest
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
-from apportion.registry import Backend
+from apportion.io.stored import document, verify
+from apportion.models.packing import heaviest
 from apportion.solvers.packing import few_moves
-from apportion.stored import document, verify
+from apportion.solving.registry import Backend
 from tests.budgets import examples
 from tests.strategies import freezing_on_nodes
 from tests.test_api import assert_certified, close

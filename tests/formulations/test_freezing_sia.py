@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
-from apportion.outcome import Termination
 from tests.test_api import assert_certified, close
 
 CLUSTER = {"aws": (4, 24), "rtx": (8, 24), "dgx-ext": (8, 16)}

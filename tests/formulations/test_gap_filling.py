@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.formulations.gap_filling.by_count import GapFillingByCount
+from apportion.core.outcome import Termination
+from apportion.formulations.gap_filling.by_count import GapFillingByCount, complete
 from apportion.formulations.gap_filling.by_node import GapFillingByNode
-from apportion.formulations.gap_filling.completion import complete
 from apportion.instances import GapFillingInstance, GapFillingJob, ScalingCurve
-from apportion.outcome import Termination
 from tests.budgets import examples
 from tests.strategies import gap_filling_instances
 
@@ -20,7 +19,7 @@ from tests.strategies import gap_filling_instances
 @given(gap_filling_instances(max_jobs=3, max_nodes=6, pins=True))
 @settings(max_examples=examples(150))
 def test_by_count_equals_the_published_milp_by_node(instance: GapFillingInstance) -> None:
-    from apportion.options import SolveOptions
+    from apportion.core.options import SolveOptions
     from apportion.solvers.general.highs import solve as highs
 
     counted = apportion.solve(instance)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from apportion import InvalidInstance
-from apportion.formulations.matching.by_machine import MatchingByMachine
-from apportion.formulations.matching.entries import Entries
+from apportion.formulations.matching.by_machine import Entries, MatchingByMachine
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 
 

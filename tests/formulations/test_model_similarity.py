@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.estimation.model_signature import ModelSignature
-from apportion.estimation.reference_speeds import ReferenceSpeeds
-from apportion.estimation.similarity import SimilarityPredictor
-from apportion.formulations.matching.model_similarity import (
+from apportion.cluster.estimation.model_similarity import (
     Information,
+    ReferenceSpeeds,
     TrainingJob,
     believed_times,
     model_similarity,
 )
+from apportion.cluster.estimation.similarity import ModelSignature, SimilarityPredictor
 from tests.budgets import examples
 
 ARCHITECTURES = ("k80", "p100", "v100")

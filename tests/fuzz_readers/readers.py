@@ -70,7 +70,7 @@ class Reader:
 
 def endured(reader: Reader, raw: bytes) -> bool:
     """Read bytes; return whether they were accepted, false for an error of the package's own."""
-    from apportion.errors import ApportionError
+    from apportion.core.errors import ApportionError
 
     try:
         reader.read(raw)
@@ -127,7 +127,7 @@ def _foreign(format: str) -> Callable[[bytes], Any]:
 
 def _trace(name: str) -> Callable[[bytes], Any]:
     def read(raw: bytes) -> Any:
-        from apportion.simulation.inputs import read_trace
+        from apportion.cluster.simulation.snapshot import read_trace
 
         with _file(raw, name) as path:
             return read_trace(path)
@@ -161,7 +161,7 @@ def _text(place: str) -> Callable[[bytes], Any]:
 
 
 def _workload(raw: bytes) -> Any:
-    from apportion.simulation.cluster.workload import read_workload
+    from apportion.cluster.simulation.rounds.scenario import read_workload
 
     with _file(raw, "workload.csv") as path:
         return read_workload(path, _applications())
@@ -169,13 +169,13 @@ def _workload(raw: bytes) -> Any:
 
 @cache
 def _applications() -> Any:
-    from apportion.estimation.training.profiles import read_applications
+    from apportion.cluster.estimation.training.profiles import read_applications
 
     return read_applications(_EXAMPLES / "cluster/profiles")
 
 
 def _placements(raw: bytes) -> Any:
-    from apportion.estimation.training.step_times import StepTimes
+    from apportion.cluster.estimation.training.step_times import StepTimes
 
     with _file(raw, "placements.csv") as path:
         return StepTimes.read(path, None)
@@ -184,7 +184,7 @@ def _placements(raw: bytes) -> Any:
 @cache
 def _small() -> tuple[Any, dict[str, Any]]:
     import apportion
-    from apportion import stored
+    from apportion.io import stored
 
     instance = apportion.read(_EXAMPLES / "gap_filling_small.json")
     return instance, json.loads(stored.encode(stored.document(apportion.solve(instance))))
@@ -192,8 +192,8 @@ def _small() -> tuple[Any, dict[str, Any]]:
 
 def _stored(raw: bytes) -> Any:
     """Verify a stored solution; only the true one may verify."""
-    from apportion import stored
-    from apportion.reading.json_text import parse
+    from apportion.io import stored
+    from apportion.io.json_text import parse
 
     tree, problems = parse(raw)
     if problems:
@@ -325,17 +325,19 @@ READERS: Mapping[str, Reader] = MappingProxyType(
             Reader("swf", _trace("log.swf"), _literal(_SWF), (b"; MaxProcs: ", b"1e308", b"-1", b"\x1f\x8b")),
             Reader("sacct", _trace("log.txt"), _literal(_SACCT), (b"|", b"T", b"Unknown", b"NNodes")),
             Reader(
-                "job-table", _at("apportion.simulation.job_table:read_job_table", "jobs.csv"), _literal(_JOBS)
+                "job-table",
+                _at("apportion.cluster.simulation.job_table:read_job_table", "jobs.csv"),
+                _literal(_JOBS),
             ),
             Reader(
                 "curves",
-                _at("apportion.simulation.snapshot:read_curves", "curves.json"),
+                _at("apportion.cluster.simulation.snapshot:read_curves", "curves.json"),
                 _literal('{"AlexNet": {"nodes": [0, 1, 8], "rate": [0, 10.5, 70]}}'),
                 _JSON,
             ),
             Reader(
                 "durations",
-                _at("apportion.simulation.cluster.durations:read_durations", "log.csv"),
+                _at("apportion.cluster.simulation.rounds.workload_files:read_durations", "log.csv"),
                 lambda: [_DURATIONS.encode(), gzip.compress(_DURATIONS.encode())],
             ),
             Reader("workload", _workload, _example("cluster/workload.csv")),
@@ -348,14 +350,14 @@ READERS: Mapping[str, Reader] = MappingProxyType(
             ),
             Reader(
                 "measured-steps",
-                _text("apportion.estimation.measured_steps:read_steps"),
+                _text("apportion.cluster.estimation.measured_steps:read_steps"),
                 _literal(
                     "placement,local_bsz,step_time,frozen_layer,sync_time\n1,32,0.5,0,0\n22,64,0.7,3,0.1\n"
                 ),
             ),
             Reader(
                 "layers",
-                _text("apportion.estimation.measured_steps:read_layers"),
+                _text("apportion.cluster.estimation.measured_steps:read_layers"),
                 _literal("frozen_layers,forward,backward\n0,1.0,1.0\n2,1.0,0.5\n"),
             ),
             Reader("orlib-mknap", _foreign("orlib-mknap"), _literal("1\n3 2 9\n5 4 3\n1 2 3\n3 2 1\n4 4\n")),

@@ -6,7 +6,8 @@ import json
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from apportion import Solution, stored
+from apportion import Solution
+from apportion.io import stored
 from tests.hunt.case import INSTANCE, Case
 from tests.hunt.truth import Truth, worth_of
 

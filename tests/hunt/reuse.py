@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 import apportion
-from apportion.session.session import Session
+from apportion.service.session import Session
 from tests.hunt.ask import hard
 from tests.hunt.case import INSTANCE, Case, subject_of
 from tests.hunt.compare import mismatches

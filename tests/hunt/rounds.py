@@ -17,8 +17,8 @@ from random import Random
 from typing import Any
 
 import apportion
-from apportion import stored
-from apportion.claims.deciding import Verdict
+from apportion.io import stored
+from apportion.proofs.claims import Verdict
 from tests.hunt import truth_tenants
 
 __all__ = ["drawn_round", "wrong_in"]

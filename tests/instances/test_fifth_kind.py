@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 import apportion
-from apportion import registry
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain, what_if
 from apportion.instances import edits, kinds
-from apportion.reading.schemas import committed, generated
+from apportion.io.schemas import committed, generated
+from apportion.solving import registry
 from tests.cli.calling import call
 from tests.instances.licences.kind import LICENCES
 from tests.instances.licences.schema import LicenceInstance, LicenceJob
@@ -34,7 +34,7 @@ def fifth_kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The two lines: one in the table of kinds, one in the table of formulations."""
     monkeypatch.setattr(kinds, "KINDS", MappingProxyType({**kinds.KINDS, "licences": LICENCES}))
     table = {**registry.FORMULATIONS, "licences": MappingProxyType({"menus": MENUS})}
-    monkeypatch.setattr("apportion.registry.formulations.FORMULATIONS", MappingProxyType(table))
+    monkeypatch.setattr("apportion.solving.registry.FORMULATIONS", MappingProxyType(table))
     yield
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
+from apportion.instances.freezing.check import check, exact_bound, exact_objective
 from apportion.instances.freezing.generator import generate
-from apportion.instances.freezing.meaning import check, exact_bound, exact_objective
 from tests.strategies import freezing_instances
 
 

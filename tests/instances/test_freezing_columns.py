@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
 from apportion.instances.freezing.columns import from_arrays
 from tests.strategies import freezing_instances

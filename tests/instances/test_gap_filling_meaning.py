@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import apportion
-from apportion.instances.gap_filling import ScalingCurve, meaning
+from apportion.instances.gap_filling import ScalingCurve, check
 from tests.hunt import truth_gap_filling
 from tests.instances.meant import defined_bound
 
@@ -61,7 +61,7 @@ def test_the_bound_holds_beside_bans_on_breakpoints() -> None:
             continue
         for price in (0.0, rng.random() * 40, float(rng.randint(0, 60))):
             prices = {"idle_nodes": price}
-            assert meaning.exact_bound(instance, prices) == defined_bound(document, prices), (document, price)
+            assert check.exact_bound(instance, prices) == defined_bound(document, prices), (document, price)
             compared += 1
     assert compared > 600
 
@@ -69,13 +69,13 @@ def test_the_bound_holds_beside_bans_on_breakpoints() -> None:
 def test_a_curve_is_exact_on_its_points_linear_between_and_level_beyond() -> None:
     curve = ScalingCurve((0, 3, 10, 17), (0.0, 0.1, 0.7, 0.3))
     for count, rate in zip(curve.nodes, curve.rate, strict=True):
-        assert meaning.rate_at(curve, count) == rate
-    assert meaning.rate_at(curve, 18) == meaning.rate_at(curve, 10**9) == 0.3
+        assert check.rate_at(curve, count) == rate
+    assert check.rate_at(curve, 18) == check.rate_at(curve, 10**9) == 0.3
     for count in range(18):
         low, high = (0, 3) if count <= 3 else (3, 10) if count <= 10 else (10, 17)
         at_low, at_high = (Fraction(curve.rate[curve.nodes.index(k)]) for k in (low, high))
         exact = at_low + (at_high - at_low) * Fraction(count - low, high - low)
-        assert abs(Fraction(meaning.rate_at(curve, count)) - exact) <= abs(exact) * Fraction(1, 10**15)
+        assert abs(Fraction(check.rate_at(curve, count)) - exact) <= abs(exact) * Fraction(1, 10**15)
 
 
 JOB = {
@@ -94,7 +94,7 @@ def test_an_objective_whose_gain_and_loss_cancel_is_rounded_once(rest: float) ->
     instance = apportion.read(document)
     plan = {"allocation": {"j0": ["n0", "n1"]}}
     worth = truth_gap_filling.worth(document, plan)
-    report = meaning.check(instance, plan)  # type: ignore[arg-type]
+    report = check.check(instance, plan)  # type: ignore[arg-type]
     assert worth is not None and report.objective is not None
     assert abs(Fraction(report.objective) - worth) <= abs(worth) * Fraction(1, 10**13)
 
@@ -108,18 +108,18 @@ def test_where_nothing_cancels_no_fractions_are_formed(monkeypatch: pytest.Monke
     def slowly(*given: Any) -> Fraction:
         raise AssertionError("in fractions")
 
-    monkeypatch.setattr(meaning, "exact_job_value", slowly)
+    monkeypatch.setattr(check, "exact_job_value", slowly)
     for plan in ({"j0": ["n0", "n1"]}, {"j0": ["n0"]}, {"j1": ["n3"]}, {}):
-        assert meaning.check(instance, {"allocation": plan}).feasible  # type: ignore[arg-type]
+        assert check.check(instance, {"allocation": plan}).feasible  # type: ignore[arg-type]
 
 
 def test_nothing_is_worth_nothing() -> None:
     document = told({**JOB, "current_nodes": [], "rescale_up_s": 4.0})
-    report = meaning.check(apportion.read(document), {"allocation": {}})  # type: ignore[arg-type]
+    report = check.check(apportion.read(document), {"allocation": {}})  # type: ignore[arg-type]
     assert report.feasible and report.objective == 0.0
 
 
 def test_a_job_that_gives_up_nodes_for_others_is_told_how_many() -> None:
     document = told({**JOB, "current_nodes": ["n0", "n1", "n2"], "rescale_up_s": 1.0})
-    report = meaning.check(apportion.read(document), {"allocation": {"j0": ["n0", "n5"]}})  # type: ignore[arg-type]
+    report = check.check(apportion.read(document), {"allocation": {"j0": ["n0", "n5"]}})  # type: ignore[arg-type]
     assert "gives up 2 of its nodes and takes 1 others" in str(report.violations[0])

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.instances import Instance, kind_of
 from apportion.instances.gap_filling.generator import generate, idle_spells
 from apportion.instances.multiple_choice_knapsack.generator import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import apportion
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.matching.bounds import exact_bound, price_names
-from apportion.instances.matching.meaning import check, exact_objective
+from apportion.instances.matching.check import check, exact_objective
 from tests.strategies import matchings
 
 

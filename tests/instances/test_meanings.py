@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import apportion
-from apportion.instances.freezing import meaning as freezing
+from apportion.instances.freezing import check as freezing
 from apportion.instances.freezing.nodes import NodeWeights
 from apportion.instances.kinds import kind_of
 from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack, truth_matching, truth_tenants

@@ -11,11 +11,11 @@ import pytest
 from msgspec import Struct
 
 import apportion
-from apportion import stored
+from apportion.core.options import SolveOptions
 from apportion.instances.draft import Draft
-from apportion.options import SolveOptions
+from apportion.io import stored
 from apportion.proofs.certificate import encode, instance_digest
-from apportion.session.deltas import read_deltas
+from apportion.service.deltas import read_deltas
 from tests.hunt.case import INSTANCE
 from tests.instances.licences.schema import LicenceInstance, LicenceJob
 from tests.proofs.claims import KINDS as DRAWN

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.instances import MultipleChoiceKnapsackInstance, kind_of
 from apportion.instances.readers import FORMATS, guess_format, read_text
 

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from apportion.live.channel.certificate import controllers_certificate
 from apportion.live.channel.messages import Acknowledge, AgentMessage, Exited, Progress, Run, Stop
-from apportion.live.channel.reports import ReportServer
+from apportion.live.channel.reports import ReportServer, controllers_certificate
 from tests.patience import patience, wait_until
 
 JOB_TOKEN = "x" * 32

@@ -14,8 +14,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
-from apportion.live.controller.core import Core
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.core import Core, Limits
 from tests.live.model.agents import Agent
 from tests.live.model.moves import MOVES, fair, play
 from tests.live.model.world import Broken, World

@@ -26,7 +26,7 @@ from apportion.live.channel.messages import (
     Running,
 )
 from apportion.live.channel.reports import ReportServer
-from apportion.live.checkpoint_fence import claim
+from apportion.live.trainer_protocol import claim
 from tests.live.agents import Site, python
 from tests.patience import patience, wait_until
 

@@ -275,12 +275,12 @@ def test_a_full_disk_refuses_a_submission(folder: Path, monkeypatch: pytest.Monk
 def test_a_view_on_a_terminal(folder: Path) -> None:
     from rich.console import Console
 
+    from apportion.cluster.policies import FreeTrain
     from apportion.live.controller.advisor import LiveAdvisor
     from apportion.live.controller.controller import Controller
-    from apportion.live.controller.settings import Limits
+    from apportion.live.controller.core import Limits
     from apportion.live.controller.terminal_view import LiveView
     from apportion.live.record.requests import apply
-    from apportion.policies import FreeTrain
 
     world = MemoryCluster(("n0", "n1"))
     controller = Controller(

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from apportion.cluster.policies.gap_filling_view import Plan
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import POINTS, Controller, Stepped
+from apportion.live.controller.core import Limits
 from apportion.live.controller.harvest import make_policy
-from apportion.live.controller.settings import Limits
 from apportion.live.record.jobs import JobSpec, JobState
 from apportion.live.record.requests import Cancel, Submit, apply
 from apportion.live.record.state import Hold
 from apportion.live.record.store import Store
-from apportion.policies.gap_filling_view import Plan
 from tests.budgets import examples
 from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 

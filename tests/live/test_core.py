@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-import apportion.live.controller.ordering as ordering
+import apportion.live.controller.placing as ordering
 import apportion.live.controller.step as core_step
 from apportion.live.record.jobs import JobState
 from tests.budgets import examples

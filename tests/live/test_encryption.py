@@ -16,10 +16,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from apportion.live.channel.certificate import controllers_certificate
 from apportion.live.channel.messages import Hello, Progress, Run, Running, Welcome
-from apportion.live.channel.reports import ReportServer
-from apportion.live.channel.tunnel import controller_side
+from apportion.live.channel.peer import controller_side
+from apportion.live.channel.reports import ReportServer, controllers_certificate
 from apportion.live.errors import EncryptionMissing
 from tests.live.agents import JOB_TOKEN, Site, python, start_agent
 from tests.live.test_agent import REPORT

@@ -11,26 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import apportion.live.controller.generations as generations
 import apportion.live.controller.step as core_step
+import apportion.live.controller.step as generations
 from apportion.cli.main import main
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.live.agent.rank import environment_of
 from apportion.live.channel.messages import Run
+from apportion.live.controller.actions import Idle
 from apportion.live.controller.advisor import LiveAdvisor
+from apportion.live.controller.core import Limits
 from apportion.live.controller.deciding import decide
 from apportion.live.controller.harvest import make_policy
 from apportion.live.controller.placing import Units, placed
-from apportion.live.controller.planned import Idle
-from apportion.live.controller.settings import Limits
 from apportion.live.errors import ClusterUnreachable
-from apportion.live.offers import Offer, Share, Size, free_units, misfit
+from apportion.live.offers import NodeOffer, Share, Size, free_units, misfit
 from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.state import Hold, Pilot, State
 from apportion.live.record.store import Store
-from apportion.live.slurm.details import details_of_text, idle_units, sizes_of_text, states_of
-from apportion.live.slurm.node_types import types_of
-from apportion.live.slurm.text import NotUnderstood, sound
+from apportion.live.slurm.cluster import details_of_text, idle_units, sizes_of_text, states_of
+from apportion.live.slurm.text import NotUnderstood, sound, types_of
 from tests.cli.calling import call
 from tests.live import sequences
 from tests.live.model.moves import draw, fair
@@ -73,7 +72,7 @@ def test_what_scontrol_says_of_nodes_with_gpus() -> None:
         "n5": (2, 2, 0),
         "n7": (1, 1, 0),
     }, "n3 has none, n4 drains, n5 is planned, n6 is of another partition, n7 has no memory left"
-    assert found["n1"].offer == Offer(Size(8, 2000, "a100"), 4, 5, 1400)
+    assert found["n1"].offer == NodeOffer(Size(8, 2000, "a100"), 4, 5, 1400)
     assert [found[node].offer.size.type for node in ("n2", "n4")] == ["v100", ""]
     by_feature = details_of_text(NODES, "harvest", "gpu", types_of(("ib", "a100")))
     assert [by_feature[node].offer.size.type for node in ("n1", "n2")] == ["ib", "v100"]
@@ -115,7 +114,7 @@ def test_gpus_are_looked_at_node_by_node(fake: Path) -> None:
 
 def test_sizes_of_whole_nodes() -> None:
     told = "n1|64+|128000+|ib,v100\nn2|8|500|(null)\n"
-    assert sizes_of_text(told)["n1"] == Offer(Size(64, 128000))
+    assert sizes_of_text(told)["n1"] == NodeOffer(Size(64, 128000))
     assert sizes_of_text(told, types_of(("a100", "v100")))["n1"].size.type == "v100"
     assert sizes_of_text(told, types_of(("a100", "v100")))["n2"].size.type == ""
     with pytest.raises(NotUnderstood):
@@ -180,7 +179,7 @@ def test_free_units_by_another_road() -> None:
         idle, listed = owners.count("idle"), owners.count("ours")
         free = free_units(
             {"n": idle},
-            {"n": Offer(Size(8, 80), gpus, 8, 80)},
+            {"n": NodeOffer(Size(8, 80), gpus, 8, 80)},
             {"n": listed + pending},
             {"n": pending},
             frozenset("n" if lost else ""),
@@ -199,7 +198,7 @@ def units_of(chance: random.Random) -> tuple[Units, list[Job], np.ndarray, np.nd
     for number in range(chance.randint(1, 3)):
         node, gpus = f"n{number}", chance.randint(1, 3)
         idle_cpus = chance.randint(0, 6)
-        offers[node] = Offer(Size(8, 100), gpus, idle_cpus, 100)
+        offers[node] = NodeOffer(Size(8, 100), gpus, idle_cpus, 100)
         for _ in range(min(gpus, 3)):
             fresh = sum(at == node and held is None for at, held in zip(nodes, pilots, strict=True))
             nodes.append(node)
@@ -279,14 +278,14 @@ def test_a_decision_gives_the_larger_job_the_gpus_with_enough_cpus() -> None:
         1: Job(1, "small", spec(1, high=4), 0.0),
         2: Job(2, "large", spec(6, low=2, high=2), 0.0),
     }
-    offers = {"n1": Offer(Size(16, 100), 4, 4, 100), "n2": Offer(Size(16, 100), 2, 16, 100)}
+    offers = {"n1": NodeOffer(Size(16, 100), 4, 4, 100), "n2": NodeOffer(Size(16, 100), 2, 16, 100)}
     advisor = LiveAdvisor()
     idle = Idle(("n1", "n1", "n2", "n2"), lambda node: 0.0, (), offers)
     policies = partial(make_policy, "equal-share", 60.0, Limits())
     decision = decide(state, idle, policies, advisor, Limits(), 0.0, ())
     assert [decision.nodes[k] for k in np.flatnonzero(decision.plan.holder == 1)] == ["n2", "n2"]
     assert [decision.nodes[k] for k in np.flatnonzero(decision.plan.holder == 0)] == ["n1", "n1"]
-    offers["n2"] = Offer(Size(16, 100), 2, 11, 100)
+    offers["n2"] = NodeOffer(Size(16, 100), 2, 11, 100)
     decision = decide(state, idle, policies, advisor, Limits(), 0.0, ())
     assert decision.counts.tolist() == [4, 0], "one GPU of n2 would have to do without its CPUs"
 

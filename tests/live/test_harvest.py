@@ -17,8 +17,8 @@ import pytest
 
 from apportion.cli.main import main
 from apportion.live.controller.controller import Controller, Stepped
+from apportion.live.controller.core import Limits
 from apportion.live.controller.harvest import Settings, harvest
-from apportion.live.controller.settings import Limits
 from apportion.live.record.store import in_use
 from tests.cli.calling import call
 from tests.patience import patience, slowdown, wait_until
@@ -139,7 +139,7 @@ def drain_when_done(folder: Path, limit_s: float = 60.0) -> threading.Thread:
 
 
 def read_jobs(folder: Path) -> list[dict[str, Any]]:
-    from apportion.live.record.listing import listing
+    from apportion.live.record.requests import listing
     from apportion.live.record.store import read_state
 
     state = read_state(folder)
@@ -175,7 +175,7 @@ HARVEST = """
 import os, signal, sys
 from pathlib import Path
 from apportion.live.controller.harvest import Settings, harvest
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.core import Limits
 calls = 0
 def at(point):
     global calls

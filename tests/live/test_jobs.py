@@ -19,18 +19,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.live.channel.messages import Progress
 from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.core import Limits
 from apportion.live.errors import InUse, StateUnwritable
-from apportion.live.record import listing as module
 from apportion.live.record import requests
-from apportion.live.record.accounts import book, close_books, open_books
+from apportion.live.record import requests as module
 from apportion.live.record.jobs import DISTRUST, Job, JobSpec, JobState, Point
-from apportion.live.record.listing import listing, state_as_asked
-from apportion.live.record.requests import Cancel, Drain, Submit, apply, leave, waiting
-from apportion.live.record.state import Rank, State
+from apportion.live.record.requests import (
+    Cancel,
+    Drain,
+    Submit,
+    apply,
+    leave,
+    listing,
+    state_as_asked,
+    waiting,
+)
+from apportion.live.record.state import Rank, State, book, close_books, open_books
 from apportion.live.record.store import Lock, Store, in_use, private_folder, read_state
 from tests.patience import wait_until
 

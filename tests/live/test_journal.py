@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from apportion.live.record.harvested import harvested
 from apportion.live.record.jobs import Job, JobSpec
-from apportion.live.record.journal import Journal, read_journal
-from apportion.live.record.ledger import Ledger
+from apportion.live.record.journal import HarvestTotals, Journal, harvested, read_journal
 from apportion.live.record.state import Hold, Rank, State
 
 LIMIT = 2000
@@ -110,7 +108,7 @@ def test_whoever_reads_during_the_rotation_meets_every_line_at_most_once(tmp_pat
 def test_node_hours_add_up_like_a_sum_over_every_second() -> None:
     """By another road: a second at a time, node by node, of a course drawn at random."""
     drawn = random.Random(7)
-    state, ledger = State(instance="0a1b2c3d"), Ledger()
+    state, ledger = State(instance="0a1b2c3d"), HarvestTotals()
     for number in (1, 2):
         spec = JobSpec(("x",), 1, 4, "/w", "/c")
         state.jobs[number] = Job(number, f"j{number}", spec, 0.0)
@@ -158,7 +156,7 @@ def test_node_hours_add_up_like_a_sum_over_every_second() -> None:
 
 
 def test_a_machine_that_slept_harvested_nothing_meanwhile() -> None:
-    state, ledger = State(instance="0a1b2c3d"), Ledger()
+    state, ledger = State(instance="0a1b2c3d"), HarvestTotals()
     ledger.step(state, ["n1"], 0.0)
     ledger.step(state, ["n1"], 10.0)
     ledger.step(state, ["n1"], 100_000.0)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from apportion.errors import InvalidOption
-from apportion.live.offers import Offer, Size
+from apportion.core.errors import InvalidOption
+from apportion.live.offers import NodeOffer, Size
 from apportion.live.record.jobs import Job
-from apportion.live.slurm.details import details_of_text, sizes_of_text
-from apportion.live.slurm.node_types import type_of, types_of
+from apportion.live.slurm.cluster import details_of_text, sizes_of_text
+from apportion.live.slurm.text import type_of, types_of
 from tests.live.test_gpus import NODES
 from tests.live.test_slurm_text import answers, fake, made
 from tests.live.test_types import decided, gets, linear, spec
@@ -42,6 +42,6 @@ def test_a_job_runs_on_all_nodes_of_types_that_count_as_one() -> None:
     idle = ("a1",) * 4 + ("v1",) * 4
     apart = decided([Job(1, "j", spec(8, a100=linear(110.0, 8), v100=linear(100.0, 8)), 0.0)], idle)
     assert gets(apart, 0) == ["a1"] * 4
-    alike = {"a1": Offer(Size(8, 100, "any"), 4, 8, 100), "v1": Offer(Size(8, 100, "any"), 4, 8, 100)}
+    alike = {"a1": NodeOffer(Size(8, 100, "any"), 4, 8, 100), "v1": NodeOffer(Size(8, 100, "any"), 4, 8, 100)}
     as_one = decided([Job(1, "j", spec(8, any=linear(100.0, 8)), 0.0)], idle, offers=alike)
     assert gets(as_one, 0) == ["a1"] * 4 + ["v1"] * 4

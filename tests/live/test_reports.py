@@ -12,8 +12,7 @@ from contextlib import ExitStack
 import msgspec
 import pytest
 
-from apportion.errors import InvalidOption
-from apportion.live.channel.certificate import Certificate, controllers_certificate
+from apportion.core.errors import InvalidOption
 from apportion.live.channel.messages import (
     AgentMessage,
     Exited,
@@ -25,8 +24,8 @@ from apportion.live.channel.messages import (
     Ready,
     Run,
 )
-from apportion.live.channel.reports import ReportServer
-from apportion.live.channel.tunnel import Tunnel, TunnelBroken, agent_side
+from apportion.live.channel.peer import Tunnel, TunnelBroken, agent_side
+from apportion.live.channel.reports import Certificate, ReportServer, controllers_certificate
 from tests.patience import patience
 
 TOKEN = "secret-of-pilot-1-abcdefgh"

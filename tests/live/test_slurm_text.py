@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.slurm.cluster import SlurmCluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apportion.live.steady_clock import boot_id, continued, steady_s
+from apportion.live.cluster import boot_id, continued, steady_s
 
 
 class Machine:

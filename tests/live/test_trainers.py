@@ -18,11 +18,17 @@ import numpy as np
 import pytest
 
 from apportion.live.channel.messages import STOPPED
-from apportion.live.checkpoint_fence import claim
-from apportion.live.trainer_protocol import Assignment, NotHarvested
-from apportion.live.trainers.checkpoints import Superseded, durable_samples, restore, save
+from apportion.live.trainer_protocol import Assignment, NotHarvested, claim
+from apportion.live.trainers.checkpoints import (
+    Superseded,
+    draw,
+    durable_samples,
+    restore,
+    save,
+    share,
+    targets,
+)
 from apportion.live.trainers.numpy_mlp import Network, State
-from apportion.live.trainers.synthetic import draw, share, targets
 from apportion.live.trainers.torch_store import store_path
 from apportion.live.trainers.torchrun import environment_of
 from tests.live.agents import SRC, Site
@@ -201,7 +207,7 @@ def test_strangers_at_the_rendezvous_are_turned_away(tmp_path: Path) -> None:
         "import sys, time, numpy as np\n"
         "from pathlib import Path\n"
         "from apportion.live.trainer_protocol import Assignment, StopSignal\n"
-        "from apportion.live.trainers.star import Star\n"
+        "from apportion.live.trainers.numpy_mlp import Star\n"
         "rank, token = int(sys.argv[1]), sys.argv[2]\n"
         f"at, here = ('127.0.0.1', {port}), Path('.')\n"
         "own = Assignment('j', 1, rank, ('a', 'b'), at, here, None, ('h', 1), token, 1)\n"

@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 
 from apportion.cli.main import main
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.live.channel.messages import Progress
-from apportion.live.controller.actions import Lesson, Why
+from apportion.live.controller.actions import Idle, Observation, Why
 from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.choosing_types import TypedJobs, choose_types
-from apportion.live.controller.deciding import decide
-from apportion.live.controller.decision import Decision
+from apportion.live.controller.core import Limits
+from apportion.live.controller.deciding import Decision, decide
 from apportion.live.controller.harvest import make_policy
-from apportion.live.controller.planned import Idle
-from apportion.live.controller.settings import Limits
-from apportion.live.offers import Offer, Size, misfit
+from apportion.live.controller.placing import TypedJobs, choose_types
+from apportion.live.offers import NodeOffer, Size, misfit
 from apportion.live.record.jobs import Job, JobSpec, JobState, Point
 from apportion.live.record.requests import waiting
 from apportion.live.record.state import Hold, Pilot, State
@@ -31,8 +29,8 @@ from tests.cli.calling import call
 
 LIMITS = Limits(warm_up_s=1.0, measure_s=4.0)
 OFFERS = {
-    "a1": Offer(Size(8, 100, "a100"), 4, 8, 100),
-    "v1": Offer(Size(8, 100, "v100"), 4, 8, 100),
+    "a1": NodeOffer(Size(8, 100, "a100"), 4, 8, 100),
+    "v1": NodeOffer(Size(8, 100, "v100"), 4, 8, 100),
 }
 IDLE = ("a1",) * 4 + ("v1",) * 4
 
@@ -49,7 +47,7 @@ def decided(
     jobs: list[Job],
     idle: tuple[str, ...] = IDLE,
     pilots: tuple[Pilot, ...] = (),
-    offers: Mapping[str, Offer] = OFFERS,
+    offers: Mapping[str, NodeOffer] = OFFERS,
 ) -> Decision:
     state = State("0a1b2c3d")
     state.jobs = {job.number: job for job in jobs}
@@ -196,7 +194,7 @@ def test_speeds_on_different_types_are_learnt_apart_and_kept() -> None:
     def train(rate: float) -> None:
         for second in range(12):
             line = Progress(job.id, job.generation, 0, "t" * 16, float(second), int(rate * second))
-            for learnt in advisor.learn([Lesson(Why.PROGRESS, job.copy(), float(second), 2, line)]):
+            for learnt in advisor.learn([Observation(Why.PROGRESS, job.copy(), float(second), 2, line)]):
                 learnt.write(job)
 
     job.go_to("a100")

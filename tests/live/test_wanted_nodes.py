@@ -11,17 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from apportion.live.controller.actions import Idle, Planned
 from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.deciding import decide
-from apportion.live.controller.decision import Decision
-from apportion.live.controller.earning import earned, unearned
+from apportion.live.controller.core import Limits
+from apportion.live.controller.deciding import Decision, decide, earned, unearned
 from apportion.live.controller.harvest import make_policy
-from apportion.live.controller.planned import Idle, Planned
-from apportion.live.controller.settings import Limits
 from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.requests import Submit
 from apportion.live.record.state import Hold, Pilot, State
-from apportion.live.slurm.coming import earliest, planned_of_text, reservations_of_text
+from apportion.live.slurm.cluster import earliest, planned_of_text, reservations_of_text
 from apportion.live.slurm.text import NotUnderstood
 from tests.live.model.agents import Checkpoints
 from tests.live.model.world import World

@@ -19,8 +19,8 @@ from pathlib import Path
 from paper_repro.malletrain.harvesting import Harvest, numpy_trainer
 from paper_repro.malletrain.one_machine import OneMachineSlurm, SlurmFailed
 
+from apportion.live.controller.core import Limits
 from apportion.live.controller.observing import fence_s
-from apportion.live.controller.settings import Limits
 from tests.live_slurm.faults import CLOCKS, FAULTS, LASTING, SHORT_S, Site
 from tests.live_slurm.machines import Machines
 from tests.live_slurm.test_harvest import assert_nothing_is_left, assert_trained

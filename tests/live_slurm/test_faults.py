@@ -35,7 +35,7 @@ def odd(mode: str, rates: str = "1:400,2:760,4:1400,8:2400") -> list[str]:
 KILLED_AT = """
 import os, signal, sys
 from apportion.live.controller.harvest import Settings, harvest
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.core import Limits
 from pathlib import Path
 state, point, count, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), 0
 times = dict(interval_s=0.5, gap_s=1.0, grace_s=5.0, lease_s=30.0, linger_s=2.0, warm_up_s=0.5, measure_s=1.5)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from apportion.models.products import over_columns, over_rows, product
+from apportion.models.exact_sums import over_columns, over_rows, product
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0), (3, 40), (3, 8_000), (98, 2_000), (40, 40)])

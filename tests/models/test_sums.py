@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.models.sums import accurate_sum
+from apportion.models.exact_sums import accurate_sum
 
 
 @given(st.lists(st.sampled_from((1e16, -1e16, 1.0, 0.1, -0.1, 3e-9, 1e-30, 0.0))))

@@ -11,30 +11,28 @@ _MEANINGS = ("tests/instances/test_meanings.py", "-k")
 
 TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "apportion.gap": ("tests/test_gap.py",),
-        "apportion.models.sums": ("tests/models/test_sums.py",),
-        "apportion.solving.judge": ("tests/test_judge.py",),
-        "apportion.solving.certify": ("tests/solving/test_certify.py",),
+        "apportion.core.outcome": ("tests/test_gap.py",),
+        "apportion.models.exact_sums": ("tests/models/test_sums.py",),
+        "apportion.solving.judge": ("tests/test_judge.py", "tests/solving/test_certify.py"),
         "apportion.models.lagrangian": ("tests/models/test_lagrangian.py",),
         "apportion.models.assignment_bounds": ("tests/models/test_assignment_bounds.py",),
-        "apportion.stored": ("tests/test_verified.py",),
-        "apportion.claims.deciding": ("tests/claims/test_deciding.py",),
-        "apportion.claims.deriving": ("tests/test_verified.py",),
-        "apportion.claims.document": ("tests/test_verified.py",),
-        "apportion.claims.fairness": ("tests/test_verified.py", "tests/forgeries"),
-        "apportion.instances.multiple_choice_knapsack.meaning": (*_MEANINGS, "multiple_choice_knapsack"),
-        "apportion.instances.gap_filling.meaning": (
+        "apportion.io.stored": ("tests/test_verified.py",),
+        "apportion.proofs.claims": ("tests/claims/test_deciding.py",),
+        "apportion.proofs.verified_document": ("tests/test_verified.py",),
+        "apportion.proofs.claims_of_fairness": ("tests/test_verified.py", "tests/forgeries"),
+        "apportion.instances.multiple_choice_knapsack.check": (*_MEANINGS, "multiple_choice_knapsack"),
+        "apportion.instances.gap_filling.check": (
             "tests/instances/test_gap_filling_meaning.py",
             *_MEANINGS,
             "gap_filling",
         ),
-        "apportion.instances.matching.meaning": (*_MEANINGS, "matching or named or machines"),
+        "apportion.instances.matching.check": (*_MEANINGS, "matching or named or machines"),
         "apportion.instances.matching.bounds": (
             "tests/models/test_assignment_bounds.py",
             *_MEANINGS,
             "matching or bounds",
         ),
-        "apportion.instances.freezing.meaning": (*_MEANINGS, "freezing or named"),
+        "apportion.instances.freezing.check": (*_MEANINGS, "freezing or named"),
     }
 )
 """Arguments of pytest by module, quick tests: a mutant that survives has cost all of them."""

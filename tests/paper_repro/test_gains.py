@@ -11,7 +11,7 @@ from paper_repro.model_similarity.chart import Result
 from paper_repro.model_similarity.figures import pair_rows
 from paper_repro.model_similarity.policies import POLICIES
 
-from apportion.simulation.idle_trace import IdleTrace
+from apportion.cluster.simulation.idle_trace import IdleTrace
 
 
 def test_adaptive_is_compared_place_by_place() -> None:

@@ -9,7 +9,7 @@ from paper_repro.joint.pairs import PAIRS, pair_rows
 from paper_repro.joint.tasks import Result, Task
 from paper_repro.joint.with_rounds import ROUNDS
 
-from apportion.simulation.cluster.cluster_summary import ClusterSummary
+from apportion.cluster.simulation.rounds.accounts import ClusterSummary
 
 
 def _result(setting: str, case: str, seed: int, average_s: float) -> Result:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from paper_repro.malletrain.instrument import Instrument
 
-from apportion.policies import FreeTrain, GapFillingView, Plan
+from apportion.cluster.policies import FreeTrain, GapFillingView, Plan
 from tests.policies.test_policies import random_view
 
 

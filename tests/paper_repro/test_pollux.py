@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from paper_repro.pollux.drawn_workloads import PhillyJob, drawn, read_philly
 
-from apportion.estimation.training import read_applications
-from apportion.simulation.cluster.workload import read_workload
+from apportion.cluster.estimation.training import read_applications
+from apportion.cluster.simulation.rounds.scenario import read_workload
 
 
 @pytest.mark.parametrize("number", [1, 6])

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.plotting.colouring import neighbourly
-from apportion.plotting.palette import COLORS, color
+from apportion.draw.svg import COLORS, color, neighbourly
 
 
 @given(st.integers(1, 60).flatmap(lambda jobs: st.tuples(st.just(jobs), st.permutations(range(jobs)))))

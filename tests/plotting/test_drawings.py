@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
+from apportion.draw import drawing
+from apportion.draw.svg import IDLE, OTHERS, clipped, color, escaped, ink_on, text_width
 from apportion.instances import (
     GapFillingInstance,
     GapFillingJob,
@@ -20,9 +22,6 @@ from apportion.instances import (
     ScalingCurve,
 )
 from apportion.instances.gap_filling.generator import generate
-from apportion.plotting import drawing
-from apportion.plotting.palette import IDLE, OTHERS, color, ink_on
-from apportion.plotting.svg import clipped, escaped, text_width
 from tests.budgets import examples
 from tests.strategies import gap_filling_instances, knapsack_instances
 

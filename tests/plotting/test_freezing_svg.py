@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
+from apportion.draw import drawing
+from apportion.draw.freezing_svg import indifferent_progress, progress_seen
+from apportion.draw.svg import INK
 from apportion.instances import FreezingInstance
 from apportion.instances.freezing import FreezingConfiguration, FreezingJob, FreezingRow
+from apportion.instances.freezing.check import exact_objective
 from apportion.instances.freezing.generator import generate
-from apportion.instances.freezing.meaning import exact_objective
-from apportion.plotting import drawing
-from apportion.plotting.freezing_panel import indifferent_progress, progress_seen
-from apportion.plotting.palette import INK
 from tests.budgets import examples
 from tests.strategies import freezing_instances
 

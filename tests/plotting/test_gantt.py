@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 import apportion
+from apportion.draw import drawing
+from apportion.draw.svg import COLORS, IDLE
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
-from apportion.plotting import drawing
-from apportion.plotting.palette import COLORS, IDLE
 
 
 def instance(objective: str, divisible: bool = False) -> MatchingInstance:

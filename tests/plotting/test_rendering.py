@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import apportion.plotting
+import apportion.draw
 from apportion.cli.solve_instance import main
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from tests.cli.calling import call
 
 EXAMPLE = Path("examples/gap_filling_small.json")
@@ -32,7 +32,7 @@ def test_a_plan_is_written_as_pdf_of_one_page(tmp_path: Path) -> None:
 
 
 def test_without_typst_it_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apportion.plotting, "find_spec", lambda _: None)
+    monkeypatch.setattr(apportion.draw, "find_spec", lambda _: None)
     with pytest.raises(InvalidOption, match="pip install 'apportion\\[pictures\\]'"):
-        apportion.plotting.check_name("plan.png")
-    apportion.plotting.check_name("plan.svg")
+        apportion.draw.check_name("plan.png")
+    apportion.draw.check_name("plan.svg")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import apportion
-from apportion.plotting import drawing
+from apportion.draw import drawing
 
 
 def test_the_picture_of_the_docs_is_the_example() -> None:

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.estimation.model_signature import ModelSignature
-from apportion.estimation.training.bootstrapped_times import BootstrappedTimes
-from apportion.estimation.training.step_times import StepTimes
-from apportion.policies.cluster.belief import JobBelief, profiled
-from apportion.policies.cluster.beliefs import believing
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
-from apportion.policies.cluster.matching import Matching
-from apportion.policies.cluster.sia import restart_factor
-from apportion.policies.cluster.similar_speeds import similar_speeds
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import parse_nodes
+from apportion.cluster.estimation.similarity import ModelSignature
+from apportion.cluster.estimation.training.bootstrapped_times import BootstrappedTimes
+from apportion.cluster.estimation.training.step_times import StepTimes
+from apportion.cluster.policies.rounds.belief import JobBelief, profiled
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
+from apportion.cluster.policies.rounds.learned_speeds import similar_speeds
+from apportion.cluster.policies.rounds.matching import Matching
+from apportion.cluster.policies.rounds.names import believing
+from apportion.cluster.policies.rounds.sia import restart_factor
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import parse_nodes
+from apportion.cluster.simulation.rounds.simulator import run_cluster
+from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.clusters import application, scenario
 
 TYPES = ("slow", "fast")
@@ -43,7 +43,7 @@ def run(belief: str, similar: Mapping[str, Mapping[str, float]], policy: Cluster
     run_cluster(
         believing(belief, policy, lambda: similar),
         made.nodes,
-        SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
+        SimulatedJobs(made.ground_truth(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
     )
 
 
@@ -108,7 +108,7 @@ def test_jobs_of_an_application_teach_each_other() -> None:
     run_cluster(
         believing("fitted", first_runs_on_both, dict),
         made.nodes,
-        SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
+        SimulatedJobs(made.ground_truth(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
         RoundRules(limit_s=300.0),
     )
     assert told[2] == pytest.approx(tuple(speeds("net-a", *TYPES)), rel=0.05), "job 2 has never run"
@@ -166,7 +166,7 @@ def test_a_bootstrapped_job_learns_by_running_and_for_itself_alone() -> None:
     run_cluster(
         believing("bootstrapped", policy, dict),
         made.nodes,
-        SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
+        SimulatedJobs(made.ground_truth(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
         RoundRules(limit_s=150.0, restart_s=50.0),
     )
     assert seen[0][0] == seen[0][1] == seen[1][1] > 1.05
@@ -181,17 +181,17 @@ def test_a_first_start_may_count_as_a_restart() -> None:
         return ClusterPlan([(0,)])
 
     made = scenario([(0.0, "net-a", 1, 32)], parse_nodes("fast:1x2"), ALIKE)
-    jobs = SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False))
+    jobs = SimulatedJobs(made.ground_truth(False), made.submitted_s, made.requested_gpus, made.beliefs(False))
     run_cluster(policy, made.nodes, jobs, RoundRules(limit_s=150.0))
     assert factors == [[60 / 90, 60 / 90], [(120 - 30) / 150, 120 / 150]]
 
 
 def test_slow_downs_slow_the_truth_down() -> None:
     made = scenario([(0.0, "net-a", 1, 32), (0.0, "odd", 1, 32)], parse_nodes("fast:1x2"), ALIKE)
-    plain, slowed = made.nature(False), made.nature(False, slowdowns={"odd": 2.0})
+    plain, slowed = made.ground_truth(False), made.ground_truth(False, slowdowns={"odd": 2.0})
     rates = [[one.rate(job, 0, 0.0, (1,), "fast", 0) for job in (0, 1)] for one in (plain, slowed)]
     assert rates[1] == [rates[0][0], rates[0][1] / 2]
     with pytest.raises(InvalidOption, match="no job is of application 'net-b'"):
-        made.nature(False, slowdowns={"net-b": 2.0})
+        made.ground_truth(False, slowdowns={"net-b": 2.0})
     with pytest.raises(InvalidOption, match="must be positive"):
-        made.nature(False, slowdowns={"odd": 0.0})
+        made.ground_truth(False, slowdowns={"odd": 0.0})

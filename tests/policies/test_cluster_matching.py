@@ -18,20 +18,19 @@ from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
 from paper_repro.joint.policies.without_moves import WithoutMoves
 from paper_repro.joint.speed_table import SpeedTable
 
-from apportion.policies.cluster.belief import SpeedBelief
-from apportion.policies.cluster.cluster_view import (
+from apportion.cluster.policies.rounds.belief import SpeedBelief
+from apportion.cluster.policies.rounds.cluster_view import (
     ClusterPlan,
     ClusterPolicy,
     ClusterView,
     Nodes,
     check_cluster_plan,
 )
-from apportion.policies.cluster.configurations import believed_rates, configurations
-from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.icefrog import IceFrog
-from apportion.policies.cluster.joint import Joint
-from apportion.policies.cluster.joint_counts import as_requested
-from apportion.policies.cluster.matching import (
+from apportion.cluster.policies.rounds.configurations import believed_rates, configurations
+from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
+from apportion.cluster.policies.rounds.joint import Joint, as_requested
+from apportion.cluster.policies.rounds.learned_speeds import ObservedSpeeds, TypeAgnostic
+from apportion.cluster.policies.rounds.matching import (
     Matching,
     Weights,
     gains,
@@ -39,14 +38,12 @@ from apportion.policies.cluster.matching import (
     matching_makespan,
     shortest_first,
 )
-from apportion.policies.cluster.observed_speeds import ObservedSpeeds
-from apportion.policies.cluster.packing import Packing, PairSpeeds
-from apportion.policies.cluster.sia import Sia
-from apportion.policies.cluster.type_agnostic import TypeAgnostic
-from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
-from apportion.simulation.cluster.scenario import Scenario, parse_nodes
-from apportion.simulation.generated import generated_trace
+from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
+from apportion.cluster.policies.rounds.sia import Sia
+from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.rounds.conditions import Observe, RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
@@ -237,7 +234,10 @@ def simulated(
         policy,
         made.nodes,
         SimulatedJobs(
-            made.nature(True, FREEZING), made.submitted_s, made.requested_gpus, made.beliefs(True, FREEZING)
+            made.ground_truth(True, FREEZING),
+            made.submitted_s,
+            made.requested_gpus,
+            made.beliefs(True, FREEZING),
         ),
         RoundRules(**more),  # type: ignore[arg-type]
         observe=observe,

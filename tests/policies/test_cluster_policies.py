@@ -8,17 +8,21 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
-from apportion.policies.cluster.configurations import believed_rates, configurations, count_menu
-from apportion.policies.cluster.menu_choice import choose
-from apportion.policies.cluster.pollux import Pollux, fair_rates
-from apportion.policies.cluster.titan import Titan
-from apportion.policies.cluster.whole_nodes import place_whole
-from apportion.policies.time_shares.shares_problem import SharesProblem
-from apportion.policies.time_shares.shares_programme import programme
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import homogeneous, parse_nodes
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
+from apportion.cluster.policies.rounds.configurations import (
+    believed_rates,
+    choose,
+    configurations,
+    count_menu,
+)
+from apportion.cluster.policies.rounds.placing import place_whole
+from apportion.cluster.policies.rounds.pollux import Pollux, fair_rates
+from apportion.cluster.policies.rounds.shares_problem import SharesProblem
+from apportion.cluster.policies.rounds.shares_programme import programme
+from apportion.cluster.policies.rounds.sia import Titan
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import homogeneous, parse_nodes
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 from tests.budgets import examples
 from tests.clusters import scenario
 
@@ -37,7 +41,7 @@ def first_view(jobs: int, nodes: int = 2) -> ClusterView:
     run_cluster(
         policy,
         made.nodes,
-        SimulatedJobs(made.nature(True), made.submitted_s, made.requested_gpus, made.beliefs(True)),
+        SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, made.beliefs(True)),
         RoundRules(limit_s=60.0),
     )
     return seen[0]

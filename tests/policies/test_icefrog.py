@@ -13,21 +13,20 @@ from hypothesis import strategies as st
 from paper_repro.icefrog.frozen_after import FrozenAfter
 
 import apportion
-from apportion.estimation.training import Application
-from apportion.estimation.training.freezing_profile import LEVELS, FreezingProfile
-from apportion.estimation.training.theta_estimate import ThetaEstimate
+from apportion.cluster.estimation.training import Application
+from apportion.cluster.estimation.training.bootstrapped_times import ThetaEstimate
+from apportion.cluster.estimation.training.freezing_profile import LEVELS, FreezingProfile
+from apportion.cluster.policies.rounds.belief import BelievedFreezing, JobBelief, profiled
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.cluster.policies.rounds.configurations import configurations
+from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
+from apportion.cluster.policies.rounds.learning_icefrog import LearningIceFrog
+from apportion.cluster.policies.rounds.queue_order import Tiresias
+from apportion.cluster.policies.rounds.sia import Sia
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, parse_nodes
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
-from apportion.policies.cluster.belief import BelievedFreezing, JobBelief, profiled
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.policies.cluster.configurations import configurations
-from apportion.policies.cluster.depth_gates import DepthGates
-from apportion.policies.cluster.icefrog import IceFrog
-from apportion.policies.cluster.learning_icefrog import LearningIceFrog
-from apportion.policies.cluster.sia import Sia
-from apportion.policies.cluster.tiresias import Tiresias
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
 from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
@@ -66,7 +65,7 @@ def run(
         policy,
         made.nodes,
         SimulatedJobs(
-            made.nature(True, FREEZING if freezing else {}, theta),
+            made.ground_truth(True, FREEZING if freezing else {}, theta),
             made.submitted_s,
             made.requested_gpus,
             made.beliefs(True, FREEZING if freezing else {}, theta if believed is None else believed, noise),

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.errors import InvalidOption
-from apportion.outcome import Termination
-from apportion.policies import (
+from apportion.cluster.policies import (
     EqualShare,
     FreeTrain,
     FreeTrainPublished,
@@ -21,11 +19,12 @@ from apportion.policies import (
     Static,
     check_plan,
 )
-from apportion.policies.adaptive import Adaptive
-from apportion.policies.count_menus import values_of
-from apportion.policies.grouping import complete_by_groups
-from apportion.policies.literal import FreeTrainLiteral, instance_of
-from apportion.policies.names import POLICIES, policy
+from apportion.cluster.policies.adaptive import Adaptive, complete_by_groups
+from apportion.cluster.policies.completion import values_of
+from apportion.cluster.policies.freetrain import FreeTrainLiteral, instance_of
+from apportion.cluster.policies.names import POLICIES, policy
+from apportion.core.errors import InvalidOption
+from apportion.core.outcome import Termination
 
 
 def random_view(rng: np.random.Generator, jobs: int = 4, nodes: int = 9, reach: int = 6) -> GapFillingView:

@@ -25,11 +25,11 @@ from types import MappingProxyType
 from typing import Any
 
 import apportion
+from apportion.core.solution import Solution
 from apportion.instances.tenants.ledger import under_floors
 from apportion.proofs import Claim
 from apportion.proofs.certificate import encode
-from apportion.solution import Solution
-from apportion.solving.subject import kind_of_any
+from apportion.solving.call import kind_of_any
 from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching, draw_tenants
 from tests.hunt.case import ASSIGNMENT, INSTANCE, MENUS, Case, subject_of
 

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import apportion
-from apportion import stored
 from apportion.cli.main import main as apportion_group
 from apportion.cli.solve_instance import main as solve_instance
+from apportion.io import stored
 from apportion.proofs.certificate import encode
 from tests.cli.calling import call
 
@@ -61,7 +61,7 @@ def test_an_infeasible_instance_is_proved_so(tmp_path: Path) -> None:
 def test_a_stream_names_the_proof_of_every_line(root: Path, tmp_path: Path) -> None:
     line = json.dumps(json.loads((root / "examples" / "gap_filling_small.json").read_text())).encode()
     answers: list[bytes] = []
-    from apportion.stream import serve
+    from apportion.service.stream import serve
 
     serve([line, b"{}", line], answers.append, proofs=str(tmp_path))
     told = [json.loads(answer) for answer in answers]

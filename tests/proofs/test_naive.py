@@ -25,8 +25,8 @@ from apportion.proofs import Claim, Proof, verify
 from apportion.proofs.certificate import LARGEST_ROW, MalformedProof, encode, named
 from apportion.proofs.relaxed_rows import cells
 from apportion.proofs.stating import stated
+from apportion.solving.call import kind_of_any
 from apportion.solving.proving import draft_of
-from apportion.solving.subject import kind_of_any
 from tests import strategies
 from tests.budgets import examples
 from tests.hunt.case import INSTANCE

@@ -16,17 +16,17 @@ import apportion
 from apportion.instances.readers import read_text
 from apportion.proofs import verify
 from apportion.proofs.certificate import decode, encode
+from apportion.proofs.integer_menus import IntegerMenus, integer_menus
 from apportion.proofs.reducing import rooted
 from apportion.proofs.relaxed_rows import row_bounds, slacks_of_options
 from apportion.proofs.verifying import Limits
 from apportion.proofs.walking import walk
-from apportion.proofs.whole_menus import WholeMenus, whole_menus
 from tests.budgets import examples
 from tests.proofs import naive
 
 
 @st.composite
-def menus(draw: st.DrawFn) -> WholeMenus:
+def menus(draw: st.DrawFn) -> IntegerMenus:
     """Up to four jobs and three capacities; options use none, one or several of them."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     width, rows = draw(st.integers(0, 3)), sum(sizes)
@@ -35,12 +35,12 @@ def menus(draw: st.DrawFn) -> WholeMenus:
     )
     worths = draw(st.lists(st.integers(-9, 9), min_size=rows, max_size=rows))
     capacities = draw(st.lists(st.integers(0, 9), min_size=width, max_size=width))
-    return whole_menus(
+    return integer_menus(
         np.array(worths), np.array(uses).reshape(rows, width), sizes, capacities, draw(st.integers(-20, 20))
     )
 
 
-def choices(given: WholeMenus) -> list[tuple[tuple[int, ...], int, np.ndarray]]:
+def choices(given: IntegerMenus) -> list[tuple[tuple[int, ...], int, np.ndarray]]:
     """Return every choice that fits: its rows, its worth, what it leaves."""
     ranges = [range(*given.offsets[job : job + 2]) for job in range(given.num_jobs)]
     found = []
@@ -54,7 +54,7 @@ def choices(given: WholeMenus) -> list[tuple[tuple[int, ...], int, np.ndarray]]:
 @given(menus(), st.lists(st.integers(-12, 12), min_size=4, max_size=4), st.randoms())
 @settings(max_examples=examples(300))
 def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
-    given: WholeMenus, numbers: list[int], random: object
+    given: IntegerMenus, numbers: list[int], random: object
 ) -> None:
     own = numbers[: given.num_jobs]
     best = np.maximum.reduceat(given.worths, given.offsets[:-1])
@@ -85,7 +85,7 @@ def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
 @given(menus(), st.lists(st.lists(st.integers(-12, 12), min_size=4, max_size=4), min_size=1, max_size=2))
 @settings(max_examples=examples(300))
 def test_a_walk_with_rows_proves_what_enumeration_finds_and_no_more(
-    given: WholeMenus, numbers: list[list[int]]
+    given: IntegerMenus, numbers: list[list[int]]
 ) -> None:
     root = rooted(given, [[1] * len(given.capacities)], [one[: given.num_jobs] for one in numbers])
     best = max((worth for _, worth, _ in choices(given)), default=None)

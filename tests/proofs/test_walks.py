@@ -20,8 +20,8 @@ from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, Ma
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import Claim, verify
 from apportion.proofs.certificate import named
+from apportion.solving.call import kind_of_any
 from apportion.solving.proving import draft_of
-from apportion.solving.subject import kind_of_any
 from tests import strategies
 from tests.budgets import examples
 from tests.proofs.claims import KINDS as DRAWN

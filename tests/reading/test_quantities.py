@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apportion.cli.main import main
-from apportion.reading.quantities import as_number
+from apportion.io.diagnosis import as_number
 from tests.cli.calling import call
 
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.files import write_whole
+from apportion.core.errors import InvalidInstance, InvalidOption
+from apportion.core.files import write_whole
 from apportion.instances import KINDS
 from apportion.instances.gap_filling.generator import generate
-from apportion.reading import json_text
-from apportion.reading.read import problems_of, read
+from apportion.io import json_text
+from apportion.io.read import problems_of, read
 from tests.strategies import gap_filling_instances, knapsack_instances
 
 JOB: dict[str, Any] = {

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from apportion.errors import InvalidOption
+from apportion.core.errors import InvalidOption
 from apportion.instances import KINDS
-from apportion.reading.schemas import committed, committed_text, generated_text
+from apportion.io.schemas import committed, committed_text, generated_text
 from tests.strategies import gap_filling_instances, knapsack_instances
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_committed_schema_is_up_to_date(kind: str) -> None:
     assert committed_text(kind) == generated_text(kind), (
-        "run: python -m apportion.reading.schemas instances/schemas"
+        "run: python -m apportion.io.schemas instances/schemas"
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import apportion
 from apportion.cli.main import main
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.instances.kinds import kinds
 from tests.cli.calling import call, process
 

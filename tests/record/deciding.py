@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import apportion
-from apportion import stored
 from apportion.instances.gap_filling.generator import generate
-from apportion.record import Decided, Record
+from apportion.io import stored
+from apportion.service.record import Decided, Record
 
 START_S = 1_790_000_000.0
 

@@ -15,10 +15,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from apportion import stored
-from apportion.record import Asked, History, NotOnRecord, Record, RecordDamaged, RecordFull, record_file
-from apportion.record.checking import check
-from apportion.record.schema import MIGRATIONS, VERSION
+from apportion.io import stored
+from apportion.service.record import (
+    Asked,
+    History,
+    NotOnRecord,
+    Record,
+    RecordDamaged,
+    RecordFull,
+    record_file,
+)
+from apportion.service.record.entries import MIGRATIONS, VERSION
+from apportion.service.record.replaying import check_record as check
 from tests.patience import patience
 from tests.record.deciding import START_S, decide, decided, instance_of
 
@@ -122,7 +130,8 @@ def history_session(path: Path, number: int) -> str:
 def test_a_file_size_limit_of_the_system_is_a_full_disk_too(path: Path, root: Path) -> None:
     source = (
         "import resource, signal, sys\nfrom pathlib import Path\n"
-        "from apportion.record import Record, RecordFull, History\nfrom tests.record.deciding import decide\n"
+        "from apportion.service.record import Record, RecordFull, History\n"
+        "from tests.record.deciding import decide\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "path = Path(sys.argv[1])\nrecord = Record(path)\n[decide(record, seed) for seed in range(3)]\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))\n"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from apportion.cli.main import main
-from apportion.registry.defects import DEFECTS, known_defects
-from apportion.registry.installed import backends
+from apportion.solving.registry import DEFECTS, backends, known_defects
 from tests.cli.calling import call
 
 

@@ -24,9 +24,9 @@ import msgspec
 
 import apportion
 from apportion.instances.gap_filling.generator import generate
-from apportion.record import History, record_file
-from apportion.record.checking import check
-from apportion.session.session import Session
+from apportion.service.record import History, record_file
+from apportion.service.record.replaying import check_record as check
+from apportion.service.session import Session
 from tests.service.running import Connection, Service
 
 _COMPARED_EVERY = 20

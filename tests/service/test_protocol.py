@@ -16,24 +16,21 @@ import msgspec
 import pytest
 
 import apportion
-from apportion import stored
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances.gap_filling.generator import generate
-from apportion.record import History, Record, RecordFull
-from apportion.record.checking import check
-from apportion.record.errors import RecordInUse
+from apportion.io import stored
 from apportion.service import pool as pools
 from apportion.service import worker as workers
-from apportion.service.errors import Busy, Conflict, Late, WorkerLost
-from apportion.service.flights import Flights
-from apportion.service.hub import Hub
-from apportion.service.ledger import Ledger
-from apportion.service.limits import Limits
-from apportion.service.messages import Made, OpenSession
-from apportion.service.metrics import Metrics
+from apportion.service.answering import Metrics
+from apportion.service.applying import DecideSession
+from apportion.service.messages import Busy, Conflict, Late, Limits, Made, OpenSession, WorkerLost
 from apportion.service.pool import Pool
+from apportion.service.record import History, Record, RecordFull
+from apportion.service.record.entries import RecordInUse
+from apportion.service.record.replaying import check_record as check
+from apportion.service.record_writer import RecordWriter
+from apportion.service.sessions import RequestDeduplicator, SessionManager
 from apportion.service.tasks import Answer, Compare, Decide, Decided, Said, Stale, Task
-from apportion.session.asking import DecideSession
 from tests.patience import patience
 
 TASK = Compare(b"", b"", 1.0)
@@ -159,7 +156,7 @@ def test_an_answer_that_comes_after_its_deadline_is_never_that_of_the_next_reque
 
 def test_who_joins_a_request_that_is_being_given_up_has_it_begun_anew() -> None:
     async def run() -> None:
-        flights: Flights[int] = Flights()
+        flights: RequestDeduplicator[int] = RequestDeduplicator()
         begun: list[int] = []
         leave = asyncio.Event()
 
@@ -192,9 +189,9 @@ class Services:
     """The sessions of a service in this process, with real workers and a real record."""
 
     def __init__(self, folder: Path, workers: int) -> None:
-        self.ledger = Ledger(folder / "record" / "record.sqlite3")
+        self.writer = RecordWriter(folder / "record" / "record.sqlite3")
         self.pool = Pool(workers, 32)
-        self.hub = Hub(self.ledger, self.pool, Metrics(), Limits())
+        self.manager = SessionManager(self.writer, self.pool, Metrics(), Limits())
 
     async def __aenter__(self) -> Services:
         await self.pool.start()
@@ -202,15 +199,15 @@ class Services:
 
     async def __aexit__(self, *_: object) -> None:
         await self.pool.close()
-        self.ledger.close()
+        self.writer.close()
 
     async def open(self, name: str, seed: int) -> None:
         instance = generate(seed=seed, jobs=4, nodes=20)
-        await self.hub.open(OpenSession(name, msgspec.to_builtins(instance)), "me")
+        await self.manager.open(OpenSession(name, msgspec.to_builtins(instance)), "me")
 
     async def decide(self, name: str, *deltas: dict[str, Any], request: str | None = None) -> Made:
         asked = DecideSession(deltas=list(deltas), request=request, time_limit=60.0)
-        return await self.hub.decide(name, asked, "me")
+        return await self.manager.decide(name, asked, "me")
 
 
 def idle(amount: int) -> dict[str, Any]:
@@ -250,7 +247,7 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                     answered += 1
                     assert made.decision.session == name and made.decision.revision > seen[name]
                     seen[name] = made.decision.revision
-                    instance = await services.hub.past.instance(made.decision.id)
+                    instance = await services.manager.past.instance(made.decision.id)
                     result = msgspec.json.decode(made.result)
                     assert stored.verify(instance, result).ok and len(instance.nodes) == amounts[name]
                     if number % 4 == 3:
@@ -258,7 +255,7 @@ def test_requests_given_up_and_workers_killed_at_any_moment_leave_every_answer_i
                             apportion.solve(instance).objective, rel=1e-9
                         )
             assert given_up >= 2 and answered >= 60
-            with History(services.ledger.path) as history:
+            with History(services.writer.path) as history:
                 entries = history.entries()
                 assert all(checked.ok for checked in check(history, entries[::10]))
                 asked = [history.asked(name, str(number)) for name in names for number in range(40)]
@@ -280,7 +277,7 @@ def test_what_is_asked_while_the_service_ends_is_refused_and_nothing_waits_for_e
             stuck = asyncio.create_task(services.decide("s", idle(9)))
             while services.pool.busy == 0:
                 await asyncio.sleep(0)
-        for late in (services.decide("s", idle(8)), services.hub.change("s", [idle(7)], None, "", "me")):
+        for late in (services.decide("s", idle(8)), services.manager.change("s", [idle(7)], None, "", "me")):
             waiting = asyncio.ensure_future(late)
             await asyncio.sleep(0)
             waiting.cancel()  # as the end of the service does
@@ -289,7 +286,7 @@ def test_what_is_asked_while_the_service_ends_is_refused_and_nothing_waits_for_e
         stuck.cancel()
         with pytest.raises((RecordInUse, asyncio.CancelledError)):
             await asyncio.wait_for(stuck, patience(10))
-        with History(services.ledger.path) as history:
+        with History(services.writer.path) as history:
             assert [entry.id for entry in history.entries()] == [made.decision.id]
 
     asyncio.run(run())
@@ -297,7 +294,7 @@ def test_what_is_asked_while_the_service_ends_is_refused_and_nothing_waits_for_e
 
 def test_what_waits_at_the_same_time_is_written_in_one_transaction(tmp_path: Path) -> None:
     async def run() -> None:
-        ledger = Ledger(tmp_path / "record" / "record.sqlite3")
+        ledger = RecordWriter(tmp_path / "record" / "record.sqlite3")
         begun, go = threading.Event(), threading.Event()
         statements: list[str] = []
         told: list[str] = []
@@ -375,25 +372,25 @@ def test_a_change_that_cannot_be_written_is_taken_back_with_all_that_followed_it
             asks = [
                 services.decide("s", idle(7), request="first"),
                 services.decide("s", idle(8), request="second"),
-                services.hub.change("s", [idle(9)], "third", "body", "me"),
+                services.manager.change("s", [idle(9)], "third", "body", "me"),
             ]
             for told in await asyncio.gather(*asks, return_exceptions=True):
                 assert isinstance(told, RecordFull), told
-            summary = await services.hub.session("s")
+            summary = await services.manager.session("s")
             assert (summary.revision, summary.capacities) == (1, {"idle_nodes": 12})
             with pytest.raises(InvalidInstance):
                 await services.decide("s", {"op": "set_capacity", "name": "idle_nodes", "amount": -1})
             full = False
             for request, amount in (("second", 8), ("first", 7)):
                 made = await services.decide("s", idle(amount), request=request)
-                instance = await services.hub.past.instance(made.decision.id)
+                instance = await services.manager.past.instance(made.decision.id)
                 assert (
                     len(instance.nodes) == amount
                     and stored.verify(instance, msgspec.json.decode(made.result)).ok
                 )
             assert made.decision.revision == 3
             assert await services.decide("s", idle(7), request="first") == made
-            with History(services.ledger.path) as history:
+            with History(services.writer.path) as history:
                 assert [entry.revision for entry in history.entries()] == [1, 2, 3]
                 assert all(checked.ok for checked in check(history, history.entries()))
 

@@ -18,11 +18,11 @@ import msgspec
 import pytest
 
 import apportion
-from apportion import stored
 from apportion.instances.gap_filling.generator import generate
-from apportion.record import History, record_file
-from apportion.record.checking import check
-from apportion.session.session import Session
+from apportion.io import stored
+from apportion.service.record import History, record_file
+from apportion.service.record.replaying import check_record as check
+from apportion.service.session import Session
 from tests.service.running import Service, service, until
 
 

@@ -20,12 +20,11 @@ from typing import Any
 import msgspec
 
 import apportion
-from apportion.errors import InvalidInstance
-from apportion.gap import relative_gap
+from apportion.core.errors import InvalidInstance
+from apportion.core.outcome import relative_gap
 from apportion.instances.kinds import kind_of
-from apportion.session.compiling import RememberingCompiler
-from apportion.session.decision import Decision
-from apportion.session.session import Session
+from apportion.service.decision import Decision
+from apportion.service.session import RememberingCompiler, Session
 from tests.session.drawn_deltas import drawn_delta
 from tests.session.random_instances import random_instance, with_tenants
 

@@ -8,11 +8,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances.draft import Draft
 from apportion.instances.kinds import Instance, kind_of
-from apportion.session.applying import apply_all
-from apportion.session.deltas import read_deltas
+from apportion.service.applying import apply_all
+from apportion.service.deltas import read_deltas
 from tests.strategies import (
     freezing_instances,
     freezing_on_nodes,

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.kinds import Instance, kind_of
-from apportion.models.splicing import difference
-from apportion.registry import formulation
-from apportion.session.compiling import RememberingCompiler
-from apportion.session.session import Session
+from apportion.models.multiple_choice import difference
+from apportion.service.session import RememberingCompiler, Session
+from apportion.solving.registry import formulation
 from tests.budgets import examples
 from tests.session.drawn_deltas import changed_instances
 
@@ -38,7 +37,7 @@ def test_a_splice_puts_every_job_where_it_belongs(before: list[int], after: list
         return np.concatenate(([0], np.cumsum([sizes[name] for name in names]))).astype(np.int64)
 
     parts = offsets(old), offsets(fresh)
-    assert splice.listed(old, fresh) == new
+    assert splice.spliced_list(old, fresh) == new
     assert splice.rows(rows(old), rows(fresh), *parts).tolist() == rows(new).tolist()
     assert splice.offsets(*parts).tolist() == offsets(new).tolist()
     known = {id(name) for name, gone in zip(old, stale.tolist(), strict=True) if not gone}

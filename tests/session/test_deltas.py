@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances.kinds import Instance, kinds
-from apportion.record.applying import applied
-from apportion.session.job_fields import JobFields, NewJobFields
-from apportion.session.session import Session
-from apportion.session.what_if import what_if
+from apportion.service.record.reading import applied
+from apportion.service.session import JobFields, NewJobFields, Session
+from apportion.service.what_if import what_if
 
 GAP = apportion.GapFillingInstance(
     "1",

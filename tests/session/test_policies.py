@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
-from apportion.errors import InvalidOption
+from apportion.cluster.policies.gap_filling_view import GapFillingView, InvalidPlan, Plan
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan
+from apportion.core.errors import InvalidOption
 from apportion.instances import FreezingInstance, GapFillingInstance
 from apportion.instances.gap_filling.generator import generate
-from apportion.policies.cluster.cluster_view import ClusterPlan
-from apportion.policies.gap_filling_view import GapFillingView, InvalidPlan, Plan
-from apportion.session.by_policy import policies_of
-from apportion.session.session import Session
+from apportion.service.by_policy import policies_of
+from apportion.service.session import Session
 from tests.budgets import examples
 from tests.strategies import freezing_on_nodes, gap_filling_instances
 

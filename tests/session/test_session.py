@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.errors import InvalidInstance
-from apportion.gap import relative_gap
-from apportion.session.session import Session
+from apportion.core.errors import InvalidInstance
+from apportion.core.outcome import relative_gap
+from apportion.service.session import Session
 from tests.budgets import examples
 from tests.session.differential import SORTS, compared, patching, ran
 from tests.session.drawn_deltas import INSTANCES, drawn_delta

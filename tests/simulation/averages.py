@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.simulation.node_changes import NodeChanges
+from apportion.cluster.simulation.idle_trace import NodeChanges
 
 
 def mean_idle(changes: NodeChanges) -> float:

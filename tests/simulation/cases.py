@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from apportion.cluster.simulation.idle_trace import IdleTrace
+from apportion.cluster.simulation.job_table import SubmittedJob
+from apportion.cluster.simulation.snapshot import Workload, workload
 from apportion.instances.gap_filling import ScalingCurve
-from apportion.simulation.idle_trace import IdleTrace
-from apportion.simulation.job_table import SubmittedJob
-from apportion.simulation.workload import Workload, workload
 
 __all__ = ["random_jobs", "random_trace"]
 

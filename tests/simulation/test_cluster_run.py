@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, InvalidClusterPlan, Nodes
-from apportion.policies.cluster.names import CLUSTER_POLICIES
-from apportion.policies.cluster.placing import run_lengths
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import ClusterRun, Stalled, run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous, parse_nodes
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, InvalidClusterPlan, Nodes
+from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.policies.rounds.placing import run_lengths
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import Observe, RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, parse_nodes
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, Stalled, run_cluster
+from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
@@ -38,7 +38,7 @@ def simulated(made: Scenario, name: str, observe: Observe | None = None, **more:
         named.make(0),
         made.nodes,
         SimulatedJobs(
-            made.nature(named.adaptive, FREEZING if named.freezes else {}),
+            made.ground_truth(named.adaptive, FREEZING if named.freezes else {}),
             made.submitted_s,
             made.requested_gpus,
             made.beliefs(named.adaptive, FREEZING if named.freezes else {}),
@@ -50,20 +50,20 @@ def simulated(made: Scenario, name: str, observe: Observe | None = None, **more:
 
 def alone(made: Scenario, job: int, nodes: tuple[int, ...], start_s: float) -> float:
     """Complete one job by the written rules, scalar by scalar: the delay, then rounds of 60 seconds."""
-    nature, now, left_delay, progress, epoch = made.nature(False), start_s, 30.0, 0.0, 0
+    ground_truth, now, left_delay, progress, epoch = made.ground_truth(False), start_s, 30.0, 0.0, 0
     while True:
         seconds = 60.0
         waited = min(left_delay, seconds)
         left_delay, seconds, now = left_delay - waited, seconds - waited, now + waited
         while seconds > 0:
-            rate = nature.rate(job, epoch, progress, run_lengths(nodes), "gpu", 0)
-            target = nature.progress_at(job, epoch + 1)
+            rate = ground_truth.rate(job, epoch, progress, run_lengths(nodes), "gpu", 0)
+            target = ground_truth.progress_at(job, epoch + 1)
             if progress + rate * seconds < target:
                 progress, now, seconds = progress + rate * seconds, now + seconds, 0.0
                 continue
             delta = round((target - progress) / rate)
             progress, now, seconds, epoch = target, now + delta, seconds - delta, epoch + 1
-            if epoch == nature.epochs(job):
+            if epoch == ground_truth.epochs(job):
                 return now
 
 
@@ -135,7 +135,9 @@ def test_plans_are_checked() -> None:
         run_cluster(
             lambda view: ClusterPlan([nodes]),
             made.nodes,
-            SimulatedJobs(made.nature(False), made.submitted_s, made.requested_gpus, made.beliefs(False)),
+            SimulatedJobs(
+                made.ground_truth(False), made.submitted_s, made.requested_gpus, made.beliefs(False)
+            ),
         )
 
     with pytest.raises(InvalidClusterPlan, match="from 0 to 0"):

@@ -10,17 +10,23 @@ import pytest
 from click.testing import CliRunner
 
 from apportion.cli.main import command
-from apportion.errors import InvalidInstance
+from apportion.cluster.policies.rounds.claims import Claims
+from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.simulation.rounds.accounts import FairnessAccount, TenantCourse, summarise_fairness
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import homogeneous
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
+from apportion.cluster.simulation.rounds.workload_files import (
+    DurationLog,
+    FixedDurations,
+    TenantsFile,
+    claims_from,
+    durations_known,
+    read_claims,
+    read_tenants,
+)
+from apportion.core.errors import InvalidInstance
 from apportion.instances.tenants import Quota, Tenant
-from apportion.policies.cluster.claims import Claims
-from apportion.policies.cluster.names import CLUSTER_POLICIES
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.durations import DurationLog, FixedDurations, durations_known
-from apportion.simulation.cluster.fairness_account import FairnessAccount, TenantCourse
-from apportion.simulation.cluster.fairness_summary import summarise_fairness
-from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
-from apportion.simulation.cluster.scenario import homogeneous
-from apportion.simulation.cluster.tenants_file import TenantsFile, claims_from, read_claims, read_tenants
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "cluster"
 TEAMS = ["--profiles", EXAMPLES / "profiles", "--workload", EXAMPLES / "teams.csv", "--nodes", "4"]

@@ -10,17 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_repro.icefrog.account import FrozenAccount
 
-from apportion.estimation.training import HOMOGENEOUS, read_applications
-from apportion.estimation.training.freezing_profile import LEVELS
-from apportion.policies.cluster.belief import JobBelief, profiled
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.policies.cluster.icefrog import IceFrog
-from apportion.policies.cluster.sia import Sia
-from apportion.simulation.cluster.cluster_summary import summarise_cluster
-from apportion.simulation.cluster.conditions import Observe, RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous
-from apportion.simulation.cluster.workload import read_workload
+from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
+from apportion.cluster.estimation.training.freezing_profile import LEVELS
+from apportion.cluster.policies.rounds.belief import JobBelief, profiled
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.cluster.policies.rounds.icefrog import IceFrog
+from apportion.cluster.policies.rounds.sia import Sia
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import Observe, RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from tests.budgets import examples
 from tests.clusters import FREEZING, application, scenario
 
@@ -49,7 +48,7 @@ def run(
         policy,
         made.nodes,
         SimulatedJobs(
-            made.nature(True, FREEZING, theta),
+            made.ground_truth(True, FREEZING, theta),
             made.submitted_s,
             made.requested_gpus,
             made.beliefs(True, FREEZING, theta),
@@ -99,14 +98,14 @@ def test_budgets_are_used_where_freezing_is_free() -> None:
 @pytest.mark.parametrize("theta", [0.0, 0.5, 1.5])
 def test_a_frozen_step_takes_and_keeps_what_the_profile_says(name: str, theta: float) -> None:
     made = made_of([(0.0, name, 2, 128)])
-    app, nature = made.applications[0], made.nature(True, FREEZING, theta)
-    whole = made.nature(True).rate(0, 2, 0.0, (2,), "gpu", 0)
+    app, ground_truth = made.applications[0], made.ground_truth(True, FREEZING, theta)
+    whole = made.ground_truth(True).rate(0, 2, 0.0, (2,), "gpu", 0)
     best = made.tables[name].best((2,), "gpu", 2)
     assert best is not None
     step, sync = app.step_times["gpu"].seconds((2,), best[1].local)
     for depth in range(LEVELS):
         progress = 0.6 * float(app.progress[-1])
-        rate = nature.rate(0, 2, progress, (2,), "gpu", depth)
+        rate = ground_truth.rate(0, 2, progress, (2,), "gpu", depth)
         if name == "net":
             assert rate == whole
             continue
@@ -148,9 +147,9 @@ def test_a_change_of_depth_costs_a_rebuild_and_no_restart() -> None:
 def test_deep_freezing_that_costs_nothing_shortens_training_as_the_steps_do() -> None:
     made = made_of([(0.0, "imagenet", 1, 64)])
     plain, frozen = run(made, at_depth(0), 0.0), run(made, at_depth(9), 0.0)
-    nature = made.nature(True, FREEZING, 0.0)
+    ground_truth = made.ground_truth(True, FREEZING, 0.0)
     faster = [
-        nature.rate(0, epoch, 0.0, (1,), "gpu", 9) / nature.rate(0, epoch, 0.0, (1,), "gpu", 0)
+        ground_truth.rate(0, epoch, 0.0, (1,), "gpu", 9) / ground_truth.rate(0, epoch, 0.0, (1,), "gpu", 0)
         for epoch in range(5)
     ]
     ratio = (plain.attained_s[0] - 30.0) / (frozen.attained_s[0] - 30.0)
@@ -167,7 +166,7 @@ def test_a_job_frozen_to_death_still_moves_and_loses_much() -> None:
 @pytest.mark.parametrize("theta", [0.0, 1.0])
 def test_the_account_of_lost_progress_is_what_was_kept(theta: float) -> None:
     made = made_of([(0.0, "bert", 1, 64), (0.0, "net", 1, 64)])
-    account = FrozenAccount(made.nature(True, FREEZING, theta), 2)
+    account = FrozenAccount(made.ground_truth(True, FREEZING, theta), 2)
     run(made, at_depth(9), theta, observe=account)
     totals = np.array([application.progress[-1] for application in made.applications])
     # BERT's psi is the same in every phase, the other job cannot be frozen

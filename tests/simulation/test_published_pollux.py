@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from apportion.estimation.training import HOMOGENEOUS, read_applications
-from apportion.policies.cluster.names import cluster_policy
-from apportion.simulation.cluster.cluster_summary import ClusterSummary, summarise_cluster
-from apportion.simulation.cluster.conditions import SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import Scenario, homogeneous
-from apportion.simulation.cluster.workload import read_workload
+from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
+from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.simulation.rounds.accounts import ClusterSummary, summarise_cluster
+from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 
 Run = Callable[[int, str], ClusterSummary]
 
@@ -31,7 +30,7 @@ def run(data: Path) -> Run:
             named.make(0),
             nodes,
             SimulatedJobs(
-                scenario.nature(named.adaptive),
+                scenario.ground_truth(named.adaptive),
                 scenario.submitted_s,
                 scenario.requested_gpus,
                 scenario.beliefs(named.adaptive),

@@ -15,18 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.estimation.training.step_times import StepTimes
-from apportion.simulation.cluster.durations import read_durations
-from apportion.simulation.generated import generated_jobs, generated_trace
-from apportion.simulation.idle_trace import IdleTrace
-from apportion.simulation.inputs import read_trace
-from apportion.simulation.node_changes import node_changes
-from apportion.simulation.packed import content
-from apportion.simulation.pickled_frame import read_pickled_frame
-from apportion.simulation.placement import idle_trace_of_jobs
-from apportion.simulation.sacct import read_sacct
-from apportion.simulation.swf import JobLog, read_swf
+from apportion.cluster.estimation.training.step_times import StepTimes
+from apportion.cluster.simulation.generated import generated_jobs, generated_trace
+from apportion.cluster.simulation.idle_trace import IdleTrace, content, node_changes
+from apportion.cluster.simulation.job_logs import JobLog, read_sacct, read_swf
+from apportion.cluster.simulation.pickled_frame import read_pickled_frame
+from apportion.cluster.simulation.placement import idle_trace_of_jobs
+from apportion.cluster.simulation.rounds.workload_files import read_durations
+from apportion.cluster.simulation.snapshot import read_trace
+from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.simulation.averages import mean_idle
 
 STATES = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.int8)
@@ -122,7 +119,7 @@ def test_a_pickle_cannot_make_numpy_follow_a_pointer_of_the_file(tmp_path: Path,
     """In a process of its own, for such a file used to end it by a signal."""
     path = tmp_path / "trace.pkl"
     path.write_bytes(raw)
-    code = "import sys; from apportion.simulation.inputs import read_trace; read_trace(sys.argv[1])"
+    code = "import sys; from apportion.cluster.simulation.snapshot import read_trace; read_trace(sys.argv[1])"
     ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=300, check=False)
     assert ended.returncode == 1 and b"InvalidInstance" in ended.stderr
 

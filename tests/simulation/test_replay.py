@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.errors import InvalidOption
-from apportion.instances.gap_filling.equal_share import equal_share
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.policies import (
+from apportion.cluster.policies import (
     EqualShare,
     FreeTrain,
     FreeTrainPublished,
@@ -20,18 +17,17 @@ from apportion.policies import (
     Plan,
     Policy,
 )
-from apportion.policies.adaptive import Adaptive
-from apportion.policies.completion import complete
-from apportion.policies.count_menus import values_of
-from apportion.simulation.bound import makespan_bound
-from apportion.simulation.dedicated import dedicated_makespan
-from apportion.simulation.idle_trace import IdleTrace, read_idle_trace
-from apportion.simulation.job_table import read_job_table
-from apportion.simulation.node_changes import NodeChanges, node_changes
-from apportion.simulation.replay import Replay
-from apportion.simulation.summary import summarise
-from apportion.simulation.totals import Series, Step
-from apportion.simulation.workload import Workload, workload
+from apportion.cluster.policies.adaptive import Adaptive
+from apportion.cluster.policies.completion import complete, values_of
+from apportion.cluster.simulation.bound import makespan_bound
+from apportion.cluster.simulation.idle_trace import IdleTrace, NodeChanges, node_changes, read_idle_trace
+from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.replay import Replay
+from apportion.cluster.simulation.snapshot import Workload, workload
+from apportion.cluster.simulation.summary import dedicated_makespan, summarise
+from apportion.cluster.simulation.totals import Series, Step
+from apportion.core.errors import InvalidOption
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, equal_share
 from tests.simulation.averages import mean_idle
 from tests.simulation.cases import random_jobs, random_trace
 from tests.simulation.plain_replay import best_counts, plain_replay
@@ -215,8 +211,8 @@ def test_rows_of_the_trace_against_a_plain_loop() -> None:
 
 def test_a_dedicated_pool_by_hand() -> None:
     """Two jobs of 1000 samples at 1 per node-second on 10 nodes: one after the other would be as fast."""
+    from apportion.cluster.simulation.job_table import SubmittedJob
     from apportion.instances.gap_filling import ScalingCurve
-    from apportion.simulation.job_table import SubmittedJob
 
     linear = {"x": ScalingCurve(nodes=(0, 10), rate=(0.0, 10.0))}
     table = [SubmittedJob(f"{k}-x", 1.0, 1.0, 1, 10, 1000.0, 0.0) for k in range(2)]

@@ -14,14 +14,13 @@ from click.testing import CliRunner
 from apportion.cli.main import main
 from apportion.cli.replay import command as replay_command
 from apportion.cli.report import command as report_command
-from apportion.errors import InvalidInstance
-from apportion.policies import EqualShare, Policy
-from apportion.policies.adaptive import Adaptive
-from apportion.simulation.bound import makespan_bound
-from apportion.simulation.checkpoint import load_checkpoint, save_checkpoint
-from apportion.simulation.node_changes import node_changes
-from apportion.simulation.replay import Replay
-from apportion.simulation.run_record import read_record
+from apportion.cluster.policies import EqualShare, Policy
+from apportion.cluster.policies.adaptive import Adaptive
+from apportion.cluster.simulation.bound import makespan_bound
+from apportion.cluster.simulation.idle_trace import node_changes
+from apportion.cluster.simulation.replay import Replay, load_checkpoint, save_checkpoint
+from apportion.cluster.simulation.run_record import read_record
+from apportion.core.errors import InvalidInstance
 from tests.cli.calling import call
 from tests.simulation.cases import random_jobs, random_trace
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from paper_repro.joint.speed_table import SpeedTable
 
-from apportion.policies.cluster.matching import Matching, longest_first
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import run_cluster
-from apportion.simulation.cluster.scenario import parse_nodes
+from apportion.cluster.policies.rounds.matching import Matching, longest_first
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.scenario import parse_nodes
+from apportion.cluster.simulation.rounds.simulator import run_cluster
 
 _FASTER = 200.0
 """So many times faster clocks run: a solve that asks them finds its time gone after a few milliseconds."""

@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apportion.errors import ApportionError, InvalidInstance, InvalidOption
-from apportion.instances.gap_filling.equal_share import equal_share
-from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-from apportion.simulation import (
+from apportion.cluster.simulation import (
     IdleTrace,
     SubmittedJob,
     read_curves,
@@ -20,6 +17,8 @@ from apportion.simulation import (
     snapshot,
     snapshot_from_files,
 )
+from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, equal_share
 
 HEADER = ",Tcup,Tcdw,Jmin,Jmax,Pmax,tsub_s\n"
 INSTANTS = (0, 2396, 72_743, 123_456.5, 500_000, 654_321, 1_000_001, 1_289_436.9)

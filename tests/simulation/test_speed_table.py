@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from paper_repro.joint.gap_nodes import GapNodes
 from paper_repro.joint.speed_table import SpeedTable
 
-from apportion.errors import InvalidInstance, InvalidOption
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView, Nodes
-from apportion.policies.cluster.matching import Matching
-from apportion.policies.cluster.packing import Packing, PairSpeeds
-from apportion.simulation.cluster.co_location import SharedGpus
-from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-from apportion.simulation.cluster.rounds import ClusterRun, run_cluster
-from apportion.simulation.generated import generated_trace
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, Nodes
+from apportion.cluster.policies.rounds.matching import Matching
+from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
+from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import SharedGpus
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
+from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.budgets import examples
 from tests.clusters import application
 

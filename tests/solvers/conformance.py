@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack, Sense
 from apportion.models.lowering import lower
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

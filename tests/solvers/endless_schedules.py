@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.options import SolveOptions
 from apportion.models.assignment import Assignment
-from apportion.options import SolveOptions
-from apportion.solvers.makespan import gangs
-from apportion.solvers.makespan.gangs import preload, solve
+from apportion.solvers.makespan import by_pools
+from apportion.solvers.makespan.by_pools import preload, solve
 
 __all__ = ["crashing", "endless", "preload", "solve"]
 
@@ -20,7 +20,7 @@ __all__ = ["crashing", "endless", "preload", "solve"]
 def endless(
     model: Assignment, options: SolveOptions, start: NDArray[np.int64], least: float, observe: Any = None
 ) -> None:
-    found = gangs.solve(model, SolveOptions(), start, least)
+    found = by_pools.solve(model, SolveOptions(), start, least)
     observe(found.point, found.objective, least, 0.0)
     while True:
         pass

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import LinearModel
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
 
 
 def good(model: LinearModel, options: SolveOptions, start: Any, observe: Any = None) -> Outcome:

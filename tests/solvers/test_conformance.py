@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from apportion.errors import ApportionError
+from apportion.core.errors import ApportionError
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions
-from apportion.outcome import Outcome, Termination
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.patience import patience

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.core.options import SolveOptions
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.options import SolveOptions
 from apportion.solvers.general import highs
 from apportion.solvers.general.export import legal, readable, to_lp, to_mps
 from tests.budgets import examples

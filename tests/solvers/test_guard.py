@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
 from apportion.solvers.general import guard
 
 SOLVE_BOTH = """
 from {first}
 from {second}
-from apportion.options import SolveOptions
+from apportion.core.options import SolveOptions
 from apportion.solvers.general import cp_sat, highs, scip
 from tests.solvers.conformance import small
 model = small()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from apportion.models import LinearModel, LinearModelBuilder
-from apportion.solvers.general.integers import integers_of, refusal
+from apportion.solvers.general.cp_sat import integers_of, refusal
 from tests.solvers.conformance import lp, small, unbounded
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from apportion.solvers.general.interrupting import interruptibly
+from apportion.solvers.general.guard import interruptibly
 
 SCRIPT = """
 import os, signal, sys, threading, time
 sys.path[:0] = [{root!r}, {root!r} + "/src"]
-from apportion.options import SolveOptions
+from apportion.core.options import SolveOptions
 from tests.patience import patience
 from tests.solvers.conformance import BACKENDS, hard_knapsack, small
 backend = next(b for b in BACKENDS if b.name == {backend!r})
@@ -67,7 +67,7 @@ def test_other_threads_just_call() -> None:
 NATIVE = """
 import signal, sys, threading, time
 sys.path.insert(0, {root!r} + "/src")
-from apportion.solvers.general.interrupting import interruptibly
+from apportion.solvers.general.guard import interruptibly
 stopped = threading.Event()
 def call():
     time.sleep(0.05)

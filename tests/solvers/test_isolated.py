@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import LinearModel
-from apportion.options import Incumbent, SolveOptions
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.isolation import isolated
 from apportion.solvers.isolation.isolated import Child
 from tests.patience import patience
@@ -303,7 +303,7 @@ SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 from tests.solvers.conformance import small, hard_knapsack
-from apportion.options import SolveOptions
+from apportion.core.options import SolveOptions
 from apportion.solvers.isolation import isolated
 print("once", flush=True)
 """

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from apportion.core.options import SolveOptions
 from apportion.models import LinearModel, LinearModelBuilder
-from apportion.options import SolveOptions
 from apportion.solvers.general import cp_sat, highs
 from apportion.solvers.general.cp_sat_call import Limits, _configured
 

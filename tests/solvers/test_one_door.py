@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import apportion
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
 from apportion.models.assignment import Assignment
 from apportion.solvers.general import guard
 from tests.patience import patience
@@ -22,7 +22,7 @@ DOORS = {
     "ortools.sat": {"solvers/general/cp_sat_call.py"},
     "ortools.math_opt": {"solvers/general/scip.py"},
     "ortools.util": {"solvers/general/scip.py"},
-    "ortools.graph": {"solvers/assignment/min_cost_flow.py"},
+    "ortools.graph": {"solvers/assignment/linear_assignment.py"},
 }
 
 

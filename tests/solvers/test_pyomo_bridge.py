@@ -7,10 +7,10 @@ import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings
 
-from apportion.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models import LinearModel, LinearModelBuilder, MultipleChoiceKnapsack
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
 from apportion.solvers.general import highs, pyomo_bridge
 from tests.budgets import examples
 from tests.solvers.conformance import lowered, lp, small

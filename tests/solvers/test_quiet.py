@@ -8,7 +8,7 @@ from pathlib import Path
 
 OVERLAPPING = """
 import ctypes, threading, time
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.guard import native_output_to_stderr
 libc = ctypes.CDLL(None)
 def block(before, during):
     time.sleep(before)
@@ -24,7 +24,7 @@ libc.puts(b"native after")
 
 NESTED = """
 import os
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.guard import native_output_to_stderr
 try:
     with native_output_to_stderr():
         with native_output_to_stderr():
@@ -38,7 +38,7 @@ os.write(1, b"after\\n")
 
 CLOSED = """
 import os
-from apportion.solvers.general.quiet import native_output_to_stderr
+from apportion.solvers.general.guard import native_output_to_stderr
 os.close({closed})
 with native_output_to_stderr():
     try:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.solving.certify import certified_bound, outward, usable
+from apportion.solving.judge import certified_bound, outward, usable
 
 
 @given(st.fractions(), st.booleans())

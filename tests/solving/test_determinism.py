@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.instances import GapFillingInstance, MultipleChoiceKnapsackInstance
 from apportion.instances.gap_filling.generator import generate
 from apportion.models import MultipleChoiceKnapsack
-from apportion.outcome import Termination
-from apportion.solvers.knapsack.first_optimum import first_optimum
+from apportion.solvers.knapsack.greedy import first_optimum
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsack_instances, knapsacks

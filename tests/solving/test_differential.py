@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.formulations.gap_filling.by_count import GapFillingByCount
 from apportion.formulations.gap_filling.by_node import GapFillingByNode
 from apportion.instances import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
 from apportion.solvers.general import highs
 from apportion.solvers.knapsack import dense_dp
 from tests.oracles import enumerate_knapsack

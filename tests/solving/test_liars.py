@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
+from apportion.core.options import SolveOptions, Start
+from apportion.core.outcome import Outcome, Termination
 from apportion.instances import GapFillingInstance
 from apportion.models import LinearModel, MultipleChoiceKnapsack
-from apportion.options import SolveOptions, Start
-from apportion.outcome import Outcome, Termination
-from apportion.registry import Backend
+from apportion.solving.registry import Backend
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import gap_filling_instances, knapsacks

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion import stored
+from apportion.core.options import SolveOptions, Start
+from apportion.core.outcome import Outcome, Termination
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.kinds import kind_of
+from apportion.io import stored
 from apportion.models.assignment import Assignment
-from apportion.options import SolveOptions, Start
-from apportion.outcome import Outcome, Termination
-from apportion.registry import Backend
 from apportion.solvers.compiled import SWITCH
+from apportion.solving.registry import Backend
 from tests.budgets import examples
 from tests.patience import patience
 from tests.solving.test_liars import LIES, told

@@ -8,15 +8,14 @@ from math import gcd
 
 from msgspec import UNSET
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.fields import LARGEST_USE
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     KnapsackOption,
     MultipleChoiceKnapsackInstance,
 )
-from apportion.instances.readers.kueue.dump import Notes, by_kind
-from apportion.instances.readers.kueue.quota_objects import Holder, Pair, holders
+from apportion.instances.readers.kueue.dump import Holder, Notes, Pair, by_kind, holders
 from apportion.instances.readers.kueue.workload_objects import Job, jobs_of
 from apportion.instances.tenants import Fairness, Quota, Tenant
 

@@ -1,21 +1,182 @@
-"""Workloads as jobs: a menu of flavors and counts, and what they hold now."""
+"""Workloads as jobs: a menu of flavors and counts, and what they hold now.
+
+What a pod asks for, and on which flavors it may run.
+
+Names of options that say flavors and counts and can be read back: ``main*4[cpu=spot,memory=spot]``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
 from math import prod
 from typing import Any
 
-from apportion.errors import Problem
-from apportion.instances.readers.kueue.dump import Notes, integer, listed, mapping, name_of, whole
-from apportion.instances.readers.kueue.option_names import Assigned, option_name
-from apportion.instances.readers.kueue.pods import requests_of, runs_on
-from apportion.instances.readers.kueue.quota_objects import Holder, Pair
+from apportion.core.errors import Problem
+from apportion.instances.readers.kueue.dump import (
+    Holder,
+    Notes,
+    Pair,
+    amount_of,
+    integer,
+    mapping,
+    name_of,
+    objects_of,
+)
 
-__all__ = ["Job", "jobs_of"]
+__all__ = ["Assigned", "Job", "jobs_of", "option_name", "parsed_option", "requests_of", "runs_on"]
+
+
+_PART = re.compile(r"([^*+\[\]]+)\*(\d+)\[([^\[\]]*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One pod set of an option.
+
+    Attributes
+    ----------
+    name
+        Of the pod set.
+    count
+        Pods.
+    flavors
+        Flavor by resource.
+    """
+
+    name: str
+    count: int
+    flavors: Mapping[str, str]
+
+
+def option_name(parts: Iterable[Assigned]) -> str:
+    """Return the name of an option.
+
+    Examples
+    --------
+    >>> option_name([Assigned("main", 4, {"cpu": "spot"})])
+    'main*4[cpu=spot]'
+    """
+    said = []
+    for part in parts:
+        flavors = ",".join(f"{resource}={flavor}" for resource, flavor in sorted(part.flavors.items()))
+        said.append(f"{part.name}*{part.count}[{flavors}]")
+    return "+".join(said)
+
+
+def parsed_option(name: str) -> tuple[Assigned, ...] | None:
+    """Return what an option's name says, ``None`` for a name of another make.
+
+    Examples
+    --------
+    >>> parsed_option("main*4[cpu=spot]")
+    (Assigned(name='main', count=4, flavors={'cpu': 'spot'}),)
+    """
+    found = []
+    for part in name.split("+"):
+        match = _PART.fullmatch(part)
+        if match is None:
+            return None
+        pairs = [pair.split("=", 1) for pair in match[3].split(",") if pair]
+        if any(len(pair) != 2 for pair in pairs):
+            return None
+        found.append(Assigned(match[1], int(match[2]), dict(pairs)))
+    return tuple(found)
+
+
+_POD_FIELDS = (
+    "containers",
+    "initContainers",
+    "overhead",
+    "resources",
+    "nodeSelector",
+    "tolerations",
+    "restartPolicy",
+    "priorityClassName",
+    "terminationGracePeriodSeconds",
+    "dnsPolicy",
+    "schedulerName",
+    "securityContext",
+    "serviceAccountName",
+    "serviceAccount",
+    "volumes",
+    "automountServiceAccountToken",
+    "enableServiceLinks",
+)
+"""What counts, and what has no part in who may run where."""
+
+
+def requests_of(pod: Mapping[str, Any], name: str, notes: Notes) -> dict[str, int]:
+    """Return what a pod asks for by resource, as the scheduler counts it: init containers run one by one."""
+    notes.unused("Workload", name, "spec.podSets.template.spec", pod, _POD_FIELDS)
+    total: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for container in objects_of(pod, "initContainers"):
+        own = _container(container, name, notes)
+        if container.get("restartPolicy") == "Always":
+            _raise(total, own, added=True)
+            _raise(first, total, added=False)
+        else:
+            _raise(first, {key: total.get(key, 0) + use for key, use in own.items()}, added=False)
+    for container in objects_of(pod, "containers"):
+        _raise(total, _container(container, name, notes), added=True)
+    _raise(total, first, added=False)
+    for resource, given in mapping(pod, "resources", "requests").items():
+        total[resource] = amount_of(given, resource, f"Workload {name} {resource}", notes)
+    overhead = mapping(pod, "overhead")
+    own = {
+        key: amount_of(given, key, f"Workload {name} overhead {key}", notes)
+        for key, given in overhead.items()
+    }
+    _raise(total, own, added=True)
+    return {resource: use for resource, use in sorted(total.items()) if use > 0}
+
+
+def runs_on(pod: Mapping[str, Any], flavor: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    """Tell whether a pod's node selector and tolerations let it run on a flavor.
+
+    Parameters
+    ----------
+    pod
+        The pod's spec.
+    flavor
+        The flavor's spec.
+    keys
+        Labels that flavors of the same group distinguish; others of the selector are the pod's own affair.
+    """
+    labels = mapping(flavor, "nodeLabels")
+    selector = mapping(pod, "nodeSelector")
+    if any(key in selector and labels.get(key) != selector[key] for key in keys):
+        return False
+    tolerations = [*objects_of(pod, "tolerations"), *objects_of(flavor, "tolerations")]
+    return all(
+        any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in objects_of(flavor, "nodeTaints")
+        if taint.get("effect") in ("NoSchedule", "NoExecute")
+    )
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return key in ("", taint.get("key"))
+    return key == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _container(container: Mapping[str, Any], name: str, notes: Notes) -> dict[str, int]:
+    given = {**mapping(container, "resources", "limits"), **mapping(container, "resources", "requests")}
+    return {key: amount_of(value, key, f"Workload {name} {key}", notes) for key, value in given.items()}
+
+
+def _raise(total: dict[str, int], by: Mapping[str, int], *, added: bool) -> None:
+    for key, use in by.items():
+        total[key] = total.get(key, 0) + use if added else max(total.get(key, 0), use)
+
 
 _MOST_FLAVORS = 256
 _MOST_COUNTS = 128
@@ -124,7 +285,7 @@ def _job(
     name, spec = name_of(entry), mapping(entry, "spec")
     elastic = str(mapping(entry, "metadata", "annotations").get(_ELASTIC, "")).lower() == "true"
     admission = mapping(entry, "status", "admission")
-    sets = [_pod_set(one, name, elastic, notes) for one in listed(spec, "podSets")]
+    sets = [_pod_set(one, name, elastic, notes) for one in objects_of(spec, "podSets")]
     options: dict[str, Mapping[Pair, int]] = {}
     pods: dict[str, int] = {}
     current = None
@@ -230,10 +391,10 @@ def _held(
     name = name_of(entry)
     back = {
         str(one.get("name")): integer(one.get("count"), 0, f"Workload {name} reclaimablePods", notes)
-        for one in listed(mapping(entry, "status"), "reclaimablePods")
+        for one in objects_of(mapping(entry, "status"), "reclaimablePods")
     }
     parts, uses = [], dict[Pair, int]()
-    for one in listed(admission, "podSetAssignments"):
+    for one in objects_of(admission, "podSetAssignments"):
         notes.unused(
             "Workload",
             name,
@@ -247,7 +408,7 @@ def _held(
         parts.append(Assigned(str(one.get("name") or "main"), left, chosen))
         for resource, given in mapping(one, "resourceUsage").items():
             if resource in chosen:
-                used = whole(given, resource, f"Workload {name} resourceUsage {resource}", notes)
+                used = amount_of(given, resource, f"Workload {name} resourceUsage {resource}", notes)
                 pair = (chosen[resource], resource)
                 uses[pair] = uses.get(pair, 0) + (used * left // count if count else used)
     return parts, uses
@@ -255,7 +416,8 @@ def _held(
 
 def _holds(status: Mapping[str, Any], condition: str) -> bool:
     return any(
-        one.get("type") == condition and one.get("status") == "True" for one in listed(status, "conditions")
+        one.get("type") == condition and one.get("status") == "True"
+        for one in objects_of(status, "conditions")
     )
 
 

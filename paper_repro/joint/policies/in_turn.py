@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterView
-from apportion.policies.cluster.matching import believed_seconds
-from apportion.policies.cluster.place_by_type import place_by_type
-from apportion.policies.cluster.placing import free_gpus
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.matching import believed_seconds
+from apportion.cluster.policies.rounds.placing import free_gpus, place_by_type
 
 __all__ = ["in_turn", "longest_in_turn"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.estimation.departures import IdleHazard
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
-from apportion.policies.cluster.relayed_belief import Rate, RateRule, relayed
+from apportion.cluster.policies.adaptive import IdleHazard
+from apportion.cluster.policies.rounds.belief import Rate, RateRule, relayed
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
 
 __all__ = ["LifetimeDiscount"]
 

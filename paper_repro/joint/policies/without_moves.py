@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apportion.policies.cluster.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
-from apportion.policies.cluster.placing import free_gpus
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
+from apportion.cluster.policies.rounds.placing import free_gpus
 
 __all__ = ["WithoutMoves"]
 

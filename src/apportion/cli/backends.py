@@ -15,7 +15,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="One array of objects.")
 def command(as_json: bool) -> None:
     """List the backends: whether each is available, its packages and what it accepts."""
-    from apportion.registry.installed import backends, compiled_parts
+    from apportion.solving.registry import backends, compiled_parts
 
     rows = backends()
     if as_json:

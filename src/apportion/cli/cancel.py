@@ -18,8 +18,7 @@ __all__ = ["command"]
 def command(folder: str | None, jobs: tuple[str, ...]) -> int:
     """Cancel jobs by their ids. Their checkpoints are kept. Exit code 3 if there is no such job."""
     from apportion.live.errors import UnknownJob
-    from apportion.live.record.listing import state_as_asked
-    from apportion.live.record.requests import Cancel, leave
+    from apportion.live.record.requests import Cancel, leave, state_as_asked
     from apportion.live.record.store import default_folder, in_use
 
     where = Path(folder or default_folder()).expanduser().absolute()

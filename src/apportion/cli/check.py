@@ -12,7 +12,7 @@ from apportion.cli.output import check_target, emit, say
 from apportion.cli.source import foreign_options, instance_of, json_of
 
 if TYPE_CHECKING:
-    from apportion.stored import Verification
+    from apportion.io.stored import Verification
 
 __all__ = ["command"]
 
@@ -52,8 +52,8 @@ def command(
     Exit code 0 if every claim is derived or marked as a word, 3 if one is refused or a file is malformed. One
     of the two may be -.
     """
-    from apportion.errors import InvalidInstance
-    from apportion.stored import verify
+    from apportion.core.errors import InvalidInstance
+    from apportion.io.stored import verify
 
     if instance_path == solution_path == "-":
         raise click.UsageError("only one of INSTANCE and SOLUTION can be standard input")

@@ -24,7 +24,8 @@ class Listed:
     examples
         Command lines, without the program's name.
     module
-        Where its ``command`` stands, below ``apportion.cli``; by default its own name.
+        Where it stands below ``apportion.cli``: a module, whose ``command`` it is, or ``"module:name"``; by
+        default a module of its own name.
     doing
         What a terminal shows beside a clock while it runs; ``None`` for one that ends at once, or that says
         itself what it does all the time.

@@ -12,7 +12,7 @@ from apportion.cli.harvest import PARTITION, address_of
 from apportion.cli.output import counted, say
 
 if TYPE_CHECKING:
-    from apportion.live.doctor.finding import Finding
+    from apportion.live.node_check import Finding
 
 __all__ = ["command"]
 
@@ -47,9 +47,8 @@ def command(
     """
     import msgspec
 
-    from apportion.live.doctor.examination import examined
-    from apportion.live.doctor.finding import Verdict
-    from apportion.live.doctor.node import Asked
+    from apportion.live.examination import examined
+    from apportion.live.node_check import Asked, Verdict
     from apportion.live.record.store import default_folder, in_use, read_state
 
     host, port = address_of(address)
@@ -75,5 +74,5 @@ def command(
 
 def _line(finding: Finding) -> str:
     place = f" on {finding.node}" if finding.node is not None else ""
-    head = f"{finding.verdict.value:<8}{finding.check}{place}: {finding.told}"
+    head = f"{finding.verdict.value:<8}{finding.check}{place}: {finding.message}"
     return f"{head}\n        {finding.advice}" if finding.advice else head

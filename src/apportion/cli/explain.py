@@ -6,9 +6,8 @@ import json
 
 import click
 
-from apportion.cli.completing import BACKEND
 from apportion.cli.output import quiet_stdout, say
-from apportion.cli.source import foreign_options, instance_of
+from apportion.cli.source import BACKEND, foreign_options, instance_of
 
 __all__ = ["command"]
 

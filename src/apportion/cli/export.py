@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apportion.cli.completing import FORMULATION
 from apportion.cli.output import check_target, emit
-from apportion.cli.source import foreign_options, instance_of, json_of
+from apportion.cli.source import FORMULATION, foreign_options, instance_of, json_of
 
 if TYPE_CHECKING:
     from apportion.instances import Instance
@@ -44,7 +43,7 @@ def command(
     out: str,
 ) -> None:
     """Write the compiled model for any other solver, names kept; or what Kueue is to do."""
-    from apportion.solving.exporting import exported
+    from apportion.solving.pipeline import exported
 
     check_target(out)
     instance = instance_of(path, format, index, sense)
@@ -62,13 +61,13 @@ def command(
 
 
 def _solved(instance: Instance, formulation: str | None, time_limit: float) -> Any:
-    from apportion.api import solve
+    from apportion.solving.api import solve
 
     return solve(instance, formulation=formulation, time_limit=time_limit).require()
 
 
 def _stored(path: str) -> Any:
-    from apportion.errors import InvalidInstance, Problem
+    from apportion.core.errors import InvalidInstance, Problem
 
     record = json_of(path, "solution")
     plan = record.get("plan") if isinstance(record, dict) else None

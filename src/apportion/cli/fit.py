@@ -11,8 +11,8 @@ import click
 from apportion.cli.output import check_target, say, write_file
 
 if TYPE_CHECKING:
-    from apportion.estimation.fitting import FittedModel
-    from apportion.estimation.measured_steps import LayerShares, MeasuredSteps
+    from apportion.cluster.estimation.fitting import FittedModel
+    from apportion.cluster.estimation.measured_steps import LayerShares, MeasuredSteps
 
 __all__ = ["command"]
 
@@ -48,9 +48,9 @@ def command(
 ) -> int:
     """Fit step times of a network against placement, batch and frozen depth; a CSV row a measurement."""
     from apportion.cli.output import emit
-    from apportion.estimation.fitting import fit
-    from apportion.estimation.measured_steps import read_layers, read_steps
-    from apportion.plotting import check_name
+    from apportion.cluster.estimation.fitting import fit
+    from apportion.cluster.estimation.measured_steps import read_layers, read_steps
+    from apportion.draw import check_name
 
     check_target(out)
     check_target(profile)
@@ -81,7 +81,7 @@ def command(
 def _profile(application: str, measured: MeasuredSteps, layers: LayerShares, gradients: str | None) -> bytes:
     import msgspec
 
-    from apportion.estimation.freezing_fit import fitted_profile, retained_by_phase
+    from apportion.cluster.estimation.fitting import fitted_profile, retained_by_phase
 
     penalty = None if gradients is None else retained_by_phase(gradients)
     made = fitted_profile(application, measured, layers, penalty)
@@ -90,7 +90,7 @@ def _profile(application: str, measured: MeasuredSteps, layers: LayerShares, gra
 
 def _text_of(path: str) -> str:
     from apportion.cli.source import bytes_of
-    from apportion.errors import InvalidInstance, Problem
+    from apportion.core.errors import InvalidInstance, Problem
 
     content = bytes_of(path)
     try:
@@ -105,11 +105,11 @@ def _text_of(path: str) -> str:
 def _draw(fitted: FittedModel, measured: MeasuredSteps, hold_out: str | None, path: str) -> None:
     import numpy as np
 
-    from apportion.errors import InvalidOption
-    from apportion.estimation.fitting import held_out_rows
-    from apportion.plotting import encoded
-    from apportion.plotting.fit_svg import fit_svg
-    from apportion.plotting.page import page
+    from apportion.cluster.estimation.fitting import held_out_rows
+    from apportion.core.errors import InvalidOption
+    from apportion.draw import encoded
+    from apportion.draw.curve_svg import fit_svg
+    from apportion.draw.svg import page
 
     rows = np.ones(measured.seconds.size, dtype=np.bool_)
     held = ~rows if hold_out is None else held_out_rows(measured, hold_out)

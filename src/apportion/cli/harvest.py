@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import OutputClosed, check_target, say
-from apportion.policies.names import POLICIES
+from apportion.cluster.policies.names import POLICIES
 
 if TYPE_CHECKING:
     from apportion.live.controller.controller import Controller, Stepped
@@ -156,8 +156,8 @@ class _JsonLines:
 
 
 def _settings(given: dict[str, Any]) -> Settings:
+    from apportion.live.controller.core import Limits
     from apportion.live.controller.harvest import Settings
-    from apportion.live.controller.settings import Limits
     from apportion.live.record.store import default_folder
 
     host, port = address_of(given.pop("address"))

@@ -21,8 +21,7 @@ def command(folder: str | None, days: float, output: str | None, as_json: bool) 
     """Report the node hours harvested in the last days, from the journal. A controller may run."""
     import msgspec
 
-    from apportion.live.record.harvested import harvested
-    from apportion.live.record.journal import read_journal
+    from apportion.live.record.journal import harvested, read_journal
     from apportion.live.record.store import default_folder, read_state
 
     check_target(output)
@@ -32,7 +31,7 @@ def command(folder: str | None, days: float, output: str | None, as_json: bool) 
     found = harvested(read_journal(where, since_s), since_s, until_s)
     total = found.total
     if output is not None:
-        from apportion.plotting.harvest_page import harvest_page
+        from apportion.draw.harvest_page import harvest_page
 
         state = read_state(where)
         names = {} if state is None else {job.id: job.spec.name for job in state.jobs.values()}

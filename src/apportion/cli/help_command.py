@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from apportion.choices import did_you_mean
-from apportion.cli.completing import NamedIn
 from apportion.cli.output import say
+from apportion.cli.source import NamedIn
+from apportion.core.suggestions import did_you_mean
 
 __all__ = ["command"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from apportion.choices import one_of
-from apportion.cli.completing import KIND
 from apportion.cli.output import check_target, emit
+from apportion.cli.source import KIND
+from apportion.core.suggestions import one_of
 
 __all__ = ["command"]
 
@@ -49,6 +49,6 @@ def _starter(kind: str, suffix: str) -> bytes:
     text = folder.joinpath(f"{kind}.yaml").read_bytes()
     if suffix != ".json":
         return text
-    from apportion.reading.yaml_text import tree_of
+    from apportion.io.yaml_text import tree_of
 
     return json.dumps(tree_of(text), indent=2).encode()

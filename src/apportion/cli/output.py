@@ -52,7 +52,7 @@ def emit(data: bytes, path: str = "-") -> None:
 
 def write_file(path: str, data: bytes) -> None:
     """Write a file, whole or not at all, and say so where a person looks on."""
-    from apportion.files import write_whole
+    from apportion.core.files import write_whole
 
     write_whole(path, data)
     stop_clock()

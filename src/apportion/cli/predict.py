@@ -10,7 +10,7 @@ import click
 from apportion.cli.output import say
 
 if TYPE_CHECKING:
-    from apportion.estimation.reference_table import ReferenceTable
+    from apportion.cluster.estimation.model_similarity import ReferenceTable
 
 __all__ = ["command"]
 
@@ -49,8 +49,8 @@ def command(
     Exit codes: 0 predicted, 2 usage or no such model, 3 a wrong table.
     """
     from apportion.cli.source import text_of
-    from apportion.errors import InvalidOption
-    from apportion.estimation.reference_table import read_reference
+    from apportion.cluster.estimation.model_similarity import read_reference
+    from apportion.core.errors import InvalidOption
 
     if leave_one_out and leave_one_family_out:
         raise InvalidOption("choose one of --leave-one-out and --leave-one-family-out")
@@ -65,8 +65,8 @@ def command(
 
 
 def _error(table: ReferenceTable, by_family: bool, neighbours: int) -> dict[str, Any]:
-    from apportion.estimation.reference_table import held_out
-    from apportion.estimation.similarity import SimilarityPredictor
+    from apportion.cluster.estimation.model_similarity import held_out
+    from apportion.cluster.estimation.similarity import SimilarityPredictor
 
     result = held_out(table, by_family, lambda: SimilarityPredictor(neighbours))
     return {
@@ -79,8 +79,8 @@ def _error(table: ReferenceTable, by_family: bool, neighbours: int) -> dict[str,
 
 
 def _one(table: ReferenceTable, name: str, by_family: bool, neighbours: int) -> dict[str, Any]:
-    from apportion.errors import InvalidInstance, InvalidOption, Problem
-    from apportion.estimation.similarity import SimilarityPredictor
+    from apportion.cluster.estimation.similarity import SimilarityPredictor
+    from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 
     everybody = (*table.signatures, *table.unmeasured)
     asked = next((signature for signature in everybody if signature.name == name), None)

@@ -46,8 +46,8 @@ def command(
     was found within the limit.
     """
     from apportion.cli.progress import Progress
+    from apportion.draw import check_name, encoded, on_page
     from apportion.explanation.fairness_price import price_of_fairness
-    from apportion.plotting import check_name, encoded, on_page
 
     if plot is not None:
         check_name(plot)
@@ -60,7 +60,7 @@ def command(
     say(json.dumps(curve.to_dict(), allow_nan=False) if as_json else _table(curve))
     known = [point for point in curve.points if point.objective is not None]
     if plot is not None and known:
-        from apportion.plotting.price_svg import price_svg
+        from apportion.draw.curve_svg import price_svg
 
         title = f"Price of fairness: {instance.name or 'an instance'}"
         drawn = price_svg(
@@ -75,7 +75,7 @@ def command(
 
 
 def _table(curve: Any) -> str:
-    from apportion.cli.tables import table
+    from apportion.cli.summary import table
 
     rows = [
         (

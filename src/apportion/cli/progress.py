@@ -15,7 +15,7 @@ from apportion.cli.output import CLOCK, stop_clock
 from apportion.cli.settings import is_quiet, is_verbose
 
 if TYPE_CHECKING:
-    from apportion.options import Incumbent
+    from apportion.core.options import Incumbent
 
 __all__ = ["Progress", "clocked"]
 

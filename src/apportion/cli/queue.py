@@ -41,7 +41,7 @@ def command(folder: str | None, everything: bool, as_json: bool, every_s: float 
 def _lines(where: Path, everything: bool, as_json: bool) -> list[str]:
     import msgspec
 
-    from apportion.live.record.listing import listing, state_as_asked
+    from apportion.live.record.requests import listing, state_as_asked
     from apportion.live.record.store import in_use
 
     state = state_as_asked(where, time.time())

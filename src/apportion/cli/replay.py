@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import check_target, emit, say, stop_clock
-from apportion.policies.names import POLICIES
+from apportion.cluster.policies.names import POLICIES
 
 if TYPE_CHECKING:
-    from apportion.simulation.replay import Replay
-    from apportion.simulation.run_record import RunRecord
+    from apportion.cluster.simulation.replay import Replay
+    from apportion.cluster.simulation.run_record import RunRecord
 
 __all__ = ["command"]
 
@@ -108,7 +108,7 @@ def command(**given: Any) -> None:
     make = _inputs(given)
     records = [_run(make, name, given, first=name == names[0]) for name in names]
     if given["report_path"]:
-        from apportion.simulation.report_page import report_page
+        from apportion.draw.report_page import report_page
 
         emit(report_page(records).encode(), given["report_path"])
     if as_json := given["as_json"]:
@@ -121,22 +121,20 @@ def command(**given: Any) -> None:
             answer["compared"] = [msgspec.to_builtins(record.summary) for record in records[1:]]
         emit(msgspec.json.encode(answer))
     if not as_json:
-        from apportion.simulation.report_text import table
+        from apportion.draw.report_page import table
 
         say(table([record.summary for record in records]))
 
 
 def _inputs(given: dict[str, Any]) -> Any:
     """Read trace and jobs once; return a maker of fresh replays."""
-    from apportion.instances.gap_filling.published_curves import PUBLISHED_CURVES
-    from apportion.policies.names import policy
-    from apportion.simulation.generated import generated_jobs, generated_trace
-    from apportion.simulation.inputs import read_trace
-    from apportion.simulation.job_table import read_job_table
-    from apportion.simulation.node_changes import node_changes
-    from apportion.simulation.replay import Replay
-    from apportion.simulation.snapshot import read_curves
-    from apportion.simulation.workload import workload
+    from apportion.cluster.policies.names import policy
+    from apportion.cluster.simulation.generated import generated_jobs, generated_trace
+    from apportion.cluster.simulation.idle_trace import node_changes
+    from apportion.cluster.simulation.job_table import read_job_table
+    from apportion.cluster.simulation.replay import Replay
+    from apportion.cluster.simulation.snapshot import read_curves, read_trace, workload
+    from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
     seed, jobs_path = given["seed"], given["jobs_path"]
     if given["trace_path"] == "generated":
@@ -165,10 +163,9 @@ def _inputs(given: dict[str, Any]) -> Any:
 
 
 def _run(make: Any, name: str, given: dict[str, Any], first: bool) -> RunRecord:
-    from apportion.interruption import held
-    from apportion.simulation.checkpoint import load_checkpoint, save_checkpoint
-    from apportion.simulation.run_log import RunLog
-    from apportion.simulation.run_record import record_of
+    from apportion.cluster.simulation.replay import load_checkpoint, save_checkpoint
+    from apportion.cluster.simulation.run_record import RunLog, record_of
+    from apportion.core.interruption import defer_interrupt
 
     checkpoint = given["checkpoint_path"] if first else None
     replay: Replay = make(name, ())
@@ -189,7 +186,7 @@ def _run(make: Any, name: str, given: dict[str, Any], first: bool) -> RunRecord:
         _advance(replay, name, save)
     except KeyboardInterrupt:
         if replay.whole:  # otherwise the last checkpoint stands
-            with held():
+            with defer_interrupt():
                 save()
         raise
     finally:
@@ -208,7 +205,7 @@ def _advance(replay: Replay, name: str, save: Any) -> None:
     """Run in chunks, so that the bar moves and checkpoints are written; on no terminal there is no bar."""
     import time
 
-    from apportion.interruption import raise_if_interrupted
+    from apportion.core.interruption import raise_if_interrupted
 
     bar: Any = None
     total = replay.changes.num_rows if replay.jobs.endless else replay.jobs.num_jobs

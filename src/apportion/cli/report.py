@@ -14,8 +14,8 @@ __all__ = ["command"]
 @click.option("-o", "--out", default="-", metavar="FILE.html", help="Standard output by default.")
 def command(logs: tuple[str, ...], out: str) -> None:
     """Write a self-contained page with the replays of these logs side by side."""
-    from apportion.simulation.report_page import report_page
-    from apportion.simulation.run_record import read_record
+    from apportion.cluster.simulation.run_record import read_record
+    from apportion.draw.report_page import report_page
 
     check_target(out)
     emit(report_page([read_record(path) for path in logs]).encode(), out)

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from apportion.cli.output import OutputClosed
-from apportion.errors import ApportionError, InvalidInstance
-from apportion.interruption import listening
+from apportion.core.errors import ApportionError, InvalidInstance
+from apportion.core.interruption import listening
 
 __all__ = ["in_one_line", "run"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from apportion.cli.completing import KIND
 from apportion.cli.output import say
+from apportion.cli.source import KIND
 
 __all__ = ["command"]
 
@@ -14,6 +14,6 @@ __all__ = ["command"]
 @click.argument("kind", type=KIND)
 def command(kind: str) -> None:
     """Print the JSON Schema (draft 2020-12) of instances of KIND, for instance gap_filling."""
-    from apportion.reading.schemas import committed_text
+    from apportion.io.schemas import committed_text
 
     say(committed_text(kind).rstrip("\n"))

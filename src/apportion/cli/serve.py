@@ -67,24 +67,23 @@ def command(
         raise click.UsageError("name a socket or a port, not both")
     if port is None and token_file is not None:
         raise click.UsageError("--token-file goes with --port; on a socket its permissions decide")
-    from apportion.record import record_file
-    from apportion.service.limits import Limits
-    from apportion.service.logs import log_to_stderr
-    from apportion.service.serving import serve
-    from apportion.service.sockets import default_socket, local_port, token_of, unix_socket
+    from apportion.service.app import log_to_stderr
+    from apportion.service.messages import Limits
+    from apportion.service.record import record_file
+    from apportion.service.serving import default_socket, local_port, serve, token_of, unix_socket
 
     log_to_stderr(log)
     record = record_file(folder)
     if port is None:
         path = Path(socket_path).absolute() if socket_path is not None else default_socket()
         listening, token = unix_socket(path, 0o660 if group else 0o600), None
-        told = f"listening on {path}"
+        message = f"listening on {path}"
     else:
         record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         tokens = Path(token_file) if token_file is not None else record.with_name("token")
         token = token_of(tokens)
         listening = local_port(port)
-        told = f"listening on http://127.0.0.1:{listening.getsockname()[1]}, token in {tokens}"
+        message = f"listening on http://127.0.0.1:{listening.getsockname()[1]}, token in {tokens}"
     try:
         asyncio.run(
             serve(
@@ -96,7 +95,7 @@ def command(
                 limits=Limits(sessions=sessions, longest_s=longest, grace_s=grace),
                 max_body=max_body * 2**20,
                 max_record=None if max_record is None else max_record * 2**20,
-                ready=lambda: say(told),
+                ready=lambda: say(message),
             )
         )
     finally:

@@ -1,27 +1,301 @@
-"""``apportion simulate``: a workload of training jobs on a cluster under a policy."""
+"""``apportion simulate``: a workload of training jobs on a cluster under a policy.
+
+What `apportion simulate` prints and writes: tables, the page, the picture, one JSON object.
+
+What `apportion simulate` reads, once for all the policies that it compares.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from apportion.cli.output import emit, say
-from apportion.cli.simulation_inputs import DurationInputs, MeasuredInputs, inputs_of
-from apportion.cli.simulation_output import answer, drawn, jobs_table, page, picture, shown, tenants_table
-from apportion.policies.cluster.beliefs import BELIEFS
-from apportion.policies.cluster.names import CLUSTER_POLICIES
+from apportion.cluster.policies.rounds.names import BELIEFS, CLUSTER_POLICIES, NamedPolicy
+from apportion.core.errors import InvalidOption
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apportion.policies.cluster.cluster_view import ClusterView
-    from apportion.simulation.cluster.cluster_page import Simulated
+    from apportion.cluster.estimation.training.application import Application
+    from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
+    from apportion.cluster.policies.rounds.claims import Claims
+    from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
+    from apportion.cluster.simulation.rounds.accounts import FairnessAccount
+    from apportion.cluster.simulation.rounds.conditions import Beliefs
+    from apportion.cluster.simulation.rounds.job_states import GroundTruth
+    from apportion.cluster.simulation.rounds.simulator import ClusterRun
+    from apportion.draw.cluster_page import Simulated
 
-__all__ = ["command"]
+__all__ = [
+    "UnderPolicy",
+    "answer",
+    "command",
+    "drawn",
+    "inputs_of",
+    "jobs_table",
+    "page",
+    "picture",
+    "shown",
+    "tenants_table",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnderPolicy:
+    """What differs by policy.
+
+    Attributes
+    ----------
+    ground_truth
+        What the jobs really do.
+    beliefs
+        What the policy believes of them.
+    unfreezable
+        Jobs by application that the policy would freeze and cannot, for want of a profile.
+    """
+
+    ground_truth: GroundTruth
+    beliefs: Beliefs
+    unfreezable: Mapping[str, int]
+
+
+def inputs_of(given: Mapping[str, Any]) -> DurationInputs | MeasuredInputs:
+    """Read the workload, and the profiles where they are given.
+
+    Raises
+    ------
+    InvalidInstance
+        If a file is wrong.
+    InvalidOption
+        If options do not fit each other or the machines.
+    """
+    from apportion.cluster.estimation.training import HOMOGENEOUS
+    from apportion.cluster.simulation.rounds.scenario import homogeneous, parse_nodes
+
+    if given["machines"]:
+        nodes = parse_nodes(given["machines"])
+    else:
+        nodes = homogeneous(given["nodes"], given["gpus_per_node"], given["gpu_type"] or HOMOGENEOUS)
+    if given["models"] is not None and given["belief"] != "similar":
+        raise InvalidOption("--models tells of --belief similar only")
+    return DurationInputs(given, nodes) if given["profiles"] is None else MeasuredInputs(given, nodes)
+
+
+class DurationInputs:
+    """A log of durations: jobs whose progress is seconds, and that belong to nobody."""
+
+    claims: Claims | None = None
+
+    def __init__(self, given: Mapping[str, Any], nodes: Nodes) -> None:
+        from apportion.cluster.simulation.rounds.workload_files import read_durations
+
+        if given["slowdowns"]:
+            raise InvalidOption("--slowdown needs --profiles: a log has no applications")
+        if given["belief"] != "true":
+            raise InvalidOption(f"--belief {given['belief']} needs --profiles: a log knows no speeds")
+        if given["tenants"] is not None:
+            raise InvalidOption("--tenants needs --profiles: a log of durations has no column tenant")
+        self.nodes = nodes
+        self._log = read_durations(given["workload"])
+        most = int(self._log.gpus.max())
+        if most > nodes.total_gpus:
+            raise InvalidOption(f"a job asks for {most} GPUs, the cluster has {nodes.total_gpus}")
+        self.names = [str(job) for job in range(self._log.gpus.size)]
+        self.submitted_s: NDArray[np.float64] = self._log.submitted_s
+        self.gpus: NDArray[np.int64] = self._log.gpus
+
+    @property
+    def similar(self) -> dict[str, dict[str, float]]:
+        """Speeds by likeness of models: a log knows none."""
+        return {}
+
+    def under(self, policy: NamedPolicy) -> UnderPolicy:
+        """Return truth and beliefs for one policy, both new."""
+        from apportion.cluster.simulation.rounds.workload_files import FixedDurations, durations_known
+
+        unfreezable = {"jobs of known durations": int(self.gpus.size)} if policy.freezes else {}
+        return UnderPolicy(
+            FixedDurations(self._log), durations_known(self._log, self.nodes.types), unfreezable
+        )
+
+
+class MeasuredInputs:
+    """A workload of applications that were measured."""
+
+    def __init__(self, given: Mapping[str, Any], nodes: Nodes) -> None:
+        from apportion.cluster.estimation.training import read_applications
+        from apportion.cluster.simulation.rounds.scenario import Scenario, read_workload
+        from apportion.cluster.simulation.rounds.workload_files import read_claims
+
+        self.nodes = nodes
+        self._given = given
+        self._slowdowns = dict(_slowdown(text) for text in given["slowdowns"])
+        self._profiles: Mapping[str, Application] = read_applications(given["profiles"])
+        self._scenario = Scenario.of(read_workload(given["workload"], self._profiles), self._profiles, nodes)
+        self.names = [job.name for job in self._scenario.jobs]
+        self.submitted_s: NDArray[np.float64] = self._scenario.submitted_s
+        self.gpus: NDArray[np.int64] = self._scenario.requested_gpus
+        self.claims: Claims | None = read_claims(given["workload"], given["tenants"], nodes, self.submitted_s)
+
+    @cached_property
+    def similar(self) -> dict[str, dict[str, float]]:
+        """Speeds that are believed by likeness of models."""
+        from apportion.cli.source import text_of
+        from apportion.cluster.estimation.model_similarity import read_signatures
+        from apportion.cluster.policies.rounds.learned_speeds import similar_speeds
+
+        models = self._given["models"]
+        known = {} if models is None else read_signatures(text_of(models))
+        return similar_speeds(self._profiles, self.nodes.types, known)
+
+    @cached_property
+    def _freezing(self) -> FreezingProfiles:
+        from apportion.cluster.estimation.training.freezing_profile import freezing_profiles, read_freezing
+        from apportion.cluster.estimation.training.profiles import training_folder
+
+        folder = self._given["freezing"] or training_folder(self._given["profiles"])
+        return freezing_profiles(read_freezing(folder), self._given["stand_in"])
+
+    def under(self, policy: NamedPolicy) -> UnderPolicy:
+        """Return truth and beliefs for one policy, both new; freezing profiles are read where it freezes.
+
+        Raises
+        ------
+        InvalidInstance
+            If the policy keeps what users asked for and a job cannot run like that, or a profile is wrong.
+        """
+        theta, scenario = self._given["theta"], self._scenario
+        if not (policy.adaptive or policy.elastic):
+            scenario.check_requests()
+        believed = theta if self._given["believed_theta"] is None else self._given["believed_theta"]
+        freezing = self._freezing if policy.freezes else {}
+        return UnderPolicy(
+            scenario.ground_truth(policy.adaptive, freezing, theta, self._slowdowns),
+            scenario.beliefs(policy.adaptive, freezing, believed),
+            scenario.unfreezable(freezing) if policy.freezes else {},
+        )
+
+
+def _slowdown(text: str) -> tuple[str, float]:
+    name, _, factor = text.partition("=")
+    try:
+        return name, float(factor)
+    except ValueError:
+        raise InvalidOption(f"--slowdown must be APPLICATION=FACTOR, as imagenet=1.2; got {text!r}") from None
+
+
+def answer(given: dict[str, Any], one: Simulated, unfrozen: Mapping[str, int]) -> dict[str, Any]:
+    """Return the object of one policy."""
+    import msgspec
+
+    answer: dict[str, Any] = msgspec.to_builtins(one.summary)
+    answer |= {"fairness": msgspec.to_builtins(one.fairness)}
+    return answer | {"cannot_freeze": unfrozen, "seed": given["seed"], "versions": _versions()}
+
+
+def jobs_table(done: list[Simulated], names: Sequence[str]) -> bytes:
+    """Return one line per policy and job, in the order of the workload; empty where a job never completed."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        [
+            "policy",
+            "job",
+            "submitted_s",
+            "completed_s",
+            "gpu_hours",
+            "hours_with_gpus",
+            "frozen_fraction",
+            "restarts",
+        ]
+    )
+    for one in done:
+        run = one.run
+        for job in range(run.submitted_s.size):
+            held, ended = float(run.attained_s[job]), float(run.completed_s[job])
+            frozen = float(run.frozen_s[job]) / held if held else 0.0
+            figures = (float(run.attained_gpu_s[job]) / 3600, held / 3600, frozen)
+            writer.writerow(
+                [
+                    one.summary.policy,
+                    names[job],
+                    f"{run.submitted_s[job]:.10g}",
+                    "" if ended != ended else f"{ended:.10g}",
+                    *(f"{figure:.6g}" for figure in figures),
+                    max(int(run.restarts[job]) - 1, 0),
+                ]
+            )
+    return text.getvalue().encode()
+
+
+def page(given: dict[str, Any], done: list[Simulated]) -> bytes:
+    """Return the page of all policies."""
+    from apportion.draw.cluster_page import cluster_page
+
+    cluster = given["machines"] or f"{given['nodes']} nodes of {given['gpus_per_node']} GPUs"
+    made = ", ".join(f"{name} {version}" for name, version in _versions().items())
+    return cluster_page(done, cluster, f"{made}; seed {given['seed']}").encode()
+
+
+def drawn(policy: str, account: FairnessAccount, run: ClusterRun) -> str:
+    """Return how the cluster was shared over time, as SVG."""
+    from apportion.draw.fairness_svg import FairnessPicture, fairness_svg
+
+    course = account.course()
+    picture = FairnessPicture(
+        f"How {policy} shared the cluster",
+        account.tenants,
+        course.end_s,
+        course.held,
+        course.due,
+        course.jain,
+        run.completed_s,
+        account.ratios(run.submitted_s, run.completed_s),
+        account.tenant,
+    )
+    return fairness_svg(picture)
+
+
+def picture(file_name: str, one: Simulated) -> bytes:
+    """Return the drawing of one policy in the format that the name of its file says."""
+    from apportion.draw import encoded, on_page
+
+    assert one.drawing is not None
+    return encoded(on_page(one.drawing, file_name, f"How {one.summary.policy} shared the cluster"), file_name)
+
+
+def tenants_table(tenants: list[dict[str, Any]]) -> str:
+    """Return a line for every tenant below a line of headings."""
+    names = [*tenants[0]]
+    width = max(len("tenant"), *(len(str(one["tenant"])) for one in tenants))
+    rows = ["  ".join([f"{'tenant':{width}}", *names[1:]])]
+    for one in tenants:
+        cells = [f"{shown(one[name]):>{len(name)}}" for name in names[1:]]
+        rows.append("  ".join([f"{one['tenant']:{width}}", *cells]))
+    return "\n" + "\n".join(rows)
+
+
+def shown(value: Any) -> str:
+    """Return a figure as people read it."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import version
+
+    versions = {name: version(name) for name in ("apportion", "numpy", "scipy")}
+    return {**versions, "python": platform.python_version()}
 
 
 @click.command("simulate")
@@ -136,8 +410,8 @@ def command(**given: Any) -> None:
     import msgspec
 
     from apportion.cli.output import check_target, write_file
-    from apportion.cli.tables import table
-    from apportion.plotting import check_name
+    from apportion.cli.summary import table
+    from apportion.draw import check_name
 
     if given["plot"] is not None:
         check_name(given["plot"])
@@ -164,7 +438,7 @@ def command(**given: Any) -> None:
     if len(tenants) > 1:
         say(tenants_table(tenants))
     if len(done) > 1:
-        from apportion.simulation.cluster.cluster_page import comparison
+        from apportion.draw.cluster_page import comparison
 
         say("\n" + "\n".join(table(comparison([simulated for simulated, _ in done]), "<>>>>>>>>")))
 
@@ -174,13 +448,15 @@ def _simulated(
 ) -> tuple[Simulated, Mapping[str, int]]:
     """Run one policy; return what came of it, and its jobs by application that could not be frozen."""
     from apportion.cli.progress import Progress
-    from apportion.policies.cluster.beliefs import believing
-    from apportion.simulation.cluster.cluster_page import Simulated
-    from apportion.simulation.cluster.cluster_summary import summarise_cluster
-    from apportion.simulation.cluster.conditions import RoundRules, SimulatedJobs
-    from apportion.simulation.cluster.fairness_account import FairnessAccount
-    from apportion.simulation.cluster.fairness_summary import summarise_fairness
-    from apportion.simulation.cluster.rounds import run_cluster
+    from apportion.cluster.policies.rounds.names import believing
+    from apportion.cluster.simulation.rounds.accounts import (
+        FairnessAccount,
+        summarise_cluster,
+        summarise_fairness,
+    )
+    from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+    from apportion.cluster.simulation.rounds.simulator import run_cluster
+    from apportion.draw.cluster_page import Simulated
 
     named = CLUSTER_POLICIES[policy]
     under = inputs.under(named)
@@ -191,7 +467,9 @@ def _simulated(
         run = run_cluster(
             believing(given["belief"], named.make(given["seed"]), lambda: inputs.similar),
             inputs.nodes,
-            SimulatedJobs(under.nature, inputs.submitted_s, inputs.gpus, under.beliefs, claims=inputs.claims),
+            SimulatedJobs(
+                under.ground_truth, inputs.submitted_s, inputs.gpus, under.beliefs, claims=inputs.claims
+            ),
             RoundRules(
                 round_s=named.round_s if given["round_s"] is None else given["round_s"],
                 restart_s=given["restart_s"],

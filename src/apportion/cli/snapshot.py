@@ -42,7 +42,7 @@ def command(
     """Write the gap-filling instance that an allocator would face at one instant of a trace."""
     import msgspec
 
-    from apportion.simulation.snapshot import snapshot_from_files
+    from apportion.cluster.simulation.snapshot import snapshot_from_files
 
     check_target(out)
     made = snapshot_from_files(trace, jobs, at_s, trainers, horizon_s, curves, machine_nodes, cores_per_node)

@@ -12,13 +12,12 @@ import click
 
 from apportion import __version__
 from apportion.cli.commands import epilog_of
-from apportion.cli.completing import BACKEND, FORMULATION
 from apportion.cli.output import check_target, emit, quiet_stdout, say, write_file
 from apportion.cli.running import run
-from apportion.cli.source import foreign_options, instance_of, json_of
+from apportion.cli.source import BACKEND, FORMULATION, foreign_options, instance_of, json_of
 
 if TYPE_CHECKING:
-    from apportion.solution import Solution
+    from apportion.core.solution import Solution
 
 __all__ = ["command", "main"]
 
@@ -118,12 +117,12 @@ def command(
     if path is None:
         raise click.UsageError("Missing argument 'PATH|-': name an instance, or - for standard input.")
     if plot is not None:
-        from apportion.plotting import check_name
+        from apportion.draw import check_name
 
         check_name(plot)
     for target in (out, plot, proof):
         check_target(target)
-    from apportion.interruption import held
+    from apportion.core.interruption import defer_interrupt
 
     with quiet_stdout():
         began = time.perf_counter()
@@ -131,7 +130,7 @@ def command(
         earlier = None if warm_start is None else _plan_of(warm_start)
         read_seconds = time.perf_counter() - began
         options["proof"] = proof is not None
-    with held(yields=True):  # the answer to Ctrl-C is written, too
+    with defer_interrupt(yields=True):  # the answer to Ctrl-C is written, too
         with quiet_stdout():
             solution = _solve(instance, as_json, backend, formulation, earlier, options)
         _write(solution, read_seconds, path, out, as_json, plot, proof)
@@ -141,7 +140,7 @@ def command(
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run ``solve-instance`` and leave the process with its exit code."""
     from apportion.cli.commands import COMMANDS
-    from apportion.cli.lazy_group import prepared
+    from apportion.cli.main import prepared
     from apportion.cli.progress import clocked
     from apportion.cli.settings import configured
 
@@ -159,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _plan_of(path: str) -> Any:
     """Return the stored result, or the plan, that the file is."""
-    from apportion.errors import InvalidInstance, Problem
+    from apportion.core.errors import InvalidInstance, Problem
 
     earlier = json_of(path, "warm start")
     if not isinstance(earlier, dict):
@@ -174,8 +173,8 @@ def _plan_of(path: str) -> Any:
 def _solve(
     instance: Any, as_json: bool, backend: str, formulation: str | None, earlier: Any, options: dict[str, Any]
 ) -> Solution:
-    from apportion.api import solve
     from apportion.cli.progress import Progress
+    from apportion.solving.api import solve
 
     with Progress(not as_json) as progress:
         return solve(
@@ -197,7 +196,7 @@ def _write(
     plot: str | None,
     proof: str | None,
 ) -> None:
-    from apportion import stored
+    from apportion.io import stored
 
     named = None if solution.proof is None or proof is None else Path(proof).name
     document = stored.document(solution, read_seconds, named)
@@ -224,7 +223,7 @@ def _write_table(solution: Solution, out: str) -> None:
     if solution.plan is None:
         click.echo(f"solve-instance: there is no plan to write to {out}", err=True)
         return
-    from apportion.cli.plan_csv import plan_csv
+    from apportion.cli.summary import plan_csv
 
     emit(plan_csv(solution.instance, solution.plan), out)
 
@@ -242,7 +241,7 @@ def _plot(solution: Solution, plot: str) -> None:
     if solution.plan is None:
         click.echo("solve-instance: there is no plan to draw", err=True)
         return
-    from apportion.plotting import drawing, encoded
+    from apportion.draw import drawing, encoded
 
     prices = solution.certificate.multipliers
     drawn = drawing(solution.instance, solution.plan, plot, prices, solution.bound)
@@ -250,7 +249,7 @@ def _plot(solution: Solution, plot: str) -> None:
 
 
 def _exit_code(solution: Solution) -> int:
-    from apportion.outcome import Termination
+    from apportion.core.outcome import Termination
 
     ended = solution.termination
     if ended is Termination.INTERRUPTED:

@@ -1,19 +1,87 @@
-"""Where an instance comes from on the command line: a path or ``-``, and the options of foreign formats."""
+"""Where an instance comes from on the command line: a path or ``-``, and the options of foreign formats.
+
+Words that shells complete and that are read from tables only then.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from apportion.cli.completing import FORMAT
+from apportion.core.extension_points import loaded
+from apportion.core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from apportion.instances import Instance
 
-__all__ = ["bytes_of", "foreign_options", "instance_of", "json_of", "text_of"]
+__all__ = [
+    "BACKEND",
+    "FORMAT",
+    "FORMULATION",
+    "KIND",
+    "Guessing",
+    "NamedIn",
+    "bytes_of",
+    "foreign_options",
+    "instance_of",
+    "json_of",
+    "text_of",
+]
+
+
+class NamedIn(click.types.StringParamType):
+    """A word that tables name; the command itself says what is wrong with another one.
+
+    Parameters
+    ----------
+    tables
+        References to them, or to functions that return them; of a table of tables the inner names count.
+    more
+        Further words.
+    """
+
+    def __init__(self, *tables: str, more: Iterable[str] = ()) -> None:
+        self._tables, self._more = tables, tuple(more)
+
+    def words(self) -> list[str]:
+        """Return all words, each once."""
+        words = list(self._more)
+        for reference in self._tables:
+            table = loaded(reference)
+            table = table() if callable(table) else table
+            inner = [value for value in table.values() if isinstance(value, Mapping)]
+            words += [name for names in (inner or [table]) for name in names]
+        return list(dict.fromkeys(words))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the words that go on as what has been typed."""
+        return [CompletionItem(word) for word in self.words() if word.startswith(incomplete)]
+
+
+class Guessing(click.Choice[str]):
+    """One of a few words; of another one it says which may have been meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word, or fail with all of them and the likely one."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise click.BadParameter(
+                f"{error.message}{did_you_mean(value, self.choices)}", ctx, param
+            ) from None
+
+
+KIND = NamedIn("apportion.instances.kinds:kinds")
+BACKEND = NamedIn("apportion.solving.registry:BACKENDS", more=["auto"])
+FORMULATION = NamedIn("apportion.solving.registry:FORMULATIONS")
+FORMAT = NamedIn("apportion.instances.readers:FORMATS", more=["json", "yaml", "csv"])
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -52,9 +120,9 @@ def bytes_of(path: str) -> bytes:
     """
     from pathlib import Path
 
-    from apportion.errors import InvalidInstance, Problem
-    from apportion.files import unpacked
-    from apportion.reading.read import SIZE_LIMIT, read_limited
+    from apportion.core.errors import InvalidInstance, Problem
+    from apportion.core.files import unpacked
+    from apportion.io.read import SIZE_LIMIT, read_limited
 
     if path == "-":
         if sys.stdin is None:
@@ -77,7 +145,7 @@ def text_of(path: str) -> str:
     InvalidInstance
         If it is no UTF-8.
     """
-    from apportion.errors import InvalidInstance, Problem
+    from apportion.core.errors import InvalidInstance, Problem
 
     try:
         return bytes_of(path).decode("utf-8")
@@ -87,8 +155,8 @@ def text_of(path: str) -> str:
 
 def json_of(path: str, what: str) -> Any:
     """Return the JSON at a path, read as strictly as an instance; problems are prefixed with `what` it is."""
-    from apportion.errors import InvalidInstance, Problem
-    from apportion.reading.json_text import parse
+    from apportion.core.errors import InvalidInstance, Problem
+    from apportion.io.json_text import parse
 
     try:
         tree, problems = parse(bytes_of(path))
@@ -102,6 +170,6 @@ def json_of(path: str, what: str) -> Any:
 
 def instance_of(path: str, format: str | None = None, index: int = 0, sense: str | None = None) -> Instance:
     """Read and validate the instance at a path, or on standard input for ``-``."""
-    from apportion.reading.read import read
+    from apportion.io.read import read
 
     return read(bytes_of("-") if path == "-" else path, format, index, sense)

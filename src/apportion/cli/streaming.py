@@ -21,7 +21,7 @@ def stream(**options: Any) -> int:
     **options
         Passed to every `solve` call.
     """
-    from apportion.stream import serve
+    from apportion.service.stream import serve
 
     with _answers() as out:
 

@@ -63,7 +63,7 @@ def command(
     """
     import msgspec
 
-    from apportion.errors import InvalidInstance
+    from apportion.core.errors import InvalidInstance
     from apportion.live.offers import misfit
     from apportion.live.record.jobs import JobSpec
     from apportion.live.record.requests import Submit, leave, new_id

@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from apportion.cli.completing import BACKEND
 from apportion.cli.output import quiet_stdout, say
-from apportion.cli.source import foreign_options, instance_of, json_of
+from apportion.cli.source import BACKEND, foreign_options, instance_of, json_of
 
 __all__ = ["command"]
 
@@ -95,9 +94,9 @@ def command(
     Exit codes: 0 there is a plan after the change, 2 usage, 3 invalid instance or something named does not
     exist, 4 infeasible after the change, 5 no plan within the limit, 7 backend unavailable.
     """
-    from apportion import registry
     from apportion.cli.progress import Progress
     from apportion.explanation import what_if
+    from apportion.solving import registry
 
     if (path == "-" and "-" in new_jobs) or new_jobs.count("-") > 1:
         raise click.UsageError("only one file can be standard input")
@@ -168,12 +167,12 @@ def _tenants(texts: Iterable[str], instance: Any) -> dict[str, dict[str, float |
     known = [tenant.id for tenant in listed] if isinstance(listed, tuple) else []
     found: dict[str, dict[str, float | int | None]] = {}
     for text in texts:
-        where, equals, told = text.rpartition("=")
+        where, equals, text = text.rpartition("=")
         name = next((one for one in sorted(known, key=len)[::-1] if where.startswith(f"{one}.")), None)
         if name is None:
             name = where.partition(".")[0]
         try:
-            value = None if told == "none" else int(told) if told.lstrip("-").isdecimal() else float(told)
+            value = None if text == "none" else int(text) if text.lstrip("-").isdecimal() else float(text)
         except ValueError:
             equals = ""
         if not equals or not where[len(name) + 1 :]:
@@ -185,7 +184,7 @@ def _tenants(texts: Iterable[str], instance: Any) -> dict[str, dict[str, float |
 def _tenant(path: str) -> Any:
     import msgspec
 
-    from apportion.errors import InvalidInstance
+    from apportion.core.errors import InvalidInstance
     from apportion.instances.tenants.schema import Tenant
 
     try:
@@ -219,15 +218,15 @@ def _pin(text: str, ids: Collection[str]) -> tuple[str, str]:
 
 
 def _job(instance: Any, path: str) -> Any:
-    from apportion.explanation.reading_jobs import job_from
+    from apportion.explanation.what_if import job_from
 
     return job_from(instance, json_of(path, "job"), "-" if path == "-" else path)
 
 
 def _by_deltas(instance: Any, deltas: Iterable[str], backend: str, time_limit: float) -> Any:
-    from apportion.errors import InvalidInstance
-    from apportion.reading.json_text import parse
-    from apportion.session.what_if import what_if
+    from apportion.core.errors import InvalidInstance
+    from apportion.io.json_text import parse
+    from apportion.service.what_if import what_if
 
     messages, problems = parse(f"[{','.join(deltas)}]".encode())
     if problems:

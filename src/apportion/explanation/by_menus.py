@@ -1,4 +1,9 @@
-"""Explain an instance by its menus and prices: the way of every kind whose answers are choices from menus."""
+"""Explain an instance by its menus and prices: the way of every kind whose answers are choices from menus.
+
+What every capacity is worth at the plan: its price, one unit more and one unit fewer by re-solving.
+
+The notes that every explanation of a plan may begin with.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,150 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.choices import did_you_mean
-from apportion.errors import InvalidInstance, InvalidOption, Problem
-from apportion.explanation import conflict, relaxation
-from apportion.explanation.capacities import capacity_worths
-from apportion.explanation.jobs import job_worth
-from apportion.explanation.notes import MOST_JOBS, unlisted, unproven
-from apportion.explanation.parts import JobWorth, Relaxation
-from apportion.explanation.plan_view import PlanView
+from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem
+from apportion.core.outcome import Termination
+from apportion.core.solution import Solution
+from apportion.core.suggestions import did_you_mean
+from apportion.explanation import conflict
+from apportion.explanation.parts import CapacityWorth, Difference, JobWorth, Relaxation
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
-from apportion.explanation.subject import Subject
+from apportion.explanation.subject import PlanView, Subject, difference, job_worth
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances import edits
-from apportion.outcome import Termination
-from apportion.solution import Solution
-from apportion.solving.certify import usable
+from apportion.models.lagrangian import lagrangian_bound
+from apportion.solving.judge import usable
 
-__all__ = ["LEFT_OUT", "Remarked", "explain_by_menus", "explain_infeasible"]
+__all__ = [
+    "LEFT_OUT",
+    "MOST_JOBS",
+    "Remarked",
+    "capacity_worths",
+    "explain_by_menus",
+    "explain_infeasible",
+    "unlisted",
+    "unproven",
+]
+
+
+MOST_JOBS = 1000
+"""Jobs that are listed unless one is asked for."""
+
+
+def unproven(solution: Solution) -> list[str]:
+    """Return a note that worths are bounds, unless the plan is proven optimal."""
+    if solution.termination is Termination.OPTIMAL:
+        return []
+    return [f"the plan is not proven optimal ({solution.termination.value}): worths are given as bounds"]
+
+
+def unlisted(num_jobs: int) -> list[str]:
+    """Return a note that not all jobs are listed, where there are too many of them."""
+    if num_jobs <= MOST_JOBS:
+        return []
+    return [f"{num_jobs - MOST_JOBS} of {num_jobs} jobs are not listed; ask for one by its name"]
+
+
+def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tuple[CapacityWorth, ...]:
+    """Return the worth of every capacity.
+
+    One unit more changes the instance (for gap filling a node is added, and longer menus with it); one unit
+    fewer leaves the menus as they are, so a job that gives up a node pays for its rescaling.
+
+    Parameters
+    ----------
+    view
+        The plan.
+    resolver
+        Re-solves; each of its questions may take an equal share of the seconds left.
+    notes
+        Gets a line for what could not be shown.
+    """
+    model = view.model
+    used = model.used(view.rows)
+    worths = []
+    for k, name in enumerate(model.capacity_names):
+        if not view.subject.shown(name):
+            continue
+        share = 1.0 / (2 * (model.num_capacities - k))
+        capacity = int(model.capacities[k])
+        one_more, at_most = _one_more(view, k, resolver, share, notes)
+        worths.append(
+            CapacityWorth(
+                name=name,
+                capacity=capacity,
+                used=int(used[k]),
+                free=capacity - int(used[k]),
+                price=None if view.prices is None else float(view.prices[k]),
+                one_more=one_more,
+                one_more_at_most=at_most,
+                one_fewer=_one_fewer(view, k, resolver, 2 * share, notes),
+            )
+        )
+    return tuple(worths)
+
+
+def _one_more(
+    view: PlanView, k: int, resolver: Resolver, share: float, notes: list[str]
+) -> tuple[Difference | None, float | None]:
+    name = view.model.capacity_names[k]
+    if resolver.exhausted:  # forming the variant alone reads a large instance once more
+        notes.append(f"one more unit of {name} was not solved within the limit")
+        return None, None
+    try:
+        wider = view.subject.wider(view.structure, k)
+    except ApportionError as error:
+        notes.append(f"one more unit of {name}: {error}")
+        return None, None
+    answer = resolver.solve(wider.instance, view.solution, share)
+    worth = None
+    if answer is None or answer.plan is None:
+        notes.append(f"one more unit of {name} was not solved within the limit")
+    else:
+        worth = difference(answer, view.solution, view.sign, _least(view))
+    return worth, _at_most(view, wider)
+
+
+def _at_most(view: PlanView, wider: Subject) -> float | None:
+    """Return the bound of the same multipliers with the wider instance, less the objective."""
+    if view.prices is None or view.solution.objective is None:
+        return None
+    if wider.menus.model.capacity_names != view.model.capacity_names:
+        return None
+    bound = lagrangian_bound(wider.menus.model, view.prices, wider.menus.value_error)
+    return None if bound is None else max(view.sign * (bound - view.solution.objective), 0.0)
+
+
+def _one_fewer(
+    view: PlanView, k: int, resolver: Resolver, share: float, notes: list[str]
+) -> Difference | None:
+    capacities = view.model.capacities.copy()
+    if capacities[k] == 0:
+        return None
+    capacities[k] -= 1
+    name = view.model.capacity_names[k]
+    if resolver.exhausted:
+        notes.append(f"one unit fewer of {name} was not solved within the limit")
+        return None
+    still_fits = bool((view.model.used(view.rows) <= capacities).all())
+    start = view.subject.start(view.solution, view.rows) if still_fits else None
+    try:
+        answer = resolver.solve(view.subject.fewer(view.structure, k), start, share)
+    except ApportionError as error:
+        notes.append(f"one unit fewer of {name}: {error}")
+        return None
+    if answer is None or answer.plan is None:
+        infeasible = answer is not None and answer.termination.value == "infeasible"
+        outcome = "leaves nothing feasible" if infeasible else "was not solved within the limit"
+        notes.append(f"one unit fewer of {name} {outcome}")
+        return None
+    return difference(view.solution, answer, view.sign, _least(view))
+
+
+def _least(view: PlanView) -> float | None:
+    """Return what a unit is worth at least, where that is known."""
+    return 0.0 if view.subject.gains_with_more else None
+
 
 LEFT_OUT = "-"
 """What the option of leaving a job out is called when it is asked about."""
@@ -179,8 +310,8 @@ def explain_infeasible(
 
     relaxations: list[Relaxation] = []
     for way, why in (
-        relaxation.more_capacity(demand, resolver, verify),
-        relaxation.leave_out(demand, names, resolver, verify),
+        conflict.more_capacity(demand, resolver, verify),
+        conflict.leave_out(demand, names, resolver, verify),
     ):
         if way is not None:
             relaxations.append(_edited(subject, way, demand.num_capacities))

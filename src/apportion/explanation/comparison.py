@@ -1,29 +1,92 @@
-"""Two solutions side by side: what changes in the objective, for every job, and in the prices."""
+"""Two solutions side by side: what changes in the objective, for every job, and in the prices.
+
+The parts of a comparison in words: the objective, who wins, who loses, and the prices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from apportion.explanation import comparison_wording as wording
-from apportion.explanation.kinds import explained
-from apportion.explanation.parts import Difference, JobChange
-from apportion.explanation.plan_view import difference
-from apportion.explanation.subject import Subject
-from apportion.explanation.words import plain, words_of
-from apportion.outcome import Termination
-from apportion.shown import Shown
-from apportion.solution import Solution
+from apportion.core.display import Displayable
+from apportion.core.outcome import Termination
+from apportion.core.solution import Solution
+from apportion.explanation.explain import explained
+from apportion.explanation.parts import Difference, JobChange, Words, amount, spelt_out, words_of
+from apportion.explanation.subject import Subject, difference
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "gain_lines", "job_lines", "objective_text", "price_lines"]
+
+
+_ROWS = 30
+_NODES = 6
+
+
+def objective_text(objective: float | None, termination: str) -> str:
+    """Return an objective, or why there is none."""
+    return f"no plan ({termination})" if objective is None else amount(objective)
+
+
+def gain_lines(gain: Difference | None, change: float | None, words: Words) -> Iterator[str]:
+    """Yield by how much the optimum gets better, or the change between two plans where that is not proven."""
+    if gain is None:
+        return
+    if gain.exact is not None:
+        better = "better" if gain.exact > 0 else "worse"
+        size = f"{amount(abs(gain.exact))}{words.value} {better}" if gain.exact else "no change"
+        yield f"  {size} (both optima are proven)"
+    elif change is not None:
+        sign = "+" if change >= 0 else "-"
+        size = f"{sign}{amount(abs(change))}{words.value}"
+        yield f"  {size} between plans that are not both proven optimal"
+
+
+def job_lines(title: str, jobs: Sequence[JobChange], words: Words) -> Iterator[str]:
+    """Yield a title and what changes for some jobs; nothing if there are none."""
+    if not jobs:
+        return
+    yield ""
+    yield f"{title}:"
+    for job in jobs[:_ROWS]:
+        change = f" by {amount(abs(job.gain))}{words.value}" if job.gain else ""
+        moved = _moved(job)
+        yield f"  {spelt_out(job.job)}: {_option(job, words)}{change}{moved}"
+    if len(jobs) > _ROWS:
+        yield f"  and {len(jobs) - _ROWS} more"
+
+
+def _option(job: JobChange, words: Words) -> str:
+    before = "new" if job.presence == "new" else words.option(job.before)
+    after = "gone" if job.presence == "gone" else words.option(job.after)
+    return f"stays at {after}" if before == after else f"{before} -> {after}"
+
+
+def _moved(job: JobChange) -> str:
+    parts = [
+        f"{sign}{', '.join(spelt_out(node) for node in nodes[:_NODES])}"
+        + (f" and {len(nodes) - _NODES} more" if len(nodes) > _NODES else "")
+        for sign, nodes in (("+ ", job.nodes_gained), ("- ", job.nodes_lost))
+        if nodes
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def price_lines(before: Mapping[str, float], after: Mapping[str, float], words: Words) -> Iterator[str]:
+    """Yield the price of every capacity before and after."""
+    if before or after:
+        yield ""
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name), after.get(name)
+        shown = " -> ".join("none" if price is None else amount(price) for price in (old, new))
+        yield f"price of a {words.unit(name)}: {shown}{words.value}"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Shown):
+class Comparison(Displayable):
     """The plan before and after a change.
 
     Attributes
@@ -89,19 +152,19 @@ class Comparison(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the solutions as plain dicts, lists, numbers and strings."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("before", "after")}
-        plain["gain"] = None if self.gain is None else asdict(self.gain)
-        plain["jobs"] = [
+        spelt_out = {name: getattr(self, name) for name in self.__slots__ if name not in ("before", "after")}
+        spelt_out["gain"] = None if self.gain is None else asdict(self.gain)
+        spelt_out["jobs"] = [
             {**asdict(job), "nodes_gained": list(job.nodes_gained), "nodes_lost": list(job.nodes_lost)}
             for job in self.jobs
         ]
         for name in ("edits", "notes"):
-            plain[name] = list(plain[name])
+            spelt_out[name] = list(spelt_out[name])
         for name in ("prices_before", "prices_after"):
-            plain[name] = None if plain[name] is None else dict(plain[name])
-        plain["plan_before"] = None if self.before is None else _listed(self.before.plan)
-        plain["plan_after"] = None if self.after is None else _listed(self.after.plan)
-        return plain
+            spelt_out[name] = None if spelt_out[name] is None else dict(spelt_out[name])
+        spelt_out["plan_before"] = None if self.before is None else _listed(self.before.plan)
+        spelt_out["plan_after"] = None if self.after is None else _listed(self.after.plan)
+        return spelt_out
 
     def table(self) -> dict[str, list[Any]]:
         """Return the jobs that change, as columns."""
@@ -109,8 +172,8 @@ class Comparison(Shown):
         return {name: [getattr(job, name) for job in self.jobs] for name in names}
 
     def __repr__(self) -> str:
-        before = wording.objective_text(self.objective_before, self.termination_before)
-        after = wording.objective_text(self.objective_after, self.termination_after)
+        before = objective_text(self.objective_before, self.termination_before)
+        after = objective_text(self.objective_after, self.termination_after)
         return f"<Comparison: {self.measure} {before} -> {after}, {len(self.jobs)} jobs change>"
 
     def _repr_html_(self) -> str:
@@ -121,23 +184,23 @@ class Comparison(Shown):
 
     def _lines(self) -> Iterator[str]:
         words = words_of(self.kind, self.sense, self.measure)
-        yield f"{self.kind} {plain(self.name)}".rstrip()
-        yield from (f"  what if: {plain(edit)}" for edit in self.edits)
+        yield f"{self.kind} {spelt_out(self.name)}".rstrip()
+        yield from (f"  what if: {spelt_out(edit)}" for edit in self.edits)
         yield ""
-        before = wording.objective_text(self.objective_before, self.termination_before)
-        after = wording.objective_text(self.objective_after, self.termination_after)
+        before = objective_text(self.objective_before, self.termination_before)
+        after = objective_text(self.objective_after, self.termination_after)
         yield f"{self.measure}: {before} -> {after}"
-        yield from wording.gain_lines(self.gain, self.change, words)
+        yield from gain_lines(self.gain, self.change, words)
         titles = ("ends earlier", "ends later") if words.timed else ("gains", "loses")
         for title, jobs in zip(titles, (self.winners, self.losers), strict=True):
-            yield from wording.job_lines(title, jobs, words)
+            yield from job_lines(title, jobs, words)
         rest = "otherwise changed" if words.timed else "same worth, other option"
-        yield from wording.job_lines(rest, [job for job in self.jobs if job.gain == 0], words)
+        yield from job_lines(rest, [job for job in self.jobs if job.gain == 0], words)
         if self.change is not None and self.unchanged:
             yield f"{self.unchanged} other jobs do not change"
         if not words.timed:
-            yield from wording.price_lines(self.prices_before or {}, self.prices_after or {}, words)
-        yield from (f"note: {plain(note)}" for note in self.notes)
+            yield from price_lines(self.prices_before or {}, self.prices_after or {}, words)
+        yield from (f"note: {spelt_out(note)}" for note in self.notes)
 
 
 def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> Comparison:

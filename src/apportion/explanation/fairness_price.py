@@ -14,12 +14,12 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
+from apportion.core.solution import Level, Solution
 from apportion.explanation.resolver import Resolver
 from apportion.instances.kinds import kind_of
-from apportion.instances.tenants.ledger import Ledger, shares_are_due, under_floors
-from apportion.instances.tenants.meaning import ledger_of, positions
-from apportion.solution import Level, Solution
+from apportion.instances.tenants.check import ledger_of, positions
+from apportion.instances.tenants.ledger import TenantLedger, shares_are_due, under_floors
 
 __all__ = ["PriceOfFairness", "PricePoint", "price_of_fairness"]
 
@@ -123,7 +123,7 @@ def price_of_fairness(
 
 
 def _point(
-    keep: float, solution: Solution, best: float | None, levels: Sequence[Level], ledger: Ledger
+    keep: float, solution: Solution, best: float | None, levels: Sequence[Level], ledger: TenantLedger
 ) -> PricePoint:
     objective = solution.objective
     price = None
@@ -133,7 +133,7 @@ def _point(
     return PricePoint(keep, objective, solution.bound, price, least)
 
 
-def _least(solution: Solution, levels: Sequence[Level], ledger: Ledger) -> float | None:
+def _least(solution: Solution, levels: Sequence[Level], ledger: TenantLedger) -> float | None:
     """Return the least share over weight of those that have a level."""
     instance = solution.instance
     places: Mapping[str, int | None] = positions(kind_of(instance), instance, solution.plan, ledger)

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from apportion.errors import InvalidInstance, InvalidOption, Problem
+from apportion.cluster.policies.rounds.cycle_state import TreeUsage
+from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree, TreeNode
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.multiple_choice_knapsack import KnapsackJob, MultipleChoiceKnapsackInstance
-from apportion.instances.readers.kueue.option_names import parsed_option
-from apportion.instances.readers.kueue.quota_objects import COHORT
+from apportion.instances.readers.kueue.dump import COHORT
+from apportion.instances.readers.kueue.workload_objects import parsed_option
 from apportion.instances.tenants import Tree, tree_of
-from apportion.policies.tenancy.quota_tree import Pair, Quota, QuotaTree, TreeNode
-from apportion.policies.tenancy.usage import TreeUsage
 
 __all__ = ["KueueDecision", "PodSetFlavors", "decisions"]
 
@@ -78,7 +78,7 @@ def decisions(instance: Any, plan: Mapping[str, Any]) -> list[KueueDecision]:
     InvalidInstance
         If the plan breaks a rule of the instance.
     """
-    from apportion.api import check
+    from apportion.solving.api import check
 
     _check_origin(instance)
     report = check(instance, plan)

@@ -1,26 +1,38 @@
 """What is explained: an instance with its menus and prices, and the variants of it that are solved again.
 
-What a kind does differently is a subclass in its own file; `apportion.explanation.kinds` is the table.
+What a kind does differently is a subclass in its own file; `apportion.explanation.explain` is the table.
+
+One plan beside its menus and prices: the numbers every question about it is answered from.
+
+Why a job got what it got: its options at the prices, the runner-up, and what it would take to win.
+
+A bare `MultipleChoiceKnapsack` explained: its menus are itself, and its variants are other arrays.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion import registry
-from apportion.errors import InvalidOption
-from apportion.explanation.submodel import held_to, with_capacities
+from apportion.core.errors import InvalidOption
+from apportion.core.outcome import Termination
+from apportion.core.solution import Solution
+from apportion.explanation.parts import Difference, JobWorth, OptionWorth, Rival
+from apportion.explanation.resolver import Resolver, held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances import edits
-from apportion.solution import Solution
-from apportion.solving.subject import kind_of_any
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solving import registry
+from apportion.solving.call import kind_of_any
+from apportion.solving.compiled_model import BareMenus
 
-__all__ = ["Subject"]
+__all__ = ["BareKnapsack", "PlanView", "Subject", "difference", "job_worth", "rival", "zero_if_rounding"]
 
 
 class Subject:
@@ -123,7 +135,7 @@ class Subject:
         """Return the subject without some jobs."""
         return type(self)(edits.remove_jobs(self.instance, names))
 
-    def held(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
+    def with_pin(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
         """Return what is solved to hold a job to a row of its menu, or to leave it out (row -1)."""
         return held_to(menus.model, job, row)
 
@@ -136,3 +148,227 @@ class Subject:
     def start(self, solution: Solution, rows: NDArray[np.int64]) -> Any:
         """Return the warm start of `fewer` from a plan that still fits."""
         return rows
+
+
+class BareKnapsack(Subject):
+    """A bare knapsack; see `Subject`."""
+
+    @cached_property
+    def menus(self) -> KnapsackFormulation:
+        """The arrays as menus."""
+        return BareMenus(self.instance)
+
+    def with_more(self, additions: Mapping[str, int]) -> Self:
+        """Return the knapsack with more of some capacities."""
+        extra = [additions.get(name, 0) for name in self.instance.capacity_names]
+        return type(self)(
+            with_capacities(self.instance, self.instance.capacities + np.array(extra, dtype=np.int64))
+        )
+
+    def without(self, names: Sequence[str]) -> Self:
+        """Return the knapsack with some jobs left out; the other jobs keep their numbers."""
+        index = {name: job for job, name in enumerate(self.menus.job_names())}
+        changed = self.instance
+        for name in names:
+            changed = held_to(changed, index[name], -1)
+        return type(self)(changed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanView:
+    """A solved instance as arrays.
+
+    Attributes
+    ----------
+    subject, structure, solution
+        The instance, its menus and its solution with a plan.
+    rows
+        int64 [jobs]: the chosen row per job, -1 for none.
+    prices
+        float64 [capacities], or ``None`` if there are no multipliers.
+    """
+
+    subject: Subject
+    structure: KnapsackFormulation
+    solution: Solution
+    rows: NDArray[np.int64]
+    prices: NDArray[np.float64] | None
+
+    @property
+    def model(self) -> MultipleChoiceKnapsack:
+        """The menus."""
+        return self.structure.model
+
+    @property
+    def sign(self) -> float:
+        """1 when maximising, -1 when minimising."""
+        return 1.0 if self.model.sense == "maximize" else -1.0
+
+    def worth(self, row: int) -> OptionWorth:
+        """Return an option at the prices; row -1 is leaving the job out."""
+        if row < 0:
+            free = None if self.prices is None else 0.0
+            return OptionWorth(None, 0.0, {}, free, free)
+        value, uses = float(self.model.values[row]), self.model.uses[row]
+        pays = None if self.prices is None else float(uses @ self.prices)
+        return OptionWorth(
+            option=self.structure.option_name(row),
+            value=value,
+            uses={self.model.capacity_names[k]: int(uses[k]) for k in np.flatnonzero(uses)},
+            pays=pays,
+            net=None if pays is None else zero_if_rounding(self.sign * value - pays, max(abs(value), pays)),
+        )
+
+    def choices(self, job: int) -> list[int]:
+        """Return the rows a job may get, -1 first where it may be left out."""
+        menu = range(int(self.model.offsets[job]), int(self.model.offsets[job + 1]))
+        return ([] if self.model.required[job] else [-1]) + list(menu)
+
+
+def zero_if_rounding(gain: float, scale: float) -> float:
+    """Return a difference of sums of doubles, 0 where it is below their rounding."""
+    return 0.0 if abs(gain) <= 1e-12 * scale else gain
+
+
+def difference(better: Solution, worse: Solution, sign: float, least: float | None = 0.0) -> Difference:
+    """Return by how much one optimum exceeds another, exactly if both are proven.
+
+    Parameters
+    ----------
+    better, worse
+        Two solutions with plans.
+    sign
+        1 when maximising, -1 when minimising.
+    least
+        What the difference cannot be below, where that is known.
+    """
+    high = None if better.bound is None or worse.objective is None else better.bound - worse.objective
+    low = None if worse.bound is None or better.objective is None else better.objective - worse.bound
+    if sign < 0:
+        high, low = (None if high is None else -high), (None if low is None else -low)
+    if better.termination is worse.termination is Termination.OPTIMAL:
+        assert better.objective is not None
+        assert worse.objective is not None
+        scale = max(abs(better.objective), abs(worse.objective))
+        gain = zero_if_rounding(sign * (better.objective - worse.objective), scale)
+        gain = gain if least is None else max(gain, least)
+        return Difference(gain, gain, gain)
+    if least is not None:
+        low = least if low is None else max(low, least)
+        high = None if high is None else max(high, least)
+    assert low is None or math.isfinite(low)
+    return Difference(None, low, high)
+
+
+def job_worth(
+    view: PlanView,
+    job: int,
+    name: str,
+    asked: int | None,
+    resolver: Resolver | None,
+    share: float = 1.0,
+) -> JobWorth:
+    """Return what one job got and why.
+
+    Parameters
+    ----------
+    view
+        The plan.
+    job, name
+        The job's index and name.
+    asked
+        A row that was asked about (-1: leaving the job out), or ``None``.
+    resolver
+        Finds the exact figures; ``None`` to leave them out.
+    share
+        Part of the resolver's remaining seconds for this job.
+    """
+    chosen = int(view.rows[job])
+    rivals = [row for row in view.choices(job) if row != chosen]
+    runner_up = None if not rivals else max(rivals, key=lambda row: _standing(view, row))
+    larger, smaller = _steps(view, chosen, rivals)
+    idle = chosen < 0 or not view.model.uses[chosen].any()
+    fraction, price = _entry(view, chosen, rivals) if idle else (None, None)
+    return JobWorth(
+        job=name,
+        chosen=view.worth(chosen),
+        runner_up=None if runner_up is None else rival(view, job, runner_up, resolver, share),
+        asked=None if asked is None else rival(view, job, asked, resolver, share),
+        step_up=larger,
+        step_down=smaller,
+        enters_at=fraction,
+        enters_at_price=price,
+        idle=idle,
+    )
+
+
+def _value(view: PlanView, row: int) -> float:
+    return 0.0 if row < 0 else view.sign * float(view.model.values[row])
+
+
+def _standing(view: PlanView, row: int) -> tuple[float, float, int]:
+    """Order options by net worth, of equals the one that uses less, then the first."""
+    if row < 0:
+        return 0.0, 0.0, 0
+    uses = view.model.uses[row]
+    pays = 0.0 if view.prices is None else float(uses @ view.prices)
+    return _value(view, row) - pays, -float(uses.sum()), -row
+
+
+def rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: float) -> Rival:
+    """Return a row that a job did not get, and what it would take to get it; see `job_worth`."""
+    chosen = int(view.rows[job])
+    worth, own = view.worth(row), view.worth(chosen)
+    estimate = None
+    if worth.net is not None and own.net is not None:
+        estimate = zero_if_rounding(own.net - worth.net, max(abs(own.value), abs(worth.value)))
+    if resolver is None:
+        return Rival(worth, estimate)
+    if row == chosen:
+        return Rival(worth, estimate, difference(view.solution, view.solution, view.sign), True)
+    answer = resolver.solve(view.subject.with_pin(view.structure, job, row), share=share)
+    if answer is None:
+        return Rival(worth, estimate)
+    if answer.plan is None:
+        possible = False if answer.termination is Termination.INFEASIBLE else None
+        return Rival(worth, estimate, None, possible, view.subject.keeps)
+    needed = difference(view.solution, answer, view.sign)
+    return Rival(worth, estimate, needed, True, view.subject.keeps)
+
+
+def _steps(
+    view: PlanView, chosen: int, rivals: Sequence[int]
+) -> tuple[OptionWorth | None, OptionWorth | None]:
+    """Return the options with the next larger and next smaller use of the one capacity."""
+    if view.model.num_capacities != 1:
+        return None, None
+    own = _use(view, chosen)
+    larger = [row for row in rivals if _use(view, row) > own]
+    smaller = [row for row in rivals if _use(view, row) < own]
+    up = min(larger, key=lambda row: (_use(view, row), -_value(view, row)), default=None)
+    down = max(smaller, key=lambda row: (_use(view, row), _value(view, row)), default=None)
+    return None if up is None else view.worth(up), None if down is None else view.worth(down)
+
+
+def _use(view: PlanView, row: int) -> int:
+    return 0 if row < 0 else int(view.model.uses[row, 0])
+
+
+def _entry(view: PlanView, chosen: int, rivals: Sequence[int]) -> tuple[float | None, float | None]:
+    """Return where the prices would have to fall to before some option beats using nothing.
+
+    At ``theta lambda`` option i pays off once ``v_i - v_0 >= theta lambda . u_i``.
+    """
+    menu: NDArray[np.int64] = np.array([row for row in rivals if row >= 0], dtype=np.int64)
+    gain = view.sign * view.model.values[menu] - _value(view, chosen)
+    uses = view.model.uses[menu]
+    fraction = None
+    if view.prices is not None and menu.size:
+        pays = uses @ view.prices
+        paying = (pays > 0) & (gain > 0)
+        fraction = float((gain[paying] / pays[paying]).max()) if paying.any() else None
+    price = None
+    if view.model.num_capacities == 1 and menu.size:
+        using = (uses[:, 0] > 0) & (gain > 0)
+        price = float((gain[using] / uses[using, 0]).max()) if using.any() else None
+    return fraction, price

@@ -1,4 +1,7 @@
-"""Explain an instance with tenants: who borrows from whom, which limit binds, why a job waits."""
+"""Explain an instance with tenants: who borrows from whom, which limit binds, why a job waits.
+
+What subtrees of tenants claim of a capacity under a plan, and whether a change of it keeps the limits.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,92 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.errors import ApportionError, InvalidInstance
+from apportion.core.errors import ApportionError, InvalidInstance
+from apportion.core.solution import Solution
 from apportion.explanation.by_menus import LEFT_OUT, explain_by_menus
-from apportion.explanation.claims import Claims
-from apportion.explanation.kinds import explained
+from apportion.explanation.explain import explained
 from apportion.explanation.parts import TenantWorth, Waiting
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
-from apportion.formulations.placed_tenants import PlacedTenantedMenus
 from apportion.formulations.protocol import KnapsackFormulation
-from apportion.formulations.tenants import TenantedMenus
+from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
 from apportion.instances import FreezingInstance, edits
+from apportion.instances.tenants.check import ledger_of, positions, shared_capacities
 from apportion.instances.tenants.edits import change_tenant, wider
-from apportion.instances.tenants.ledger import Ledger, shares_are_due, under_floors
-from apportion.instances.tenants.meaning import ledger_of, positions, shared_capacities
-from apportion.instances.tenants.offers import Offer
-from apportion.solution import Solution
-from apportion.solving.compiling import menus_of_tenants
+from apportion.instances.tenants.ledger import TenantLedger, shares_are_due, under_floors
+from apportion.instances.tenants.options import Option
+from apportion.instances.tenants.tree import Tree
+from apportion.solving.pipeline import menus_of_tenants
 
-__all__ = ["explain_tenants"]
+__all__ = ["Claims", "explain_tenants"]
+
+
+class Claims:
+    """The claims on a capacity: of a subtree what its jobs use, or what it does not lend, whichever is more.
+
+    Parameters
+    ----------
+    tree
+        The tenants.
+    capacity
+        Its name.
+    used
+        What the jobs of every tenant without children use.
+    room
+        How much there is.
+    """
+
+    def __init__(self, tree: Tree, capacity: str, used: Mapping[str, int], room: int) -> None:
+        self._tree, self._capacity, self._room = tree, capacity, room
+        self._limits, guaranteed = tree.limits(capacity), tree.guarantees(capacity)
+        self._inside, self._withheld, self._claim = dict[str, int](), dict[str, int](), dict[str, int]()
+        for name, node in reversed(list(tree.nodes.items())):
+            quota = node.tenant.quotas.get(capacity)
+            lends = None if quota is None else quota.lending_limit
+            below = sum(self._claim[child] for child in node.children)
+            self._inside[name] = below if node.children else used.get(name, 0)
+            self._withheld[name] = 0 if lends is None else guaranteed[name] - lends
+            self._claim[name] = max(self._inside[name], self._withheld[name])
+        self._total = sum(self._claim[root] for root in tree.roots)
+
+    def binding(self, name: str, more: int) -> list[str]:
+        """Return the limits that leave a tenant not so much more, in words."""
+        inside, total = self._after({name: more})
+        found = [
+            f"{self._capacity} of {one}: {self._inside[one]} of {self._limits[one]}"
+            for one in self._tree.path(name)
+            if one in self._limits and inside[one] > self._limits[one]
+        ]
+        if total > self._room:
+            left = f"all {self._room} are used or withheld"
+            if self._total < self._room:
+                left = f"{self._room - self._total} of {self._room} are left, it needs {more}"
+            found.append(f"{self._capacity}: {left}")
+        return found
+
+    def keep(self, changes: Mapping[str, int]) -> bool:
+        """Return whether every limit is kept where some tenants use so much more, or less."""
+        inside, total = self._after(changes)
+        return total <= self._room and all(
+            amount <= self._limits[one] for one, amount in inside.items() if one in self._limits
+        )
+
+    def _after(self, changes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+        """Return what is inside of every subtree that a change reaches, and the sum of all claims."""
+        nodes = self._tree.nodes
+        paths = {one for name in changes for one in self._tree.path(name)}
+        more, inside, total = dict(changes), dict[str, int](), self._total
+        for one in sorted(paths, key=lambda name: -nodes[name].depth):
+            inside[one] = self._inside[one] + more.get(one, 0)
+            risen = max(inside[one], self._withheld[one]) - self._claim[one]
+            above = nodes[one].parent
+            if above is None:
+                total += risen
+            else:
+                more[above] = more.get(above, 0) + risen
+        return inside, total
+
 
 _MOST = 40
 """Tenants and waiting jobs that are told apart."""
@@ -86,17 +155,17 @@ class _TenantedSubject(Subject):
                 menus = menus.bounded(*further.cut)
         return menus
 
-    def held(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
+    def with_pin(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
         """Return what is solved to hold a job to a row: where it must be placed, an instance with a pin."""
         if self.settles:
-            return super().held(menus, job, row)
+            return super().with_pin(menus, job, row)
         name = "nothing" if row < 0 else menus.option_name(row)
         wanted = (self.kind.wording.waiting or LEFT_OUT) if name == "nothing" else name
         pinned = under_floors(edits.pin(self.instance, {menus.job_names()[job]: wanted}), self.floors)
         try:
             ledger_of(self.kind, pinned)
         except InvalidInstance:  # what is due is out of reach with it: the menus say so
-            return super().held(menus, job, row)
+            return super().with_pin(menus, job, row)
         return pinned
 
     def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
@@ -134,8 +203,8 @@ class _TenantedSubject(Subject):
 class _Standing:
     """What a plan gives to every tenant."""
 
-    ledger: Ledger
-    chosen: Mapping[str, Offer]
+    ledger: TenantLedger
+    chosen: Mapping[str, Option]
     used: Mapping[str, Mapping[str, int]]
     capacities: Mapping[str, int]
     guaranteed: Mapping[str, Mapping[str, int]]
@@ -157,20 +226,20 @@ def explain_tenants(
     subject.read()
     resolver.set_aside(time.perf_counter() - began)  # every variant is read before it is solved
     if subject.kind.offering is not None and subject.kind.offering.sums(instance):
-        told = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
+        answer = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
     else:
         entry = explained(instance)
-        told = entry.load()(entry.of(instance), solution, job, option, resolver, exact_jobs)
-    if solution.plan is None or not told.feasible:
-        return told
+        answer = entry.load()(entry.of(instance), solution, job, option, resolver, exact_jobs)
+    if solution.plan is None or not answer.feasible:
+        return answer
     standing = _standing(subject, solution.plan)
-    notes = list(told.notes)
+    notes = list(answer.notes)
     waiting = tuple(_waiting(standing, job))
     tenants = () if job is not None else tuple(_tenants(standing, subject, solution, resolver))
     if tenants and resolver.exhausted:
         said = sum(worth is not None for one in tenants for worth in one.one_more_guaranteed.values())
         notes.append(f"the limit came while more guarantees were solved: {said} of them are told")
-    return replace(told, tenants=tenants, waiting=waiting, notes=tuple(notes))
+    return replace(answer, tenants=tenants, waiting=waiting, notes=tuple(notes))
 
 
 def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:

@@ -1,4 +1,7 @@
-"""What if: the instance edited, solved before and after, and the two plans compared."""
+"""What if: the instance edited, solved before and after, and the two plans compared.
+
+A single job from JSON, as strict as a whole instance is.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,46 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apportion.errors import InvalidOption
+import msgspec
+
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.solution import Solution
 from apportion.explanation.comparison import Comparison, compare
 from apportion.explanation.resolver import Resolver
 from apportion.instances import edits
-from apportion.instances.edits import Job
+from apportion.instances.edits import Job, job_type
 from apportion.instances.kinds import Instance, kind_of
 from apportion.instances.tenants.edits import add_tenant, change_tenant
 from apportion.instances.tenants.schema import Tenant
-from apportion.registry import Backend
-from apportion.solution import Solution
-from apportion.solving.subject import kind_of_any
+from apportion.solving.call import kind_of_any
+from apportion.solving.registry import Backend
 
-__all__ = ["what_if"]
+__all__ = ["job_from", "what_if"]
+
+
+def job_from(instance: Instance, decoded: Any, source: str) -> Job:
+    """Return a job of an instance's kind from a JSON object.
+
+    Parameters
+    ----------
+    instance
+        The instance it is meant for.
+    decoded
+        The decoded JSON.
+    source
+        Where it comes from, for the message.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is no job of that kind; rules across its fields are checked when it joins an instance.
+    """
+    wanted: Any = job_type(instance)
+    try:
+        job: Job = msgspec.convert(decoded, type=wanted)
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+        raise InvalidInstance(Problem(f"job {source} $", str(error))) from None
+    return job
 
 
 def what_if(

@@ -1,29 +1,264 @@
-"""Solve where shares are due: fair shares first, level by level, then the best plan that keeps them."""
+"""Solve where shares are due: fair shares first, level by level, then the best plan that keeps them.
+
+Fair shares of an instance: guarantees and levels, turned into floors that every plan keeps.
+
+Of all plans whose sorted shares are as great, one with the best objective: who stays at which level.
+
+Levels hold how many rise. Several sets of tenants may do, and all of them are equally fair; the objective
+decides among them, in one question with every floor, every level requirement, and the values of the instance.
+What bounds its optimum bounds the objective of every plan that is as fair, whoever rises in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from apportion import registry
-from apportion.errors import InvalidOption
-from apportion.fairness.apart import joined, parts_of
-from apportion.fairness.sharing import shared_out
-from apportion.fairness.ties import fair_bound
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from apportion.core.errors import InvalidOption
+from apportion.core.options import KnownBound, Point, SolveOptions
+from apportion.core.outcome import Termination, meets, relative_gap
+from apportion.core.solution import Level, Solution
+from apportion.fairness.disjoint_groups import joined, parts_of
+from apportion.fairness.feasibility_oracle import Ask, FeasibilityOracle, question
+from apportion.fairness.guarantees import guaranteed
+from apportion.fairness.level_model import LevelModel, Placing
+from apportion.fairness.levels import LeximinSolver
+from apportion.fairness.share_holders import groups_of
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.ledger import under_floors
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import Point, SolveOptions
-from apportion.outcome import Termination
-from apportion.solution import Solution
-from apportion.solving.call import Call
-from apportion.solving.compiling import Compiler, menus_of_tenants, structure_of, structured
-from apportion.solving.solved import solved
-from apportion.solving.structure import Structure
-from apportion.solving.subject import Subject, kind_of_any
+from apportion.solving import registry
+from apportion.solving.call import Call, Subject, kind_of_any
+from apportion.solving.compiled_model import CompiledModel
+from apportion.solving.pipeline import Compiler, menus_of_tenants, solved, structure_of, structured
 
-__all__ = ["solved_fairly"]
+__all__ = ["Prefer", "Sharing", "Tie", "broken_by_objective", "fair_bound", "shared_out", "solved_fairly"]
+
+
+_NEGLIGIBLE = 2e-6
+"""Relative gap of which nothing is noted: general solvers say optimal at half of it."""
+_NEAR = 1e-2
+"""Relative gap up to which a search that a limit ended says who rises."""
+_ROUNDING = 1e-12
+"""Relative difference that rounding leaves between equal numbers."""
+_REFUTED = "the plan's objective refutes the bound over equally fair sets of"
+
+Prefer = Callable[[MultipleChoiceKnapsack, NDArray[np.int64]], Solution]
+"""Solves menus from a point that keeps their capacities, within the part of the call that is for ties."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """What is known of the best objective among plans that are equally fair.
+
+    Attributes
+    ----------
+    bound
+        A bound on it; ``None`` where none was found.
+    prices
+        What shows the bound, as far as multipliers do, by the names of a certificate.
+    source
+        Where the bound comes from, as certificates say it.
+    """
+
+    bound: float | None = None
+    prices: Mapping[str, float] | None = None
+    source: str | None = None
+
+    @property
+    def known(self) -> KnownBound | None:
+        """What needs no search any more: a bound that holds of every set; prices are taken as they are."""
+        if self.bound is None or self.source in (None, "multipliers"):
+            return None
+        return KnownBound(self.bound, str(self.source))
+
+
+def broken_by_objective(answering: FeasibilityOracle, prefer: Prefer) -> Tie:
+    """Choose who rises by the objective, among all that reach the same floors and level requirements.
+
+    The choice at hand stays where the search ends far from its own bound: the plans that keep its shares are
+    searched after it, and may then have more.
+    """
+    model = answering.model
+    while answering.choice is not None:
+        asked = question(model, answering.floors, answering.requirements, valued=True)
+        solution = prefer(asked.menus, asked.point(model, answering.choice))
+        shown = solution.certificate.multipliers
+        prices = None if shown is None else asked.prices(model, list(shown.values()))
+        bound = _outward(solution.bound, model.placing.menus.value_error, asked.menus.sense)
+        tie = Tie(bound, prices, solution.certificate.source)
+        if not isinstance(solution.plan, np.ndarray):
+            return tie
+        choice = asked.choice(solution.plan.astype(np.int64))
+        placed = model.placing.of(choice)
+        if placed == "placed" and _is_near(solution):
+            answering.choice = choice
+        if placed != "cut" or model.placing.late():
+            return tie
+    return Tie()
+
+
+def _is_near(solution: Solution) -> bool:
+    """Return whether a search ended as asked, or near its bound."""
+    ended = solution.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
+    return ended or (solution.gap is not None and solution.gap <= _NEAR)
+
+
+def _outward(bound: float | None, error: float, sense: str) -> float | None:
+    if bound is None:
+        return None
+    return bound + error if sense == "maximize" else bound - error
+
+
+def fair_bound(tie: Tie | None, solution: Solution, *, maximizes: bool) -> tuple[float | None, str | None]:
+    """Return a bound on the objective of all plans that are as fair as a solution, and what to note of it.
+
+    Parameters
+    ----------
+    tie
+        What is known of the best among several sets; ``None`` where only one set is as fair.
+    solution
+        The best plan that keeps the shares of the set that was chosen, all of them.
+    maximizes
+        The sense of the objective.
+    """
+    if tie is None:
+        return solution.bound, None
+    bound, objective = tie.bound, solution.objective
+    if bound is None or objective is None:
+        return None, "several sets are equally fair: which of them has the best objective is not decided"
+    beyond = objective - bound if maximizes else bound - objective
+    if beyond >= -_ROUNDING * abs(objective):
+        return (objective, None) if meets(objective, bound) else (None, f"{_REFUTED} {bound:.12g}")
+    gap = relative_gap(objective, bound)
+    if gap <= _NEGLIGIBLE or meets(objective, bound):
+        return bound, None
+    return bound, f"among sets that are equally fair no objective is beyond {bound:.12g} (gap {gap:.1e})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharing:
+    """What is shared out fairly.
+
+    Attributes
+    ----------
+    floors
+        The shares that every plan must keep, in whole units, as `Fairness.floors` names them.
+    menus
+        The formulation, with what was shown on the way to lie on no nodes.
+    plan
+        A plan that keeps them; ``None`` where none was found.
+    levels
+        The levels, in the order in which they were found.
+    notes
+        What could not be kept or proved, in words.
+    tie
+        What is known of the best objective where several sets are equally fair; ``None`` where one is.
+    ended
+        What kept guarantees or levels from being decided, the first limit or failure; ``None`` where all of
+        them are.
+    """
+
+    floors: dict[str, int]
+    menus: TenantedMenus
+    plan: Any
+    levels: tuple[Level, ...]
+    notes: tuple[str, ...]
+    tie: Tie | None = None
+    ended: Termination | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """Asks questions, and keeps the first ending that decided nothing."""
+
+    ask: Ask
+    ended: Termination | None = None
+
+    def __call__(self, model: MultipleChoiceKnapsack) -> Solution:
+        solution = self.ask(model)
+        said, bound, objective = solution.termination, solution.bound, solution.objective
+        if said is Termination.GAP_REACHED:  # a general solver's optimum: shares are whole numbers of units
+            exact = bound is not None and objective is not None and math.floor(bound) <= objective
+            said = Termination.OPTIMAL if exact else Termination.NUMERICAL_ERROR
+        if said not in (Termination.OPTIMAL, Termination.INFEASIBLE) and self.ended is None:
+            self.ended = said
+        return solution
+
+
+def shared_out(
+    instance: Any,
+    menus: TenantedMenus,
+    ask: Ask,
+    seconds: Callable[[], float | None],
+    prefer: Prefer | None = None,
+) -> Sharing:
+    """Find the guarantees and levels of an instance.
+
+    Parameters
+    ----------
+    instance
+        The instance, for which `shares_are_due`.
+    menus
+        Its formulation.
+    ask
+        Solves menus within what is left of the call.
+    seconds
+        What is left of it for levels.
+    prefer
+        Solves menus for their best values; ``None`` where the objective is no sum of values.
+    """
+    ledger, notes, placing = menus.ledger, list[str](), Placing(menus, seconds)
+    watch = _Watch(ask)
+    solver = LeximinSolver.of(LevelModel(placing), watch, ledger.unit)
+    answering = solver.answering
+
+    def open_end() -> Termination:
+        """Return what ended a search that decided nothing; without a limit a placement gave up."""
+        return watch.ended or (Termination.TIME_LIMIT if placing.late() else Termination.NODE_LIMIT)
+
+    planned = solver.hold({})
+    if not planned:
+        said = "no plan was found before any share was looked at"
+        return Sharing({}, placing.menus, None, (), (said,), ended=None if planned is False else open_end())
+    alone = guaranteed(answering.model, watch)
+    # the largest share of somebody alone is known only where every question about it was decided
+    decided = watch.ended is None and not placing.gave_up
+    if alone and not (together := solver.hold(alone)):
+        kept = {one: solver.hold({one: share}) for one, share in alone.items()}
+        decided = decided and together is not None and None not in kept.values()
+        lost = sorted(one.name for one, held in kept.items() if not held)
+        beside = "beside jobs that must run" if placing.menus is menus else "on the nodes"
+        said = f"cannot be kept together {beside}; not kept for"
+        if not decided:
+            said = "were not decided before a limit; not kept for"
+        notes.append(f"guarantees {said} {', '.join(lost)}")
+    guarantees = dict(answering.floors)
+    if instance.fairness is not UNSET:
+        for group in groups_of(ledger):
+            solver.fill(group)
+    tie = None if not answering.requirements else Tie()
+    if tie is not None and prefer is not None:
+        tie = broken_by_objective(answering, prefer)
+    levels = solver.resolve_ties()
+    kept_part = 1.0 if instance.fairness is UNSET else instance.fairness.keep
+    floors = {
+        one: max(guarantees.get(one, 0), floor if kept_part == 1.0 else int(kept_part * floor))
+        for one, floor in answering.floors.items()
+    }
+    unproved = sum(level.evidence is None for level in levels)
+    if unproved:
+        notes.append(f"{unproved} of {len(levels)} levels were not proved before a limit")
+    plan = None if answering.choice is None else placing.plan(answering.choice)
+    named = {one.name: floor for one, floor in floors.items()}
+    ended = None if decided and not unproved else open_end()
+    return Sharing(named, placing.menus, cast(Any, plan), tuple(levels), tuple(notes), tie, ended)
 
 
 def solved_fairly(
@@ -38,15 +273,15 @@ def solved_fairly(
 ) -> Solution:
     """Find fair shares first, in two thirds of the time, then the best plan that keeps them.
 
-    Who rises where several could is decided in half of what is left. What that shows is known to the last
-    search: where its plan meets its bound, nothing is left to be searched.
+    Choosing among equally fair sets of jobs may use half of the remaining time. Its bound is passed on to the
+    last search: where the plan meets the bound, nothing is left to be searched.
 
     Parameters
     ----------
     instance
         An instance whose shares are due.
     compiler, options, backend, warm_start, formulation, proof
-        See `apportion.solving.solved.solved`.
+        See `apportion.solving.pipeline.solved`.
 
     Returns
     -------
@@ -87,7 +322,7 @@ def solved_fairly(
         prices = None if sharing.tie is None else sharing.tie.prices
         known = {"plan": sharing.plan, "certificate": {"multipliers": prices}}
 
-    def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> Structure:
+    def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> CompiledModel:
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
         if proof or entry.produces != "knapsack" or any(name.startswith("job ") for name in sharing.floors):
             return compiler(subject, entry)
@@ -100,9 +335,9 @@ def solved_fairly(
         under, compiled_before, call.remaining(), backend, known, formulation, bounded, proof=proof
     )
     started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)
-    bound, told = fair_bound(sharing.tie, solution, maximizes=call.maximizes)
+    bound, message = fair_bound(sharing.tie, solution, maximizes=call.maximizes)
     if under.fairness.keep < 1.0:
-        bound, told = None, None  # what would be kept of other sets is not known
+        bound, message = None, None  # what would be kept of other sets is not known
     # where nothing is kept and there is no plan all the same, nobody has a share
     nothing = solution.termination is Termination.INFEASIBLE and not any(sharing.floors.values())
     termination = solution.termination
@@ -115,7 +350,7 @@ def solved_fairly(
         levels=() if nothing else sharing.levels,
         floors={} if nothing else sharing.floors,
         fair_bound=bound,
-        notes=(*sharing.notes, *((told,) if told else ()), *solution.notes),
+        notes=(*sharing.notes, *((message,) if message else ()), *solution.notes),
         times={**solution.times, "start": started, "total": call.log.elapsed},
     )
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
-__all__ = ["Held", "Walker"]
+__all__ = ["FeasibleChoice", "Walker"]
 
 Integers = NDArray[np.int64]
 
 
-class Held(NamedTuple):
+class FeasibleChoice(NamedTuple):
     """A choice that keeps the capacities, one row per job, and what it uses of each.
 
     Attributes
@@ -33,16 +33,16 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walker:
-    """Walks for disjoint claimants, each known by its place among them, in the order of their names.
+    """Walks for disjoint holders, each known by its place among them, in the order of their names.
 
     Attributes
     ----------
     jobs, rows
-        The jobs of every claimant, at least one, and the rows of their options.
+        The jobs of every holder, at least one, and the rows of their options.
     every, begins
-        The jobs of all claimants behind one another, and where those of each begin.
+        The jobs of all holders behind one another, and where those of each begin.
     exactly
-        ``exactly(place, total)``: shares of some of a claimant's jobs that add up to a total.
+        ``exactly(place, total)``: shares of some of a holder's jobs that add up to a total.
     owner
         int64 [options]: the job of every row.
     least
@@ -61,22 +61,24 @@ class Walker:
     share: Integers
 
     def have(self, choice: Integers) -> Integers:
-        """Return what every claimant has under a choice."""
+        """Return what every holder has under a choice."""
         if not self.jobs:
             return np.zeros(0, dtype=np.int64)
         taken = choice[self.every]
         shares = np.where(taken >= 0, self.share[taken], 0)
         return np.asarray(np.add.reduceat(shares, self.begins), dtype=np.int64)
 
-    def raised(self, held: Held, due: Integers, model: MultipleChoiceKnapsack) -> Held | None:
-        """Return a choice that reaches what is due to every claimant, ``None`` where this walk finds none.
+    def raised(
+        self, held: FeasibleChoice, due: Integers, model: MultipleChoiceKnapsack
+    ) -> FeasibleChoice | None:
+        """Return a choice that reaches what is due to every holder, ``None`` where this walk finds none.
 
         Parameters
         ----------
         held
             Where it begins.
         due
-            int64 [claimants].
+            int64 [holders].
         model
             The menus.
         """
@@ -98,9 +100,11 @@ class Walker:
                 if moved is None:
                     return None
                 now, used = moved
-        return Held(now, used)
+        return FeasibleChoice(now, used)
 
-    def gained(self, held: Held, rows: Integers, lacks: int, model: MultipleChoiceKnapsack) -> Held | None:
+    def gained(
+        self, held: FeasibleChoice, rows: Integers, lacks: int, model: MultipleChoiceKnapsack
+    ) -> FeasibleChoice | None:
         """Return a choice in which some jobs have so much more, none of them less; ``None`` if not found.
 
         Parameters
@@ -115,7 +119,7 @@ class Walker:
             The menus.
         """
         moved = self._gained(held.choice.copy(), held.used.copy(), rows, lacks, model)
-        return None if moved is None else Held(*moved)
+        return None if moved is None else FeasibleChoice(*moved)
 
     def _gained(
         self, now: Integers, used: Integers, part: Integers, lacks: int, model: MultipleChoiceKnapsack
@@ -149,7 +153,7 @@ def _placed(
     model: MultipleChoiceKnapsack,
     share: Integers,
 ) -> tuple[Integers, Integers] | None:
-    """Return the choice with a claimant's jobs at given shares, where there is most room, and its uses."""
+    """Return the choice with a holder's jobs at given shares, where there is most room, and its uses."""
     now, offsets, capacities = choice.copy(), model.offsets, model.capacities
     scale = 1.0 / np.maximum(1, capacities)
     now[jobs] = least[jobs]

@@ -3,31 +3,91 @@
 Alone, its jobs that must run do so, and those below it withhold what they do not lend. All of these together
 can be had, as guarantees add up to no more than there is, unless jobs that must run hold more than their
 tenant's own, or what each could have needs the same nodes.
+
+The best share on a guarantee without a search: a bound by single amounts that a short walk reaches.
+
+An option that uses capacity k at all has a share of at most ``r_k`` times what it uses of it, ``r_k`` the
+largest such ratio. So on amounts ``g_k`` no choice has more than ``sum_k r_k g_k``, and none more than the
+largest sum of its jobs' shares up to there. Where a walk comes to that sum, it is the best.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.fairness.alone import filled_alone
-from apportion.fairness.answering import Ask
-from apportion.fairness.claimants import Claimant, tenant_claimant
-from apportion.fairness.level_model import LevelModel
-from apportion.fairness.placing import Placing
+from apportion.core.outcome import Termination
+from apportion.core.solution import Solution
+from apportion.fairness.feasibility_oracle import Ask
+from apportion.fairness.level_model import LevelModel, Placing
+from apportion.fairness.share_holders import ShareHolder, tenant_claimant
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.rows import Row, rows_alone
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.outcome import Termination
-from apportion.solution import Solution
 
-__all__ = ["guaranteed"]
+__all__ = ["filled_alone", "guaranteed"]
 
 
-def guaranteed(model: LevelModel, ask: Ask) -> dict[Claimant, int]:
+def filled_alone(
+    model: LevelModel, holder: ShareHolder, own: Mapping[str, int], inside: Mapping[ShareHolder, int]
+) -> int | None:
+    """Return the largest share that a holder has alone; ``None`` where bound and walk do not meet.
+
+    Those below it must lend all that they own.
+
+    Parameters
+    ----------
+    model
+        The shares of the instance.
+    holder
+        Who is alone.
+    own
+        How much it has of every capacity of the cluster.
+    inside
+        Shares of holders below it that must be kept.
+    """
+    bound = _bound(model, holder, own)
+    begin = model.least()
+    if bound is None or begin is None:
+        return None
+    most = model.last_sum(holder, min(bound, model.most(holder)) + 1)
+    menus = model.model
+    limits = [own.get(name, room) for name, room in zip(menus.capacity_names, menus.capacities, strict=True)]
+    capacities = np.array(limits, dtype=np.int64)
+    if (begin.used > capacities).any():
+        return None
+    found = model.walker([holder]).raised(
+        begin, np.array([most], dtype=np.int64), replace(menus, capacities=capacities)
+    )
+    if found is None or model.of(holder, found.choice) != most:
+        return None
+    return most if model.keeps(found, inside) else None
+
+
+def _bound(model: LevelModel, holder: ShareHolder, own: Mapping[str, int]) -> int | None:
+    """Return a bound on the share; ``None`` where some option has a share of no capacity."""
+    rows = model.rows(holder)
+    rows = rows[model.share[rows] > 0]
+    names = model.model.capacity_names
+    columns = np.array([column for column, name in enumerate(names) if name in own], dtype=np.int64)
+    share, uses = model.share[rows], model.model.uses[np.ix_(rows, columns)]
+    if (uses == 0).all(axis=1).any():
+        return None
+    total = Fraction(0)
+    for place, column in enumerate(columns.tolist()):
+        some = np.flatnonzero(uses[:, place])
+        pairs = {*zip(share[some].tolist(), uses[some, place].tolist(), strict=True)}
+        ratio = max((Fraction(part, use) for part, use in pairs), default=Fraction(0))
+        total += ratio * own[names[column]]
+    return math.floor(total)
+
+
+def guaranteed(model: LevelModel, ask: Ask) -> dict[ShareHolder, int]:
     """Return the share of every tenant with a guarantee if it were alone on it, children before parents.
 
     A share that a limit kept from being proved the largest is still one that can be had.
@@ -38,40 +98,40 @@ def guaranteed(model: LevelModel, ask: Ask) -> dict[Claimant, int]:
     capacities = menus.capacities
     amounts = {name: tree.guarantees(name) for name in capacities}
     index = {job: place for place, job in enumerate(menus.job_names())}
-    found: dict[Claimant, int] = {}
+    found: dict[ShareHolder, int] = {}
     for name, node in reversed(list(tree.nodes.items())):
         own = {capacity: amounts[capacity][name] for capacity in capacities}
         theirs = {
             capacity: sum(amounts[capacity][child] for child in node.children) for capacity in capacities
         }
-        claimant = tenant_claimant(ledger, name)
-        if not claimant.jobs or not any(own.values()) or (node.children and own == theirs):
+        holder = tenant_claimant(ledger, name)
+        if not holder.jobs or not any(own.values()) or (node.children and own == theirs):
             continue
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
-        places = [index[job] for job in claimant.jobs]
+        places = [index[job] for job in holder.jobs]
         rows = rows_alone(tree, name, capacities)
         withheld = len(rows) > len(capacities)
-        share = None if withheld else filled_alone(model, claimant, own, inside)
+        share = None if withheld else filled_alone(model, holder, own, inside)
         if share is None:
-            share = _best_share(placing, ask, claimant, places, rows, inside)
+            share = _best_share(placing, ask, holder, places, rows, inside)
         if share is None and inside:  # what is due below takes more, or need not lie beside each other
-            share = _best_share(placing, ask, claimant, places, rows, {})
+            share = _best_share(placing, ask, holder, places, rows, {})
         if share:
-            found[claimant] = share
+            found[holder] = share
     return found
 
 
 def _best_share(
     placing: Placing,
     ask: Ask,
-    claimant: Claimant,
+    holder: ShareHolder,
     places: Sequence[int],
     alone: Sequence[Row],
-    inside: Mapping[Claimant, int],
+    inside: Mapping[ShareHolder, int],
 ) -> int | None:
     """Return the largest share found that a tenant has alone; ``None`` where it was refuted altogether."""
-    solution = _asked(placing, ask, claimant, places, alone, inside)
+    solution = _asked(placing, ask, holder, places, alone, inside)
     if solution is None:
         return 0
     if solution.termination is Termination.INFEASIBLE:
@@ -81,7 +141,7 @@ def _best_share(
         most = math.floor(solution.bound)
         while share < most:  # optimal is within a billionth, and of many units that is some
             middle = (share + most + 1) // 2
-            answer = _asked(placing, ask, claimant, places, alone, {**inside, claimant: middle})
+            answer = _asked(placing, ask, holder, places, alone, {**inside, holder: middle})
             if answer is not None and answer.objective is not None:
                 share = max(middle, int(answer.objective))
             elif answer is not None and answer.termination is Termination.INFEASIBLE:
@@ -94,14 +154,14 @@ def _best_share(
 def _asked(
     placing: Placing,
     ask: Ask,
-    claimant: Claimant,
+    holder: ShareHolder,
     places: Sequence[int],
     alone: Sequence[Row],
-    inside: Mapping[Claimant, int],
+    inside: Mapping[ShareHolder, int],
 ) -> Solution | None:
     """Ask for the best share until the jobs that have it can be placed; ``None`` if that was not decided."""
     while True:
-        model, rows = _alone(placing.menus, claimant, places, alone, inside)
+        model, rows = _alone(placing.menus, holder, places, alone, inside)
         solution = ask(model)
         if not isinstance(solution.plan, np.ndarray):
             return solution
@@ -115,10 +175,10 @@ def _asked(
 
 def _alone(
     menus: TenantedMenus,
-    claimant: Claimant,
+    holder: ShareHolder,
     places: Sequence[int],
     alone: Sequence[Row],
-    inside: Mapping[Claimant, int],
+    inside: Mapping[ShareHolder, int],
 ) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
     """Return the menus of a tenant's jobs on its guarantee, each worth its share, and their options' rows."""
     ledger, model = menus.ledger, menus.model
@@ -127,7 +187,7 @@ def _alone(
     rows = np.concatenate(menu)
     values = menus.share[rows]
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    best = np.array([ledger.best[job] for job in claimant.jobs], dtype=np.int64)
+    best = np.array([ledger.best[job] for job in holder.jobs], dtype=np.int64)
     forgone = np.repeat(best, sizes) - values
     uses = model.uses[rows]
     touched = [
@@ -137,14 +197,14 @@ def _alone(
     ]
     columns = [uses[:, touched]]
     limits = model.capacities[touched].tolist()
-    leaf = np.repeat(np.array([ledger.jobs[job].tenant for job in claimant.jobs], dtype=object), sizes)
+    leaf = np.repeat(np.array([ledger.jobs[job].tenant for job in holder.jobs], dtype=object), sizes)
     for row in alone:
         own = uses[:, model.capacity_names.index(row.capacity)]
         columns.append(np.where(np.isin(leaf, list(row.leaves)), own, 0)[:, None])
         limits.append(row.limit)
     for one, share in inside.items():
         mine = set(one.jobs)
-        member = np.repeat([job in mine for job in claimant.jobs], sizes)
+        member = np.repeat([job in mine for job in holder.jobs], sizes)
         columns.append(np.where(member, forgone, 0)[:, None])
         limits.append(sum(ledger.best[job] for job in one.jobs) - share)
     model_alone = MultipleChoiceKnapsack.from_arrays(

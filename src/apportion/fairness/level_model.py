@@ -1,37 +1,103 @@
-"""What claimants have under a choice, which sums their shares can come to, and short walks to more of it."""
+"""What holders have under a choice, which sums their shares can come to, and short walks to more of it.
+
+Whether the choices of a question can be placed, and what all later questions learn where one cannot.
+
+A capacity that no plan exceeds holds whatever the question is, so one that was found for a level tightens
+those of all others; a question that such capacities refute is refuted for every plan.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.fairness.claimants import Claimant
-from apportion.fairness.greedy import Held, Walker
-from apportion.fairness.placing import Placing
+from apportion.fairness.greedy import FeasibleChoice, Walker
 from apportion.fairness.prices import SharePrices
-from apportion.formulations.tenants import TenantedMenus
+from apportion.fairness.share_holders import ShareHolder
+from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
+from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.products import over_columns
+from apportion.solving.attempt import PlacedStructure
+from apportion.solving.compiled_model import PlanOrPoint
 
-__all__ = ["LevelModel"]
+__all__ = ["LevelModel", "Placing", "Verdict"]
+
+
+_LEAST_S = 1e-3
+"""What is left of a limit that is used up."""
+
+Verdict = Literal["placed", "cut", "unknown"]
+"""Placed; shown to lie nowhere, and cut off from now on; or neither was shown."""
+
+
+class Placing:
+    """The menus of an instance with tenants, tightened while choices turn out to lie nowhere.
+
+    Parameters
+    ----------
+    menus
+        The formulation, without any floor.
+    seconds
+        What is left for the search of one placement; ``None`` for no limit.
+
+    Attributes
+    ----------
+    menus
+        The formulation with what was cut off so far.
+    gave_up
+        Whether some choice was neither placed nor shown to lie nowhere.
+    """
+
+    def __init__(self, menus: TenantedMenus, seconds: Callable[[], float | None]) -> None:
+        self.menus = menus
+        self.gave_up = False
+        self._seconds = seconds
+
+    def plan(self, choice: NDArray[np.int64]) -> PlanOrPoint | None:
+        """Return the plan of a choice, placed."""
+        if isinstance(self.menus, PlacedTenantedMenus):
+            return PlacedStructure(self.menus).plan(choice, self._seconds())
+        return self.menus.plan(choice)
+
+    def late(self) -> bool:
+        """Return whether the time for levels is up."""
+        left = self._seconds()
+        return left is not None and left <= _LEAST_S
+
+    def of(self, choice: NDArray[np.int64]) -> Verdict:
+        """Place a choice, one row per job, -1 for nothing at all."""
+        if not isinstance(self.menus, PlacedTenantedMenus):
+            return "placed"
+        structure = PlacedStructure(self.menus)
+        found = structure.packed(choice, self._seconds())
+        if all(placed.nodes is not None for placed in found.values()):
+            return "placed"
+        tighter = structure.without(choice, found, proven=True)
+        if tighter is None:
+            self.gave_up = True
+            return "unknown"
+        assert isinstance(tighter.formulation, PlacedTenantedMenus)
+        self.menus = tighter.formulation
+        return "cut"
+
 
 Integers = NDArray[np.int64]
 
 _MOST_SCOPES = 64
 """Scopes whose limits are priced on their own."""
 _MOST_SUMS = 20_000
-"""Sums of a claimant's shares up to which all are listed."""
+"""Sums of a holder's shares up to which all are listed."""
 
 
 class _Sums(NamedTuple):
-    """The sums that shares of a claimant's jobs can have, in grains, as bits of whole numbers.
+    """The sums that shares of a holder's jobs can have, in grains, as bits of whole numbers.
 
     Attributes
     ----------
@@ -75,9 +141,9 @@ class LevelModel:
         self._index = {job: index for index, job in enumerate(menus.job_names())}
         self.owner = self.model.job_of_option()
         self.share = menus.share
-        self._rows: dict[Claimant, Integers] = {}
-        self._places: dict[Claimant, Integers] = {}
-        self._reachable: dict[Claimant, _Sums | None] = {}
+        self._rows: dict[ShareHolder, Integers] = {}
+        self._places: dict[ShareHolder, Integers] = {}
+        self._reachable: dict[ShareHolder, _Sums | None] = {}
         self._least_of: MultipleChoiceKnapsack | None = None
         self._least_uses = np.zeros(0, dtype=np.int64)
         self.best = np.zeros(self.model.num_jobs, dtype=np.int64)
@@ -88,18 +154,18 @@ class LevelModel:
         """The model, with what was cut off so far."""
         return self.placing.menus.model
 
-    def least(self) -> Held | None:
+    def least(self) -> FeasibleChoice | None:
         """Return the choice of least use, each capacity counted in parts of it, if that keeps them all."""
         if (self._least < 0).any():
             return None
         if self._least_of is not self.model:  # a cut is another model
             self._least_of, self._least_uses = self.model, self.model.used(self._least)
         keeps = (self._least_uses <= self.model.capacities).all()
-        return Held(self._least, self._least_uses) if keeps else None
+        return FeasibleChoice(self._least, self._least_uses) if keeps else None
 
-    def held(self, choice: Integers) -> Held:
+    def feasible_choice(self, choice: Integers) -> FeasibleChoice:
         """Return a choice that keeps the capacities, with what it uses."""
-        return Held(choice, self.model.used(choice))
+        return FeasibleChoice(choice, self.model.used(choice))
 
     @cached_property
     def _least(self) -> Integers:
@@ -110,47 +176,47 @@ class LevelModel:
         found[filled] = order[self.model.offsets[:-1][filled]]
         return found
 
-    def most(self, claimant: Claimant) -> int:
-        """Return the largest share of a claimant, whatever the limits are."""
-        return int(self.best[self.jobs(claimant)].sum())
+    def most(self, holder: ShareHolder) -> int:
+        """Return the largest share of a holder, whatever the limits are."""
+        return int(self.best[self.jobs(holder)].sum())
 
-    def next_sum(self, claimant: Claimant, floor: int) -> int:
-        """Return the least sum of shares of a claimant's jobs that reaches a floor, whatever the limits are.
+    def next_sum(self, holder: ShareHolder, floor: int) -> int:
+        """Return the least sum of shares of a holder's jobs that reaches a floor, whatever the limits are.
 
         One more than its most where none does, however high the floor is; the floor itself where sums are too
         many to be listed.
         """
-        sums = self._sums(claimant)
+        sums = self._sums(holder)
         if floor <= 0:
             return floor
         if sums is None:
-            return min(floor, self.most(claimant) + 1)
+            return min(floor, self.most(holder) + 1)
         least = -(-floor // sums.grain)
         rest = sums.reachable >> least
         if not rest:
-            return self.most(claimant) + 1
+            return self.most(holder) + 1
         return (least + (rest & -rest).bit_length() - 1) * sums.grain
 
-    def last_sum(self, claimant: Claimant, floor: int) -> int:
-        """Return the largest sum of shares of a claimant's jobs below a floor.
+    def last_sum(self, holder: ShareHolder, floor: int) -> int:
+        """Return the largest sum of shares of a holder's jobs below a floor.
 
         One less than the floor where sums are too many to be listed, -1 where there is none.
         """
-        sums = self._sums(claimant)
+        sums = self._sums(holder)
         if sums is None:
             return floor - 1
-        above = -(-min(floor, self.most(claimant) + 1) // sums.grain)  # else as many bits as the floor
+        above = -(-min(floor, self.most(holder) + 1) // sums.grain)  # else as many bits as the floor
         below = sums.reachable & ((1 << above) - 1)
         return (below.bit_length() - 1) * sums.grain if below else -1
 
-    def exactly(self, claimant: Claimant, total: int) -> dict[int, int] | None:
-        """Return shares of a claimant's jobs, by their index, that add up to a total; others have none."""
-        sums = self._sums(claimant)
+    def exactly(self, holder: ShareHolder, total: int) -> dict[int, int] | None:
+        """Return shares of a holder's jobs, by their index, that add up to a total; others have none."""
+        sums = self._sums(holder)
         if sums is None or total % sums.grain:
             return None
         left, found = total // sums.grain, dict[int, int]()
         for job, menu, reachable in reversed(
-            list(zip(self.jobs(claimant).tolist(), sums.menus, sums.before, strict=True))
+            list(zip(self.jobs(holder).tolist(), sums.menus, sums.before, strict=True))
         ):
             step = next(
                 (share for share in reversed(menu) if share <= left and reachable >> (left - share) & 1), None
@@ -164,50 +230,50 @@ class LevelModel:
                 break
         return found
 
-    def _sums(self, claimant: Claimant) -> _Sums | None:
-        """Return the sums of a claimant's shares, ``None`` where there are too many."""
-        if claimant not in self._reachable:
+    def _sums(self, holder: ShareHolder) -> _Sums | None:
+        """Return the sums of a holder's shares, ``None`` where there are too many."""
+        if holder not in self._reachable:
             offsets, listed = self._listed
             shares = [
-                sorted(set(listed[offsets[job] : offsets[job + 1]])) for job in self.jobs(claimant).tolist()
+                sorted(set(listed[offsets[job] : offsets[job + 1]])) for job in self.jobs(holder).tolist()
             ]
             grain = math.gcd(*set().union(*shares)) or 1
             found = None
-            if self.most(claimant) // grain <= _MOST_SUMS:
+            if self.most(holder) // grain <= _MOST_SUMS:
                 menus = [[share // grain for share in menu] for menu in shares]
                 before = [1]
                 for menu in menus:
                     before.append(functools.reduce(operator.or_, (before[-1] << share for share in menu), 0))
                 found = _Sums(grain, menus, before[:-1], before[-1])
-            self._reachable[claimant] = found
-        return self._reachable[claimant]
+            self._reachable[holder] = found
+        return self._reachable[holder]
 
     @cached_property
     def _listed(self) -> tuple[list[int], list[int]]:
         """Where every menu begins, and all shares."""
         return self.model.offsets.tolist(), self.share.tolist()
 
-    def of(self, claimant: Claimant, choice: Integers) -> int:
-        """Return a claimant's share under a choice."""
-        rows = choice[self.jobs(claimant)]
+    def of(self, holder: ShareHolder, choice: Integers) -> int:
+        """Return a holder's share under a choice."""
+        rows = choice[self.jobs(holder)]
         return int(self.share[rows[rows >= 0]].sum())
 
-    def prices(self, group: Sequence[Claimant]) -> SharePrices:
-        """Return what the shares of disjoint claimants cost at prices."""
+    def prices(self, group: Sequence[ShareHolder]) -> SharePrices:
+        """Return what the shares of disjoint holders cost at prices."""
         rows = [self.rows(one) for one in group]
         scopes = _scopes(self.placing.menus)
         return SharePrices(group, rows, self.model.uses, self.share, self.model.capacities, scopes)
 
-    def rows(self, claimant: Claimant) -> Integers:
-        """Return the rows of the options of a claimant's jobs."""
-        if claimant not in self._rows:
+    def rows(self, holder: ShareHolder) -> Integers:
+        """Return the rows of the options of a holder's jobs."""
+        if holder not in self._rows:
             offsets = self.model.offsets
-            parts = [np.arange(offsets[job], offsets[job + 1]) for job in self.jobs(claimant).tolist()]
-            self._rows[claimant] = np.concatenate(parts).astype(np.int64)
-        return self._rows[claimant]
+            parts = [np.arange(offsets[job], offsets[job + 1]) for job in self.jobs(holder).tolist()]
+            self._rows[holder] = np.concatenate(parts).astype(np.int64)
+        return self._rows[holder]
 
-    def walker(self, group: Sequence[Claimant]) -> Walker:
-        """Return the walks of disjoint claimants, in the order of their names."""
+    def walker(self, group: Sequence[ShareHolder]) -> Walker:
+        """Return the walks of disjoint holders, in the order of their names."""
         jobs = [self.jobs(one) for one in group]
         return Walker(
             jobs,
@@ -220,18 +286,18 @@ class LevelModel:
             self.share,
         )
 
-    def keeps(self, held: Held, floors: Mapping[Claimant, int]) -> bool:
+    def keeps(self, held: FeasibleChoice, floors: Mapping[ShareHolder, int]) -> bool:
         """Return whether a choice reaches floors, keeps every capacity and can be placed."""
         if any(self.of(one, held.choice) < floor for one, floor in floors.items()):
             return False
         fits = bool((held.used <= self.model.capacities).all())
         return fits and self.placing.of(held.choice) == "placed"
 
-    def jobs(self, claimant: Claimant) -> Integers:
-        """Return a claimant's jobs, by their index."""
-        if claimant not in self._places:
-            self._places[claimant] = np.array([self._index[job] for job in claimant.jobs], dtype=np.int64)
-        return self._places[claimant]
+    def jobs(self, holder: ShareHolder) -> Integers:
+        """Return a holder's jobs, by their index."""
+        if holder not in self._places:
+            self._places[holder] = np.array([self._index[job] for job in holder.jobs], dtype=np.int64)
+        return self._places[holder]
 
 
 def _scopes(menus: TenantedMenus) -> list[NDArray[np.bool_]]:

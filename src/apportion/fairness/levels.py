@@ -20,12 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apportion.fairness.answering import Answering, Ask, Risen
-from apportion.fairness.claimants import Claimant, Rung
+from apportion.core.solution import Level
+from apportion.fairness.feasibility_oracle import Ask, FeasibilityOracle, Risen
 from apportion.fairness.level_model import LevelModel
-from apportion.solution import Level
+from apportion.fairness.share_holders import LevelRequirement, ShareHolder
 
-__all__ = ["Filling"]
+__all__ = ["LeximinSolver"]
 
 _MOST_STEPS = 1_000_000
 
@@ -40,15 +40,15 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Claimants among whom shares are made equal, their levels, and steps to a unit of share over weight."""
+    """Holders among whom shares are made equal, their levels, and steps to a unit of share over weight."""
 
-    claimants: list[Claimant]
+    holders: list[ShareHolder]
     steps: int
     found: list[_Found] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
-class Filling:
+class LeximinSolver:
     """Levels as they are found.
 
     Attributes
@@ -61,31 +61,31 @@ class Filling:
         Whether everything found so far is proved.
     """
 
-    answering: Answering
+    answering: FeasibilityOracle
     unit: int
     sure: bool = True
     _groups: list[_Group] = field(default_factory=list)
 
     @classmethod
-    def of(cls, model: LevelModel, ask: Ask, unit: int) -> Filling:
+    def of(cls, model: LevelModel, ask: Ask, unit: int) -> LeximinSolver:
         """Return one that holds nothing yet."""
-        return cls(Answering(model, ask), unit)
+        return cls(FeasibilityOracle(model, ask), unit)
 
-    def hold(self, floors: Mapping[Claimant, int]) -> bool | None:
+    def hold(self, floors: Mapping[ShareHolder, int]) -> bool | None:
         """Hold floors from now on; return whether they can be reached together, ``None`` if undecided."""
-        asked = Rung(floors, 0)
+        asked = LevelRequirement(floors, 0)
         reached = self.answering.reached(asked)
         if reached:
             self.answering.hold(asked)
         return reached
 
-    def fill(self, claimants: list[Claimant]) -> None:
+    def fill(self, holders: list[ShareHolder]) -> None:
         """Raise the shares of a group level by level; it needs a choice to begin with."""
-        self.answering.turn_to(claimants)
-        steps = min(_MOST_STEPS, math.lcm(*(one.weight.numerator for one in claimants)))
-        group = _Group(claimants, steps)
+        self.answering.turn_to(holders)
+        steps = min(_MOST_STEPS, math.lcm(*(one.weight.numerator for one in holders)))
+        group = _Group(holders, steps)
         self._groups.append(group)
-        active, rise, least = claimants, len(claimants), 0
+        active, rise, least = holders, len(holders), 0
         while rise:
             level, bound = self._highest(group, active, rise, least)
             self.answering.hold(self._rung(group, active, rise, level))
@@ -95,12 +95,12 @@ class Filling:
             active = [one for one in active if one not in risen.never]
             rise, least = risen.count, level + 1
 
-    def settle(self) -> list[Level]:
+    def resolve_ties(self) -> list[Level]:
         """Name who stays where under the choice at hand; return the levels in the order they were found."""
         levels = list[Level]()
         for group in self._groups:
-            told = list[tuple[int, Level]]()
-            for one in group.claimants:
+            found_levels = list[tuple[int, Level]]()
+            for one in group.holders:
                 have = self.answering.share(one)
                 place = max(
                     k for k, found in enumerate(group.found) if self._at(group, one, found.level) <= have
@@ -116,21 +116,21 @@ class Filling:
                     bound / self.unit,
                     "by_search" if found.sure else None,
                 )
-                told.append((place, level))
-            levels += [level for _, level in sorted(told, key=lambda pair: pair[0])]
-        self.answering.rungs.clear()
+                found_levels.append((place, level))
+            levels += [level for _, level in sorted(found_levels, key=lambda pair: pair[0])]
+        self.answering.requirements.clear()
         return levels
 
-    def _at(self, group: _Group, one: Claimant, level: int) -> int:
-        """Return the least share of a claimant that is at a level."""
+    def _at(self, group: _Group, one: ShareHolder, level: int) -> int:
+        """Return the least share of a holder that is at a level."""
         over, under = one.weight.numerator, one.weight.denominator
         due = max(self.answering.floors.get(one, 0), -(-level * over // (under * group.steps)))
         return self.answering.model.next_sum(one, due)
 
-    def _rung(self, group: _Group, active: list[Claimant], rise: int, level: int) -> Rung:
-        return Rung({one: self._at(group, one, level) for one in active}, len(active) - rise)
+    def _rung(self, group: _Group, active: list[ShareHolder], rise: int, level: int) -> LevelRequirement:
+        return LevelRequirement({one: self._at(group, one, level) for one in active}, len(active) - rise)
 
-    def _highest(self, group: _Group, active: list[Claimant], rise: int, least: int) -> tuple[int, int]:
+    def _highest(self, group: _Group, active: list[ShareHolder], rise: int, least: int) -> tuple[int, int]:
         """Return the highest level that so many reach, and the least one that is not refuted from above."""
         answering = self.answering
         shares = {one: answering.share(one) for one in active}
@@ -149,7 +149,7 @@ class Filling:
             probe = (low + high + 1) // 2
         return low, high
 
-    def _below(self, group: _Group, active: list[Claimant], level: int) -> int:
+    def _below(self, group: _Group, active: list[ShareHolder], level: int) -> int:
         """Return the highest level at which somebody needs less than at a level, -1 where nobody does."""
         found = [-1]
         for one in active:
@@ -158,7 +158,7 @@ class Filling:
                 found.append(_level_of(one, last, group))
         return max(found)
 
-    def _risen(self, group: _Group, active: list[Claimant], rise: int, level: int) -> Risen:
+    def _risen(self, group: _Group, active: list[ShareHolder], rise: int, level: int) -> Risen:
         """Return how many go beyond a level, at most so many as reach it."""
         if rise == 1:  # the level is the highest that it reaches
             return Risen(0, frozenset(), proved=True)
@@ -173,12 +173,12 @@ class Filling:
         return Risen(risen.count, risen.never | (set(active) - set(wanted)), risen.proved)
 
 
-def _reached_by(rise: int, group: _Group, shares: Mapping[Claimant, int]) -> int:
+def _reached_by(rise: int, group: _Group, shares: Mapping[ShareHolder, int]) -> int:
     """Return the highest level that so many reach with given shares."""
     reached = sorted(_level_of(one, share, group) for one, share in shares.items())
     return reached[-rise]
 
 
-def _level_of(one: Claimant, share: int, group: _Group) -> int:
+def _level_of(one: ShareHolder, share: int, group: _Group) -> int:
     """Return the highest level at which a share is enough."""
     return group.steps * share * one.weight.denominator // one.weight.numerator

@@ -1,8 +1,9 @@
 """What shares cost at prices: a refutation of floors, and a bound on how many can rise, without any search.
 
-At prices pi >= 0 a claimant with floor f pays at least f times the least price of one unit of share among its
+At prices pi >= 0 a holder with floor f pays at least f times the least price of one unit of share among its
 options, whatever it chooses. If all together would have to pay more than ``pi . capacities``, the floors
-cannot all be reached. A rung k that R_k claimants must reach has a price mu_k >= 0 too, and all pay at least
+cannot all be reached. A requirement k that R_k holders must reach has a price mu_k >= 0 too, and all
+pay at least
 
     sum_k mu_k R_k + sum_i min_r (price_i height_ir - sum_(k <= r) mu_k)
 
@@ -18,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.fairness.claimants import Claimant, Rung
-from apportion.models.products import over_columns, over_rows
+from apportion.fairness.share_holders import LevelRequirement, ShareHolder
+from apportion.models.exact_sums import over_columns, over_rows
 
 __all__ = ["SharePrices"]
 
@@ -41,16 +42,17 @@ _HIGHEST = 1 << 62
 
 
 class _Demand(NamedTuple):
-    """What every claimant has on the ground and on every rung above it, and how many must be on each rung.
+    """What every holder has by its floor and by every requirement, and how many must meet each requirement.
 
     Attributes
     ----------
     heights
-        int64 [1 + rungs, claimants], never falling; who is not on a rung stays where it was before.
+        int64 [1 + requirements, holders], never falling; who is not on a requirement stays where it was
+        before.
     counted
-        bool [1 + rungs, claimants]: who counts on a rung; nobody on the ground.
+        bool [1 + requirements, holders]: who counts on a requirement; nobody on the ground.
     rise
-        int64 [1 + rungs]: how many must.
+        int64 [1 + requirements]: how many must.
     """
 
     heights: Integers
@@ -58,26 +60,26 @@ class _Demand(NamedTuple):
     rise: Integers
 
     def rising(self, count: int) -> _Demand:
-        """Return the same with so many on the last rung."""
+        """Return the same with so many on the last requirement."""
         return self._replace(rise=np.append(self.rise[:-1], count))
 
 
 class _Priced(NamedTuple):
-    """What a demand costs beyond what there is, at least, and how much more with each on the last rung."""
+    """The least cost of a demand beyond the capacities, and what more each adds on the last requirement."""
 
     excess: int
     forced: list[int]
 
 
 class SharePrices:
-    """The options of disjoint claimants, and what their shares cost.
+    """The options of disjoint holders, and what their shares cost.
 
     Parameters
     ----------
-    claimants
+    holders
         Whose jobs are disjoint.
     rows
-        The rows of every claimant's options, in the same order.
+        The rows of every holder's options, in the same order.
     uses, share, capacities
         Of the menus.
     scopes
@@ -86,7 +88,7 @@ class SharePrices:
 
     def __init__(
         self,
-        claimants: Sequence[Claimant],
+        holders: Sequence[ShareHolder],
         rows: Sequence[Integers],
         uses: Integers,
         share: Integers,
@@ -94,26 +96,28 @@ class SharePrices:
         scopes: Sequence[NDArray[np.bool_]],
     ) -> None:
         kept = [part[share[part] > 0] for part in rows]
-        self._index = {one: place for place, one in enumerate(claimants)}
+        self._index = {one: place for place, one in enumerate(holders)}
         flat = np.concatenate([*kept, np.zeros(0, dtype=np.int64)])
         whose = np.repeat(np.arange(len(kept)), [part.size for part in kept])
-        # a claimant's jobs often have options that use and share alike: one of them is enough
-        told = _distinct(np.column_stack([whose, share[flat], uses[flat]]))
-        self._share, self._uses = told[:, 1], np.ascontiguousarray(told[:, 2:])
-        sizes = np.bincount(told[:, 0], minlength=len(kept))
+        # a holder's jobs often have options that use and share alike: one of them is enough
+        distinct = _distinct(np.column_stack([whose, share[flat], uses[flat]]))
+        self._share, self._uses = distinct[:, 1], np.ascontiguousarray(distinct[:, 2:])
+        sizes = np.bincount(distinct[:, 0], minlength=len(kept))
         self._starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        self._sizes, self._owner = sizes, told[:, 0]
+        self._sizes, self._owner = sizes, distinct[:, 0]
         self._some = np.flatnonzero(sizes > 0)
         self._per_share = self._uses / np.maximum(1, self._share)[:, None]
         self._capacities = capacities
         self._begin: Floats | None = None
-        self._units = np.zeros(len(claimants))
+        self._units = np.zeros(len(holders))
         each = 1.0 / np.maximum(1.0, capacities.astype(np.float64))
         self._even: list[Floats] = [np.where(scope, each, 0.0) for scope in scopes]
 
-    def refuted(self, floors: Mapping[Claimant, int], rungs: Sequence[Rung] = ()) -> bool:
-        """Return whether prices show that the floors and the rungs above them cannot all be reached."""
-        demand = self._demand(floors, rungs)
+    def refuted(
+        self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement] = ()
+    ) -> bool:
+        """Return whether prices show that floors and requirements cannot all be met."""
+        demand = self._demand(floors, requirements)
         for prices in self._climbed(demand, hopeful=True):
             if self._priced(prices, demand).excess > 0:
                 self._begin = prices
@@ -121,10 +125,13 @@ class SharePrices:
         return False
 
     def most_rising(
-        self, floors: Mapping[Claimant, int], rungs: Sequence[Rung], goals: Mapping[Claimant, int]
+        self,
+        floors: Mapping[ShareHolder, int],
+        requirements: Sequence[LevelRequirement],
+        goals: Mapping[ShareHolder, int],
     ) -> int:
-        """Return a bound on how many of some goals can be reached beside floors and rungs."""
-        demand = self._demand(floors, (*rungs, Rung(goals, 0)))
+        """Return a bound on how many of some goals can be reached beside floors and requirements."""
+        demand = self._demand(floors, (*requirements, LevelRequirement(goals, 0)))
         best = len(goals)
         for prices in self._climbed(demand):
             low = 0
@@ -137,11 +144,15 @@ class SharePrices:
         return best
 
     def never_rising(
-        self, floors: Mapping[Claimant, int], rungs: Sequence[Rung], goals: Mapping[Claimant, int], count: int
-    ) -> set[Claimant]:
+        self,
+        floors: Mapping[ShareHolder, int],
+        requirements: Sequence[LevelRequirement],
+        goals: Mapping[ShareHolder, int],
+        count: int,
+    ) -> set[ShareHolder]:
         """Return who is shown to be in no set of so many that reach their goals."""
-        demand = self._demand(floors, (*rungs, Rung(goals, len(goals) - count)))
-        found = set[Claimant]()
+        demand = self._demand(floors, (*requirements, LevelRequirement(goals, len(goals) - count)))
+        found = set[ShareHolder]()
         for prices in self._climbed(demand):
             priced = self._priced(prices, demand)
             found |= {
@@ -151,28 +162,34 @@ class SharePrices:
             }
         return found
 
-    def cheapest(self, floors: Mapping[Claimant, int], rung: Rung) -> dict[Claimant, float]:
-        """Return what it costs each to reach a rung, at the prices found last."""
+    def cheapest(
+        self, floors: Mapping[ShareHolder, int], requirement: LevelRequirement
+    ) -> dict[ShareHolder, float]:
+        """Return what it costs each to reach a requirement, at the prices found last."""
         return {
             one: float(self._units[self._index[one]]) * max(0, height - floors.get(one, 0))
-            for one, height in rung.heights.items()
+            for one, height in requirement.heights.items()
             if one in self._index
         }
 
-    def _demand(self, floors: Mapping[Claimant, int], rungs: Sequence[Rung]) -> _Demand:
-        """Return what is demanded of those who are priced; a rung of others, served before, is left out."""
-        own = [rung for rung in rungs if all(one in self._index for one in rung.heights)]
+    def _demand(self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement]) -> _Demand:
+        """Return the demand on those who are priced; requirements of others, met before, are left out."""
+        own = [
+            requirement
+            for requirement in requirements
+            if all(one in self._index for one in requirement.heights)
+        ]
         heights = np.zeros((1 + len(own), len(self._index)), dtype=np.int64)
         counted = np.zeros(heights.shape, dtype=np.bool_)
         for one, floor in floors.items():
             if one in self._index:
                 heights[:, self._index[one]] = min(floor, _HIGHEST)
-        for k, rung in enumerate(own, start=1):
-            places = [self._index[one] for one in rung.heights]
-            wanted = [min(height, _HIGHEST) for height in rung.heights.values()]
+        for k, requirement in enumerate(own, start=1):
+            places = [self._index[one] for one in requirement.heights]
+            wanted = [min(height, _HIGHEST) for height in requirement.heights.values()]
             heights[k:, places] = np.maximum(heights[k, places], wanted)
             counted[k, places] = True
-        rise = np.array([0, *(max(0, rung.rise) for rung in own)], dtype=np.int64)
+        rise = np.array([0, *(max(0, requirement.rise) for requirement in own)], dtype=np.int64)
         return _Demand(heights, counted, rise)
 
     def _climbed(self, demand: _Demand, *, hopeful: bool = False) -> list[Floats]:
@@ -216,7 +233,7 @@ class SharePrices:
         return [*self._even, *(prices for _, prices in found[:2])]
 
     def _spread(self, least: Floats) -> Floats:
-        """Return prices of a unit of share with those of claimants without options, which are 0."""
+        """Return prices of a unit of share with those of holders without options, which are 0."""
         found = np.zeros(len(self._index))
         found[self._some] = least
         return found
@@ -226,8 +243,8 @@ class SharePrices:
         top = float(prices.max(initial=0.0)) or 1.0
         whole = [round(price / top * _FINE) for price in prices.tolist()]
         unit = self._least(whole)
-        rungs = _least_cost(np.array([low / _PARTS for low in unit]), demand)[2]
-        worth = [round(price * _PARTS) for price in rungs.tolist()]
+        requirements = _least_cost(np.array([low / _PARTS for low in unit]), demand)[2]
+        worth = [round(price * _PARTS) for price in requirements.tolist()]
         paid = sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
         excess = sum(price * rise for price, rise in zip(worth, demand.rise.tolist(), strict=True))
         forced = []
@@ -243,7 +260,7 @@ class SharePrices:
         return _Priced(excess - _PARTS * paid, forced)
 
     def _least(self, whole: Sequence[int]) -> list[int]:
-        """Return the least price of a unit of share of every claimant, rounded down to parts of one."""
+        """Return the least price of a unit of share of every holder, rounded down to parts of one."""
         costs = self._uses @ np.array(whole, dtype=np.int64)
         near = costs / np.maximum(1, self._share)
         if not self._some.size:
@@ -269,9 +286,10 @@ def _distinct(rows: Integers) -> Integers:
 
 
 def _least_cost(unit: Floats, demand: _Demand) -> tuple[float, Integers, Floats]:
-    """Return a bound on what a demand costs, who then has what, and the prices of the rungs.
+    """Return a bound on what a demand costs, who then has what, and the prices of the requirements.
 
-    One rung after the other gets its best price beside those of the others: there so many would be on it.
+    One requirement after the other gets its best price beside those of the others: there so many would
+    be on it.
     """
     heights, counted, rise = demand
     cost = unit * heights

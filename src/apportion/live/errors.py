@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.errors import ApportionError
+from apportion.core.errors import ApportionError
 
 __all__ = [
     "ClusterUnreachable",

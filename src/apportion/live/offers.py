@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from apportion.errors import Problem
+from apportion.core.errors import Problem
 from apportion.live.record.jobs import JobSpec
 
-__all__ = ["Offer", "Share", "Size", "free_units", "misfit", "sizes_of"]
+__all__ = ["NodeOffer", "Share", "Size", "free_units", "misfit", "sizes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class NodeOffer:
     """One node.
 
     Attributes
@@ -79,7 +79,7 @@ class Offer:
         """Return whether so much is idle."""
         return share is None or (share.cpus <= self.idle_cpus and share.memory_mib <= self.idle_memory_mib)
 
-    def without(self, share: Share | None) -> Offer:
+    def without(self, share: Share | None) -> NodeOffer:
         """Return what is left once a pilot has its share."""
         if share is None:
             return self
@@ -87,7 +87,7 @@ class Offer:
         return replace(self, idle_cpus=max(left[0], 0), idle_memory_mib=max(left[1], 0))
 
 
-def sizes_of(offers: Iterable[Offer]) -> tuple[Size, ...]:
+def sizes_of(offers: Iterable[NodeOffer]) -> tuple[Size, ...]:
     """Return the different sizes of nodes."""
     return tuple(sorted({offer.size for offer in offers}))
 
@@ -107,15 +107,15 @@ def misfit(spec: JobSpec, sizes: Iterable[Size]) -> Problem | None:
             "$.cpus_per_rank",
             f"is {spec.cpus_per_rank}; the largest node has {most_cpus} CPUs: ask for fewer",
         )
-    told = f"is {spec.memory_mib_per_rank}; the largest node has {most_memory} MiB: ask for less"
+    message = f"is {spec.memory_mib_per_rank}; the largest node has {most_memory} MiB: ask for less"
     if spec.memory_mib_per_rank is not None and spec.memory_mib_per_rank <= most_memory:
-        told = f"is {spec.memory_mib_per_rank}; no node with {spec.cpus_per_rank} CPUs has so many MiB"
-    return Problem("$.memory_mib_per_rank", told)
+        message = f"is {spec.memory_mib_per_rank}; no node with {spec.cpus_per_rank} CPUs has so many MiB"
+    return Problem("$.memory_mib_per_rank", message)
 
 
 def free_units(
     idle: Mapping[str, int],
-    offers: Mapping[str, Offer],
+    offers: Mapping[str, NodeOffer],
     live: Mapping[str, int],
     unlisted: Mapping[str, int],
     lost: frozenset[str],

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.products import over_columns
 
 __all__ = ["exact_lagrangian_bound", "lagrangian_bound"]
 

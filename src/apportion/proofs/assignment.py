@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
 from apportion.proofs.certificate import MalformedProof, Proof
-from apportion.proofs.times import last_before, rounded_down
-from apportion.proofs.whole_menus import Whole, WholeMenus, rounded_up, scaled, whole_menus
+from apportion.proofs.integer_menus import (
+    IntegerArray,
+    IntegerMenus,
+    integer_menus,
+    last_before,
+    rounded_down,
+    rounded_up,
+    scaled,
+)
 
 __all__ = ["names_of", "placed"]
 
@@ -22,7 +29,7 @@ _LARGEST_TABLE = 20_000_000
 """Options times capacities at most."""
 
 
-def placed(model: Assignment, proof: Proof) -> WholeMenus:
+def placed(model: Assignment, proof: Proof) -> IntegerMenus:
     """Return the menus of a bare assignment under the claim of a proof."""
     bound = proof.claim.bound
     limit = Fraction(bound) if model.goal == "makespan" and bound is not None else None
@@ -38,7 +45,7 @@ def placed(model: Assignment, proof: Proof) -> WholeMenus:
     if int(kept.sum()) * len(capacities) > _LARGEST_TABLE:
         raise MalformedProof("the machines make too large a table")
     machine, own = model.machine[kept], np.arange(int(kept.sum()))
-    uses: Whole = np.zeros((own.size, len(capacities)), dtype=times.dtype)
+    uses: IntegerArray = np.zeros((own.size, len(capacities)), dtype=times.dtype)
     bounded = column[machine] >= 0
     uses[own[bounded], column[machine][bounded]] = model.uses[kept][bounded]
     if limit is not None:
@@ -49,7 +56,7 @@ def placed(model: Assignment, proof: Proof) -> WholeMenus:
     threshold = -1 if free else int(scaled(sign * Fraction(bound or 0), proof.shift) // 1)
     sizes = np.diff(np.concatenate(([0], np.cumsum(kept)))[model.offsets])
     alike = _alike(model, column if limited.size else None, limit is not None)
-    return whole_menus(worths, uses, sizes, capacities, threshold, ~model.required, alike)
+    return integer_menus(worths, uses, sizes, capacities, threshold, ~model.required, alike)
 
 
 def names_of(model: Assignment, proof: Proof) -> list[str]:
@@ -59,7 +66,7 @@ def names_of(model: Assignment, proof: Proof) -> list[str]:
     return named + [""] * (model.num_machines if timed else 0)
 
 
-def _times(model: Assignment, shift: int, limit: Fraction | None) -> tuple[Whole, NDArray[np.bool_]]:
+def _times(model: Assignment, shift: int, limit: Fraction | None) -> tuple[IntegerArray, NDArray[np.bool_]]:
     """Return the times in whole units, and which entries end before the limit."""
     if limit is None:
         return np.zeros(model.num_options, dtype=np.int64), np.ones(model.num_options, dtype=np.bool_)

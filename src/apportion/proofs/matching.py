@@ -4,28 +4,110 @@ A pool of c machines is one capacity of c times a machine's room, which every pl
 c capacities that are alike. A plan that ends before T keeps every machine busy for less than T, so with times
 rounded down to the unit a machine's whole seconds are below T, and those of a pool, a gang counted once a
 machine it holds, below c T.
+
+What jobs may get of the pools of a matching, as columns: one entry a job and a pool.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import combinations
-from typing import Any
+from itertools import combinations, compress
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.instances import MatchingInstance
-from apportion.proofs.certificate import MalformedProof, Proof
-from apportion.proofs.entries import Entries, entries_of
-from apportion.proofs.limits import limits_of
+from apportion.instances import MatchingEntry, MatchingInstance
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.proofs.certificate import Limits, MalformedProof, Proof, limits_of
+from apportion.proofs.integer_menus import (
+    IntegerArray,
+    IntegerMenus,
+    as_int64,
+    integer_menus,
+    last_before,
+    rounded_down,
+    rounded_up,
+    threshold,
+)
 from apportion.proofs.schedules import read
-from apportion.proofs.times import last_before
-from apportion.proofs.whole_menus import Whole, WholeMenus, held, rounded_up, threshold, whole_menus
 
-__all__ = ["assigned", "names_of"]
+__all__ = ["Entries", "assigned", "entries_of", "names_of"]
+
+
+_ANY = 1 << 62
+"""More than any job uses, and than 64 bits hold safely."""
+
+
+class Entries(NamedTuple):
+    """The entries that a plan may hold, job after job.
+
+    Attributes
+    ----------
+    job, pool
+        int64 [entries]: positions in the instance.
+    uses, gpus
+        int64 [entries]: of a machine's capacity, and machines held.
+    times
+        whole [entries]: units of time that they surely take; 0 where times bound nothing.
+    menu_entries
+        As they stand in the instance.
+    taken
+        What they take of limits of tenants, by place; empty where there are none.
+    steps
+        int64 [pools]: what divides the uses of all entries of a pool, kept or not; 0 without any.
+    """
+
+    job: NDArray[np.int64]
+    pool: NDArray[np.int64]
+    uses: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    times: IntegerArray
+    menu_entries: list[MatchingEntry]
+    taken: list[Mapping[int, int]]
+    steps: NDArray[np.int64]
+
+    def one_by_one(self) -> Iterator[tuple[int, int, MatchingEntry, int]]:
+        """Yield job, pool, entry and time of each."""
+        return zip(self.job.tolist(), self.pool.tolist(), self.menu_entries, self.times.tolist(), strict=True)
+
+    def by_gang(self, amounts: IntegerArray) -> IntegerArray:
+        """Return amounts times machines held, in 64 bits where they all fit."""
+        if int(amounts.max(initial=0)) * int(self.gpus.max(initial=1)) < _ANY:
+            return amounts * self.gpus
+        return amounts.astype(object) * self.gpus
+
+
+def entries_of(instance: MatchingInstance, shift: int, limit: Fraction | None, limits: Limits) -> Entries:
+    """Return the entries that fit an empty machine, end before a limit, and that a job's tenant may have."""
+    number = {machine.id: at for at, machine in enumerate(instance.machines)}
+    rooms = [_ANY if machine.capacity is None else machine.capacity for machine in instance.machines]
+    menu_entries = [entry for job in instance.jobs for entry in job.on.values()]
+    each = np.array([len(job.on) for job in instance.jobs], dtype=np.int64)
+    jobs = np.arange(each.size).repeat(each)
+    pool = np.array([number[name] for job in instance.jobs for name in job.on], dtype=np.int64)
+    uses = np.array([entry.uses for entry in menu_entries], dtype=np.int64)
+    gpus = np.array([entry.gpus for entry in menu_entries], dtype=np.int64)
+    steps = np.zeros(len(rooms), dtype=np.int64)
+    np.gcd.at(steps, pool, uses)
+    times: IntegerArray = np.zeros_like(uses)
+    taken: list[Mapping[int, int]] = []
+    kept = uses <= np.array(rooms, dtype=np.int64)[pool]
+    if limit is not None:
+        times = rounded_down(
+            np.array([entry.time_s or 0.0 for entry in menu_entries], dtype=np.float64), shift
+        )
+        kept &= np.asarray(times <= last_before(limit, shift), dtype=np.bool_)
+    if is_tenanted(instance):
+        found = [limits.uses(job.id, name) for job in instance.jobs for name in job.on]
+        kept &= np.array([one is not None for one in found], dtype=np.bool_)
+        taken = [one for one in compress(found, kept.tolist()) if one is not None]
+    if not kept.all():
+        menu_entries = list(compress(menu_entries, kept.tolist()))
+    return Entries(jobs[kept], pool[kept], uses[kept], gpus[kept], times[kept], menu_entries, taken, steps)
+
 
 _MOST_SETS = 1_000
 """Sets of machines that a gang may hold, where its pool is taken apart."""
@@ -35,11 +117,11 @@ _Columns = tuple[int | None, int | None]
 """A machine's, or a pool's, capacities of use and of time, where it has them."""
 _Gang = tuple[NDArray[np.int64], list[tuple[_Columns, ...]]]
 """Entries that hold as many machines of a pool taken apart, and every set of so many."""
-_Part = tuple[Any, Any, Whole]
+_Part = tuple[Any, Any, IntegerArray]
 """Options, capacities, and how much of these those use; the three are broadcast together."""
 
 
-def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
+def assigned(instance: MatchingInstance, proof: Proof) -> IntegerMenus:
     """Return the menus of a matching under the claim of a proof."""
     timed = instance.objective == "makespan"
     before = proof.claim.bound if timed else None
@@ -64,24 +146,24 @@ def assigned(instance: MatchingInstance, proof: Proof) -> WholeMenus:
     of_cuts = [[cut.use(*entry) for entry in entries.one_by_one()] for cut in cuts]
     of_limits = [[taken.get(k, 0) for taken in entries.taken] for k in range(len(limits.rooms))]
     further = enumerate((*of_cuts, *of_limits), len(capacities))
-    parts: list[_Part] = [(options, k, held(amounts)[owner]) for k, amounts in further]
+    parts: list[_Part] = [(options, k, as_int64(amounts)[owner]) for k, amounts in further]
     waiting = (taken for taken in left_out if taken is not None)
     for row, taken in zip(last.tolist(), waiting, strict=True):
-        parts += [([row], first_limit + k, held([use])) for k, use in taken.items()]
+        parts += [([row], first_limit + k, as_int64([use])) for k, use in taken.items()]
     parts += _on_machines(entries, columns, gangs, options, np.cumsum(copies) - copies)
     long = any(amounts.dtype == object for *_, amounts in parts)
-    uses: Whole = np.zeros((rows, width), dtype=object if long else np.int64)
+    uses: IntegerArray = np.zeros((rows, width), dtype=object if long else np.int64)
     for some, k, amounts in parts:
         uses[some, k] = amounts
     free = timed or proof.claim.bound is None
-    worths: Whole = np.zeros(rows, dtype=np.int64)
+    worths: IntegerArray = np.zeros(rows, dtype=np.int64)
     if not free:
         own = _worths(instance, entries, proof.shift)
         worths = worths.astype(own.dtype)
         worths[options] = own[owner]
     most = -1 if free else threshold(proof.claim, proof.shift, instance.objective == "value")
     rooms = [*capacities, *(cut.room for cut in cuts), *limits.rooms]
-    return whole_menus(worths, uses, sizes, rooms, most, alike=alike)
+    return integer_menus(worths, uses, sizes, rooms, most, alike=alike)
 
 
 def _gangs(entries: Entries, columns: list[list[_Columns]], proof: Proof) -> Iterator[_Gang]:
@@ -115,11 +197,15 @@ def _on_machines(
         yield options[firsts[whole]], column[whole], entries.by_gang(amounts)[whole]
 
 
-def _worths(instance: MatchingInstance, entries: Entries, shift: int) -> Whole:
+def _worths(instance: MatchingInstance, entries: Entries, shift: int) -> IntegerArray:
     """Return what entries are worth, rounded up; costs count below 0."""
     if instance.objective == "value":
-        return rounded_up(np.array([entry.value or 0.0 for entry in entries.told], dtype=np.float64), shift)
-    return rounded_up(-np.array([entry.cost or 0.0 for entry in entries.told], dtype=np.float64), shift)
+        return rounded_up(
+            np.array([entry.value or 0.0 for entry in entries.menu_entries], dtype=np.float64), shift
+        )
+    return rounded_up(
+        -np.array([entry.cost or 0.0 for entry in entries.menu_entries], dtype=np.float64), shift
+    )
 
 
 def _machines(

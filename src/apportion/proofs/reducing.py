@@ -13,21 +13,117 @@ Numbers of jobs give further bounds, and every option a slack of its own (`appor
 
 Losses of worth add up to a multiple of their greatest common divisor: the slack of all prices falls by what
 the slack of price 0 exceeds such a multiple.
+
+How far a check may go, what of that it has spent, and how a walk ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.proofs.integer_menus import LARGEST_TOTAL, IntegerArray, IntegerMenus
 from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells, slacks_of_options, work_of_options
-from apportion.proofs.walked import Budget, bytes_of
-from apportion.proofs.whole_menus import LARGEST_TOTAL, Whole, WholeMenus
 
-__all__ = ["Root", "reduce", "rooted"]
+__all__ = ["Budget", "Limits", "OverBudget", "Root", "Walked", "bytes_of", "reduce", "rooted"]
+
+
+_OF_OBJECTS = 40
+"""Steps that a calculation with a Python integer counts as, beside one in 64 bits."""
+
+
+class OverBudget(Exception):
+    """A check would take more than its budget allows; the message says of what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a check may go before it is called incomplete.
+
+    Attributes
+    ----------
+    states
+        Most states in all.
+    kept
+        Most numbers of states, or of tables of rows, that are kept at the same time, of 8 bytes each; a
+        longer number counts as many as it takes.
+    seconds
+        Wall-clock seconds, ``None`` for no limit.
+    steps
+        Most numbers that are calculated or compared, a billion of which take about a second; one beyond 64
+        bits counts as 40.
+    """
+
+    states: int = 50_000_000
+    kept: int = 100_000_000
+    seconds: float | None = None
+    steps: int = 20_000_000_000
+
+
+class Budget:
+    """What is left of the steps and the memory that a check may take.
+
+    Parameters
+    ----------
+    limits
+        What it may take at most; without a limit where it is ``None``.
+    """
+
+    def __init__(self, limits: Limits | None) -> None:
+        self._limits = limits
+        self._steps = 0
+
+    def spend(self, steps: int, dtype: np.dtype[Any]) -> None:
+        """Count steps before they are made.
+
+        Raises
+        ------
+        OverBudget
+            If there are not so many left.
+        """
+        self._steps += steps * (_OF_OBJECTS if dtype.hasobject else 1)
+        if self._limits is not None and self._steps > self._limits.steps:
+            raise OverBudget(f"more than {self._limits.steps} steps")
+
+    def hold(self, numbers: int, each: int, what: str) -> None:
+        """Look at numbers of so many bytes before they are kept.
+
+        Raises
+        ------
+        OverBudget
+            If they take more than may be kept.
+        """
+        if self._limits is not None and numbers * each > 8 * self._limits.kept:
+            raise OverBudget(f"more than {self._limits.kept} numbers kept, {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How a walk ended.
+
+    Attributes
+    ----------
+    status
+        ``"proved"``, ``"refused"`` or ``"incomplete"``.
+    why
+        What was not closed, or which limit was reached.
+    states
+        How many states were looked at.
+    """
+
+    status: str
+    why: str
+    states: int
+
+
+def bytes_of(largest: int) -> int:
+    """Return what a number up to a size takes as Python keeps it in an array of objects."""
+    return 8 + 24 + 4 * (1 + largest.bit_length() // 30)
+
 
 _MOST_ROUNDS = 20
 
@@ -57,18 +153,18 @@ class Root:
         Bytes that a number of a state takes at most.
     """
 
-    menus: WholeMenus
+    menus: IntegerMenus
     jobs: NDArray[np.int64]
-    losses: Whole
-    slack: Whole
-    weights: Whole
-    rows: Whole
+    losses: IntegerArray
+    slack: IntegerArray
+    weights: IntegerArray
+    rows: IntegerArray
     closed: str = ""
     each: int = 8
 
 
 def rooted(
-    menus: WholeMenus,
+    menus: IntegerMenus,
     prices: Sequence[Sequence[int]],
     rows: Sequence[Sequence[int]] = (),
     budget: Budget | None = None,
@@ -91,16 +187,16 @@ def rooted(
         uses=menus.uses.astype(kind, copy=False),
         capacities=menus.capacities.astype(kind, copy=False),
     )
-    weights: Whole = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
-    numbers: Whole = np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs)
+    weights: IntegerArray = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
+    numbers: IntegerArray = np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs)
     root = reduce(menus, weights, numbers, budget or Budget(None))
     return root if kind is np.int64 else replace(root, each=_bytes(menus, weights, numbers))
 
 
-def _bytes(menus: WholeMenus, weights: Whole, rows: Whole) -> int:
+def _bytes(menus: IntegerMenus, weights: IntegerArray, rows: IntegerArray) -> int:
     """Return the bytes of any number in a walk beyond 64 bits."""
 
-    def largest(numbers: Whole) -> int:
+    def largest(numbers: IntegerArray) -> int:
         return int(np.abs(numbers).max(initial=0))
 
     used = max(largest(menus.uses), largest(menus.capacities)) + 1
@@ -108,7 +204,7 @@ def _bytes(menus: WholeMenus, weights: Whole, rows: Whole) -> int:
     return bytes_of((one + largest(rows)) * (menus.worths.size + menus.num_jobs + 1))
 
 
-def reduce(menus: WholeMenus, weights: Whole, rows: Whole, budget: Budget) -> Root:
+def reduce(menus: IntegerMenus, weights: IntegerArray, rows: IntegerArray, budget: Budget) -> Root:
     """Drop options that no choice above the threshold holds, until nothing changes."""
     jobs = np.arange(menus.num_jobs, dtype=np.int64)
     for round_ in range(_MOST_ROUNDS + 1):
@@ -140,10 +236,10 @@ def reduce(menus: WholeMenus, weights: Whole, rows: Whole, budget: Budget) -> Ro
     raise AssertionError("the last round returns")
 
 
-def _largest(menus: WholeMenus, vectors: Sequence[Sequence[int]]) -> float:
+def _largest(menus: IntegerMenus, vectors: Sequence[Sequence[int]]) -> float:
     """Return an upper bound on every total of the walk, as a double rounded far outward."""
 
-    def total(numbers: Whole) -> float:
+    def total(numbers: IntegerArray) -> float:
         if numbers.dtype != object:
             return float(np.abs(numbers).astype(np.float64).sum())
         return sum(float(min(abs(int(number)), 1 << 1000)) for number in numbers)
@@ -166,7 +262,7 @@ def _largest(menus: WholeMenus, vectors: Sequence[Sequence[int]]) -> float:
     return 4.0 * (least + max(paid, default=0.0) + max([*needs, *rooms], default=0.0) + menus.num_jobs + 1.0)
 
 
-def _largest_of_rows(menus: WholeMenus, rows: Sequence[Sequence[int]]) -> float:
+def _largest_of_rows(menus: IntegerMenus, rows: Sequence[Sequence[int]]) -> float:
     """Return an upper bound on every total of the bounds of rows, rounded far outward."""
     if not rows:
         return 0.0
@@ -178,12 +274,12 @@ def _largest_of_rows(menus: WholeMenus, rows: Sequence[Sequence[int]]) -> float:
     return 4.0 * float(worths + max(own))
 
 
-def _most(numbers: Whole, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Whole:
+def _most(numbers: IntegerArray, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> IntegerArray:
     filled = offsets[:-1][sizes > 0]
     return np.maximum.reduceat(numbers, filled, axis=0) if filled.size else numbers[:0]
 
 
-def _bounds(menus: WholeMenus, weights: Whole) -> tuple[Whole, Whole]:
+def _bounds(menus: IntegerMenus, weights: IntegerArray) -> tuple[IntegerArray, IntegerArray]:
     owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
     losses = np.empty((weights.shape[0], menus.worths.size), dtype=menus.worths.dtype)
     slack = np.empty(weights.shape[0], dtype=menus.worths.dtype)
@@ -195,7 +291,7 @@ def _bounds(menus: WholeMenus, weights: Whole) -> tuple[Whole, Whole]:
     return losses, slack
 
 
-def _spared(menus: WholeMenus) -> WholeMenus:
+def _spared(menus: IntegerMenus) -> IntegerMenus:
     """Take every job's least uses off its options and off the capacities: a choice pays them anyway."""
     if not menus.num_jobs or not len(menus.capacities):
         return menus
@@ -206,7 +302,7 @@ def _spared(menus: WholeMenus) -> WholeMenus:
     return replace(menus, uses=menus.uses - least[owner], capacities=menus.capacities - least.sum(axis=0))
 
 
-def _decided(menus: WholeMenus, jobs: NDArray[np.int64]) -> tuple[WholeMenus, NDArray[np.int64]]:
+def _decided(menus: IntegerMenus, jobs: NDArray[np.int64]) -> tuple[IntegerMenus, NDArray[np.int64]]:
     """Take out jobs with a single option: its worth goes to the threshold, its uses are spared already."""
     sizes = np.diff(menus.offsets)
     single = sizes == 1
@@ -227,11 +323,11 @@ def _decided(menus: WholeMenus, jobs: NDArray[np.int64]) -> tuple[WholeMenus, ND
     )
 
 
-def _only(menus: WholeMenus, kept: NDArray[np.bool_]) -> WholeMenus:
+def _only(menus: IntegerMenus, kept: NDArray[np.bool_]) -> IntegerMenus:
     counts = np.concatenate(([0], np.cumsum(kept)))[menus.offsets].astype(np.int64)
     return replace(menus, worths=menus.worths[kept], uses=menus.uses[kept], offsets=counts)
 
 
-def _closed(menus: WholeMenus, jobs: NDArray[np.int64], why: str) -> Root:
+def _closed(menus: IntegerMenus, jobs: NDArray[np.int64], why: str) -> Root:
     none = np.zeros((0, 0), dtype=np.int64)
     return Root(menus, jobs, none, np.zeros(0, dtype=np.int64), none, none, why)

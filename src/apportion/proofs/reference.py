@@ -395,6 +395,6 @@ def worth_of_plan(statement: Any) -> Fraction:
 
 
 if __name__ == "__main__":
-    verdict, told = check(json.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2]).read_bytes())
-    print(f"{'incomplete' if verdict is None else str(verdict).lower()}: {told}")
+    verdict, message = check(json.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2]).read_bytes())
+    print(f"{'incomplete' if verdict is None else str(verdict).lower()}: {message}")
     sys.exit(2 if verdict is None else not verdict)

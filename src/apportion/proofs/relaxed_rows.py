@@ -11,27 +11,139 @@ capacity it uses, what it uses of others is passed over; one that uses none is c
 
 With a job decided for an option, the same holds of the other jobs with what the option leaves. In a walk
 only what is left of the capacities changes, so K_k of the open jobs is a table for every depth.
+
+Jobs that share machines by fractions of time: prices alone show that no shares end before a time.
+
+Let job j take all the time shares f_ji of machine i, at most 1 together, and g_ji units there, c_i together.
+It ends at T where ``sum_i f_ji / p_ij = 1 / T``. For prices a_j >= 0 of jobs and w_i >= 0 of machines
+
+    T (sum_j a_j + sum_i w_i)  >=  sum_j min_i p_ij (a_j + w_i g_ji / c_i),
+
+for the shares of work x_ji = T f_ji / p_ij add up to 1 over i, and each costs T f_ji (a_j + w_i g_ji / c_i).
+All of it is in whole numbers; there is nothing to walk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.proofs.whole_menus import Whole, WholeMenus
+from apportion.instances import MatchingInstance
+from apportion.models.assignment import Assignment
+from apportion.proofs.certificate import MalformedProof, Proof
+from apportion.proofs.integer_menus import IntegerArray, IntegerMenus
 
 __all__ = [
     "LARGEST_TABLES",
     "RowBounds",
+    "Shared",
     "cells",
+    "open_share",
+    "price_names",
     "row_bounds",
+    "shared",
+    "shown_by",
     "slacks_of_options",
     "work_of_bounds",
     "work_of_options",
 ]
+
+
+class Shared(NamedTuple):
+    """What jobs share: units of every machine, and a job's entries as (machine, seconds, units held)."""
+
+    counts: Sequence[int]
+    rows: Sequence[Sequence[tuple[int, float, int]]]
+
+
+def shared(instance: Any) -> Shared | None:
+    """Return what the jobs of an instance share, ``None`` where they do not share by fractions of time."""
+    if isinstance(instance, MatchingInstance) and instance.divisible:
+        number = {machine.id: at for at, machine in enumerate(instance.machines)}
+        return Shared(
+            [machine.count for machine in instance.machines],
+            [
+                [(number[name], entry.time_s or 0.0, entry.gpus) for name, entry in job.on.items()]
+                for job in instance.jobs
+            ],
+        )
+    if isinstance(instance, Assignment) and instance.divisible:
+        entries = list(
+            zip(instance.machine.tolist(), instance.values.tolist(), instance.gpus.tolist(), strict=True)
+        )
+        bounds = instance.offsets.tolist()
+        return Shared(
+            instance.counts.tolist(),
+            [entries[first:last] for first, last in pairwise(bounds)],
+        )
+    return None
+
+
+def price_names(instance: Any) -> list[str]:
+    """Return what every price of a vector belongs to, as multipliers name it."""
+    if isinstance(instance, Assignment):
+        jobs = instance.job_names or range(instance.num_jobs)
+        machines = [instance.pool_names[pool] for pool in instance.pool.tolist()]
+    else:
+        jobs, machines = [job.id for job in instance.jobs], [machine.id for machine in instance.machines]
+    return [f"machine:{machine}" for machine in machines] + [f"job:{job}" for job in jobs]
+
+
+def open_share(given: Shared, proof: Proof) -> str:
+    """Return what of a claim the prices of a proof leave open, empty where they show it.
+
+    Raises
+    ------
+    MalformedProof
+        If the proof holds what belongs to walks.
+    """
+    if proof.order or proof.apart or proof.cuts or proof.shift or proof.rows:
+        raise MalformedProof(
+            "shares of machines have no shift, order, apart, cuts or rows: prices prove them"
+        )
+    if proof.claim.bound is None:
+        return "" if not all(given.rows) else "every job can run somewhere, so there is a plan"
+    if not all(given.rows):
+        return ""
+    width = len(given.counts) + len(given.rows)
+    if any(len(vector) != width for vector in proof.prices):
+        return f"a price vector has not {width} prices, one a machine and one a job"
+    if shown_by(given, proof.prices) >= Fraction(proof.claim.bound):
+        return ""
+    return f"no price vector shows that nothing ends before {proof.claim.bound!r}"
+
+
+def shown_by(given: Shared, vectors: Iterable[Sequence[int]]) -> Fraction:
+    """Return the latest time of which prices, or a job alone, show that nothing ends before it."""
+    fastest = max((min(time for _, time, _ in row) for row in given.rows), default=0.0)
+    return max([Fraction(fastest), *(_least(given, vector) for vector in vectors)])
+
+
+def _least(given: Shared, prices: Sequence[int]) -> Fraction:
+    """Return the time before which no shares end at these prices."""
+    common = math.lcm(*given.counts)
+    weight = sum(prices) * common
+    if not weight:
+        return Fraction(0)
+    machines = [price * (common // count) for price, count in zip(prices, given.counts, strict=False)]
+    jobs = [price * common for price in prices[len(given.counts) :]]
+    finest = max((time.as_integer_ratio()[1] for row in given.rows for _, time, _ in row), default=1)
+    work = 0
+    for own, row in zip(jobs, given.rows, strict=True):
+        costs = []
+        for machine, time, gpus in row:
+            above, below = time.as_integer_ratio()
+            costs.append(above * (finest // below) * (own + machines[machine] * gpus))
+        work += min(costs)
+    return Fraction(work, weight * finest)
+
 
 LARGEST_TABLES = 20_000_000
 """Numbers in the tables of all vectors up to which they are made."""
@@ -57,9 +169,9 @@ class RowBounds:
 
     units: list[int]
     beyond: list[int]
-    tables: list[list[Whole]]
+    tables: list[list[IntegerArray]]
 
-    def slack(self, decided: int, left: Whole, slack: Whole) -> Whole:
+    def slack(self, decided: int, left: IntegerArray, slack: IntegerArray) -> IntegerArray:
         """Return the slack of states by their rooms, whole [capacities, states], and their slack of worth."""
         total = slack + self.beyond[decided]
         for k, table in enumerate(self.tables[decided]):
@@ -68,7 +180,7 @@ class RowBounds:
         return total
 
 
-def cells(menus: WholeMenus) -> int:
+def cells(menus: IntegerMenus) -> int:
     """Return how many numbers the tables of one vector hold."""
     owners = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
     columns, rooms = _columns(menus), _rooms(menus, _units(menus))
@@ -76,7 +188,7 @@ def cells(menus: WholeMenus) -> int:
     return sum(rooms[k] + 1 for _, k in pairs)
 
 
-def work_of_bounds(menus: WholeMenus) -> int:
+def work_of_bounds(menus: IntegerMenus) -> int:
     """Return how many numbers `row_bounds` calculates for one vector: a table anew for every option."""
     rooms = np.array(
         [*_rooms(menus, _units(menus)), 0], dtype=np.int64
@@ -84,14 +196,16 @@ def work_of_bounds(menus: WholeMenus) -> int:
     return int((rooms[_columns(menus)] + _CALL).sum())
 
 
-def work_of_options(menus: WholeMenus) -> int:
+def work_of_options(menus: IntegerMenus) -> int:
     """Return how many numbers `slacks_of_options` calculates for one vector."""
     rooms = np.array(_rooms(menus, _units(menus)), dtype=np.int64)
     looked_at = int(((menus.uses != 0) @ (rooms + _CALL)).sum()) if rooms.size else 0
     return 2 * work_of_bounds(menus) + menus.num_jobs * int(rooms.sum() + _CALL) + looked_at
 
 
-def row_bounds(menus: WholeMenus, numbers: Sequence[int], best: Whole, order: NDArray[np.int64]) -> RowBounds:
+def row_bounds(
+    menus: IntegerMenus, numbers: Sequence[int], best: IntegerArray, order: NDArray[np.int64]
+) -> RowBounds:
     """Return the bounds of a vector for jobs that are decided in an order.
 
     Parameters
@@ -115,7 +229,9 @@ def row_bounds(menus: WholeMenus, numbers: Sequence[int], best: Whole, order: ND
     return RowBounds(units, beyond[::-1], tables[::-1])
 
 
-def slacks_of_options(menus: WholeMenus, numbers: Sequence[int], losses: Whole, slack: int) -> Whole:
+def slacks_of_options(
+    menus: IntegerMenus, numbers: Sequence[int], losses: IntegerArray, slack: int
+) -> IntegerArray:
     """Return, for every option, the slack of a vector once its job is decided for it.
 
     Parameters
@@ -155,12 +271,12 @@ def slacks_of_options(menus: WholeMenus, numbers: Sequence[int], losses: Whole, 
     return found
 
 
-def _together(first: Whole, second: Whole, room: int) -> int:
+def _together(first: IntegerArray, second: IntegerArray, room: int) -> int:
     """Return the most of two tables that share a room."""
     return int((first[: room + 1] + second[room::-1]).max())
 
 
-def _with(table: Whole, options: Sequence[tuple[int, int]]) -> Whole:
+def _with(table: IntegerArray, options: Sequence[tuple[int, int]]) -> IntegerArray:
     """Return a table with one more job, which may have one of its options."""
     more = table
     for use, worth in options:
@@ -174,11 +290,11 @@ def _free(groups: _Groups) -> int:
     return max([0, *(worth for _, worth in groups.get(-1, ()))])
 
 
-def _best(menus: WholeMenus) -> Whole:
+def _best(menus: IntegerMenus) -> IntegerArray:
     return np.maximum.reduceat(menus.worths, menus.offsets[:-1])
 
 
-def _columns(menus: WholeMenus) -> NDArray[np.int64]:
+def _columns(menus: IntegerMenus) -> NDArray[np.int64]:
     """Return the first capacity that every option uses, -1 for none."""
     if not len(menus.capacities):
         return np.full(menus.worths.size, -1, dtype=np.int64)
@@ -186,11 +302,11 @@ def _columns(menus: WholeMenus) -> NDArray[np.int64]:
     return np.where(used.any(axis=1), used.argmax(axis=1), -1)
 
 
-def _units(menus: WholeMenus) -> list[int]:
+def _units(menus: IntegerMenus) -> list[int]:
     return [max(1, int(np.gcd.reduce(menus.uses[:, k]))) for k in range(len(menus.capacities))]
 
 
-def _rooms(menus: WholeMenus, units: list[int]) -> list[int]:
+def _rooms(menus: IntegerMenus, units: list[int]) -> list[int]:
     """Return the rooms that can matter, in units: 0 for a capacity that no option belongs to."""
     belonging = set(_columns(menus).tolist())
     return [
@@ -199,7 +315,7 @@ def _rooms(menus: WholeMenus, units: list[int]) -> list[int]:
     ]
 
 
-def _groups(menus: WholeMenus, numbers: Sequence[int]) -> list[_Groups]:
+def _groups(menus: IntegerMenus, numbers: Sequence[int]) -> list[_Groups]:
     columns, units = _columns(menus).tolist(), _units(menus)
     groups: list[_Groups] = []
     for job, number in enumerate(numbers):

@@ -19,8 +19,7 @@ from fractions import Fraction
 
 from apportion.instances import MatchingEntry, MatchingInstance
 from apportion.proofs.certificate import Cut, MalformedProof, Proof
-from apportion.proofs.times import last_before
-from apportion.proofs.whole_menus import scaled
+from apportion.proofs.integer_menus import last_before, scaled
 
 __all__ = ["LARGEST_POOL", "PoolCut", "read", "too_long", "units"]
 

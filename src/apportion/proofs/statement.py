@@ -1,6 +1,6 @@
 """An instance as a plain statement in JSON, for a checker that shares nothing with this package.
 
-What a job may get is what its kind offers (`apportion.instances.tenants.offers`), the limits of tenants and
+What a job may get is what its kind offers (`apportion.instances.tenants.options`), the limits of tenants and
 the shares that must be reached among the capacities. Values, times and amounts are exact. The fields are
 listed in `apportion.proofs.reference`, which reads statements; `apportion.proofs.stating`, by which the
 package's own checker states an instance, is another way to the same menus.
@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import Any
 
 from apportion.instances import FreezingInstance, MatchingEntry, MatchingInstance, kind_of
-from apportion.instances.freezing.meaning import configuration_name
+from apportion.instances.freezing.check import configuration_name
 from apportion.instances.freezing.nodes import nodes_of
-from apportion.instances.tenants.meaning import ledger_of, shared_capacities
+from apportion.instances.tenants.check import ledger_of, shared_capacities
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import instance_digest

@@ -17,10 +17,9 @@ from apportion.proofs.certificate import (
     named,
     validated,
 )
-from apportion.proofs.reducing import rooted
-from apportion.proofs.shares import open_share, shared
+from apportion.proofs.reducing import Budget, OverBudget, rooted
+from apportion.proofs.relaxed_rows import open_share, shared
 from apportion.proofs.stating import stated
-from apportion.proofs.walked import Budget, OverBudget
 from apportion.proofs.walking import Limits, walk
 
 __all__ = ["Verdict", "accepted", "verify"]

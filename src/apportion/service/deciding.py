@@ -1,21 +1,83 @@
-"""One decision of a session, carried out by the workers: there is an answer whatever becomes of them."""
+"""One decision of a session, carried out by the workers: there is an answer whatever becomes of them.
+
+What a service answers when a deadline passed: the last plan, as far as it still fits, checked again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.service import tasks
-from apportion.service.errors import Late, Refused, WorkerLost
-from apportion.service.held import Held
-from apportion.service.keeping import kept
-from apportion.service.pool import Pool, Seat
-from apportion.session.asking import DecideSession
+import msgspec
 
-__all__ = ["Answer", "State", "answered"]
+from apportion.core.outcome import Termination
+from apportion.core.solution import Certificate, Solution
+from apportion.io import stored
+from apportion.service import tasks
+from apportion.service.applying import DecideSession
+from apportion.service.messages import Late, Refused, WorkerLost
+from apportion.service.open_session import OpenedSession
+from apportion.service.pool import Pool, Seat
+from apportion.solving.api import check
+
+__all__ = ["Answer", "State", "answered", "kept"]
+
+
+def kept(instance: Any, plan: bytes | None, why: str) -> bytes:
+    """Return a stored document for an instance that was not decided in time.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    plan
+        The session's last plan as JSON, ``None`` without one.
+    why
+        What happened.
+
+    Notes
+    -----
+    Jobs and nodes that are gone are taken out of the plan. If the checker then refuses it, there is none.
+    """
+    fitted = None if plan is None else _fitted(instance, msgspec.json.decode(plan))
+    report = None if fitted is None else check(instance, fitted)
+    feasible = report is not None and report.feasible
+    notes = [why]
+    if report is not None and not feasible:
+        notes.append(f"the last plan does not fit any more: {report.violations[0]}")
+    solution = Solution(
+        instance=instance,
+        backend="last_plan",
+        reason="the plan of the session's last decision",
+        termination=Termination.TIME_LIMIT,
+        plan=fitted if feasible else None,
+        report=report if feasible else None,
+        certificate=Certificate(report.objective if report and feasible else None, None, None, None, None),
+        outcome=None,
+        times={},
+        seed=0,
+        notes=tuple(notes),
+    )
+    return stored.encode(stored.document(solution))
+
+
+def _fitted(instance: Any, plan: Mapping[str, Any]) -> dict[str, Any]:
+    jobs = {job.id for job in instance.jobs}
+    nodes = set(getattr(instance, "nodes", ()))
+
+    def part(given: Any) -> Any:
+        return [node for node in given if node in nodes] if isinstance(given, list) and nodes else given
+
+    return {
+        name: {job: part(given) for job, given in column.items() if job in jobs}
+        if isinstance(column, Mapping)
+        else column
+        for name, column in plan.items()
+    }
+
 
 _ATTEMPTS = 3
 """A worker that was lost, or that had forgotten the session, is replaced and asked once more."""
@@ -64,7 +126,7 @@ class Answer:
 
 async def answered(
     pool: Pool,
-    held: Held,
+    opened: OpenedSession,
     state: State,
     asked: DecideSession,
     grace_s: float,
@@ -99,12 +161,12 @@ async def answered(
         better(found.document)
 
     def task(seat: Seat) -> tasks.Decide:
-        return held.task(seat, state.instance, state.revision, whole, asked)
+        return opened.task(seat, state.instance, state.revision, whole, asked)
 
     for _ in range(_ATTEMPTS):
         try:
             left = max(0.001, until - time.monotonic())
-            answer = await pool.run(task, asked.time_limit, left, heard, held.name)
+            answer = await pool.run(task, asked.time_limit, left, heard, opened.name)
         except WorkerLost as error:
             why = str(error)
         except Late as error:

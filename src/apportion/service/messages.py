@@ -1,26 +1,125 @@
-"""What callers send and get: the bodies of the service's requests and answers."""
+"""What callers send and get: the bodies of the service's requests and answers.
+
+What a service refuses, beside what is wrong with an input.
+
+What the administrator of a service allows its callers.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
-from apportion.record import DecisionSummary
-from apportion.session.asking import Deltas, RequestId, Seconds
+from apportion.core.errors import ApportionError, InvalidInstance
+from apportion.service.applying import Deltas, RequestId, Seconds
+from apportion.service.record import DecisionSummary
 
 __all__ = [
+    "Busy",
     "ChangeSession",
     "ChangedSession",
+    "Conflict",
+    "Gone",
+    "Late",
+    "Limits",
     "Made",
+    "NotAllowed",
     "OpenSession",
+    "Refused",
     "Round",
     "SessionSummary",
     "WhatIf",
+    "WorkerLost",
     "body_digest",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the administrator allows.
+
+    Attributes
+    ----------
+    sessions
+        Sessions that may be open.
+    longest_s
+        The longest time limit of a decision, seconds.
+    grace_s
+        Seconds after a decision's time limit at which its worker is killed.
+    """
+
+    sessions: int = 256
+    longest_s: float = 600.0
+    grace_s: float = 1.0
+
+    def check_time_limit(self, time_limit: float) -> None:
+        """Raise `InvalidInstance` for a time limit in seconds that is too long here."""
+        if time_limit > self.longest_s:
+            raise InvalidInstance.at("$.time_limit", f"must be at most {self.longest_s:g} seconds here")
+
+
+class Busy(ApportionError):
+    """Too much is waiting already.
+
+    Attributes
+    ----------
+    again_s
+        Seconds after which to ask again.
+    """
+
+    exit_code = 5
+
+    def __init__(self, again_s: float) -> None:
+        self.again_s = again_s
+        super().__init__(f"all workers are busy and enough waits: ask again in {again_s:.0f} s")
+
+
+class Late(ApportionError):
+    """A deadline has passed."""
+
+    exit_code = 5
+
+
+class WorkerLost(ApportionError):
+    """A worker process has ended by itself, or was killed by somebody else."""
+
+
+class Conflict(ApportionError):
+    """A name or a request id is taken by something else."""
+
+    exit_code = 2
+
+
+class Gone(ApportionError):
+    """The caller has gone away; nobody reads the answer."""
+
+    exit_code = 130
+
+
+class NotAllowed(ApportionError):
+    """The caller has not shown the token."""
+
+    exit_code = 2
+
+
+class Refused(ApportionError):
+    """A worker has found something wrong with what it was asked.
+
+    Attributes
+    ----------
+    error
+        The error object that is passed on.
+    """
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        self.error = error
+        self.exit_code = int(error["exit_code"])
+        super().__init__(str(error["message"]))
+
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="letters, digits, . _ -")

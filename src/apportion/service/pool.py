@@ -13,16 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from apportion.service.errors import Busy, Late, WorkerLost
-from apportion.service.tasks import (
-    HEAD_BYTES,
-    Answer,
-    Better,
-    Task,
-    decode_answer,
-    frame,
-    size_of,
-)
+from apportion.service.messages import Busy, Late, WorkerLost
+from apportion.service.tasks import HEAD_BYTES, Answer, Better, Task, decode_answer, frame, size_of
 
 __all__ = ["Pool", "Seat"]
 

@@ -1,4 +1,7 @@
-"""The service as a process: started, served until it is told to end, and ended in order."""
+"""The service as a process: started, served until it is told to end, and ended in order.
+
+Where the service listens: a Unix socket in a private folder, or a port of this machine.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import fcntl
 import logging
 import os
 import pwd
+import secrets
 import socket
+import stat
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -16,15 +21,110 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from apportion.record.errors import RecordInUse
+from apportion.core.errors import InvalidOption
+from apportion.core.files import write_whole
+from apportion.live.record.store import private_folder
+from apportion.service.answering import Metrics
 from apportion.service.app import application
-from apportion.service.hub import Hub
-from apportion.service.ledger import Ledger
-from apportion.service.limits import Limits
-from apportion.service.metrics import Metrics
+from apportion.service.messages import Limits
 from apportion.service.pool import Pool
+from apportion.service.record.entries import RecordInUse
+from apportion.service.record_writer import RecordWriter
+from apportion.service.sessions import SessionManager
 
-__all__ = ["serve"]
+__all__ = ["default_socket", "local_port", "serve", "token_of", "unix_socket"]
+
+
+_BACKLOG = 512
+
+
+def default_socket() -> Path:
+    """Return the socket used where none is named: in the user's runtime folder, else beside the record."""
+    from apportion.service.record import default_folder
+
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return (Path(base) / "apportion" if base else default_folder()) / "serve.sock"
+
+
+def unix_socket(path: Path, mode: int = 0o600) -> socket.socket:
+    """Return a listening Unix socket that only those may connect to whom its mode names.
+
+    Parameters
+    ----------
+    path
+        Where; a socket that nobody listens on any more is replaced. A folder that is missing is made private;
+        with mode 0600 its folder must be its user's own.
+    mode
+        ``0o600``, its user alone, or ``0o660``, the group of its folder too.
+
+    Raises
+    ------
+    InvalidOption
+        If the path is too long, is no socket, or somebody listens on it.
+    """
+    if len(os.fsencode(path)) > 107:
+        raise InvalidOption(f"a socket's path has at most 107 bytes; {path} is longer")
+    if mode == 0o600 or not path.parent.exists():
+        private_folder(path.parent)
+    if path.exists():
+        _replaceable(path)
+        path.unlink()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o777 & ~mode)
+    try:
+        listening.bind(os.fspath(path))
+    finally:
+        os.umask(mask)
+    path.chmod(mode)
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def local_port(port: int) -> socket.socket:
+    """Return a listening socket on a port of 127.0.0.1; 0 for any that is free."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise InvalidOption(f"port {port} cannot be listened on: {error}") from None
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def token_of(path: Path) -> str:
+    """Return the token in a file, which is made, for its user alone, where it is missing.
+
+    Raises
+    ------
+    InvalidOption
+        If others may read the file, or it holds less than 16 characters.
+    """
+    if not path.exists():
+        mask = os.umask(0o077)
+        try:
+            write_whole(path, secrets.token_urlsafe(32).encode() + b"\n")
+        finally:
+            os.umask(mask)
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InvalidOption(f"{path} may be read by others; chmod 600 it")
+    token = path.read_text().strip()
+    if len(token) < 16:
+        raise InvalidOption(f"{path} holds no token of at least 16 characters")
+    return token
+
+
+def _replaceable(path: Path) -> None:
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        raise InvalidOption(f"{path} is no socket; it is left alone")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            return
+    raise InvalidOption(f"a service listens on {path} already")
+
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -36,8 +136,8 @@ class _Peers(HttpToolsProtocol):
         super().connection_made(transport)
         connection: socket.socket = transport.get_extra_info("socket")
         if connection.family == socket.AF_UNIX:
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            self.client = (_user(_CREDENTIALS.unpack(told)[1]), 0)
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            self.client = (_user(_CREDENTIALS.unpack(credentials)[1]), 0)
 
 
 def _user(uid: int) -> str:
@@ -82,14 +182,14 @@ async def serve(
         Called when requests are taken.
     """
     metrics = Metrics()
-    ledger = Ledger(record, max_bytes=max_record, durable=durable)
+    ledger = RecordWriter(record, max_bytes=max_record, durable=durable)
     lock = _locked(record)
     pool = Pool(workers, waiting)
-    hub = Hub(ledger, pool, metrics, limits or Limits())
+    manager = SessionManager(ledger, pool, metrics, limits or Limits())
     try:
-        await asyncio.gather(pool.start(), hub.recover())
+        await asyncio.gather(pool.start(), manager.recover())
         config = uvicorn.Config(
-            application(hub, token=token, max_body=max_body),
+            application(manager, token=token, max_body=max_body),
             http=_Peers,
             ws="none",
             lifespan="off",

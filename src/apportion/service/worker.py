@@ -13,10 +13,11 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from apportion import stored
-from apportion.errors import ApportionError, error_object
-from apportion.outcome import Termination
-from apportion.reading.read import read
+from apportion.core.errors import ApportionError, error_object
+from apportion.core.outcome import Termination
+from apportion.io import stored
+from apportion.io.read import read
+from apportion.service.session import Session
 from apportion.service.tasks import (
     HEAD_BYTES,
     Answer,
@@ -33,7 +34,6 @@ from apportion.service.tasks import (
     frame,
     size_of,
 )
-from apportion.session.session import Session
 
 __all__ = ["Worker", "main"]
 
@@ -119,7 +119,7 @@ class Worker:
 
 
 def _compare(task: Compare) -> Answer:
-    from apportion.session.what_if import what_if
+    from apportion.service.what_if import what_if
 
     comparison = what_if(read(task.instance), msgspec.json.decode(task.deltas), time_limit=task.time_limit)
     return Said(_json({**comparison.to_dict(), "text": str(comparison)}))
@@ -127,7 +127,7 @@ def _compare(task: Compare) -> Answer:
 
 def _explain(task: Explain) -> Answer:
     from apportion.explanation import explain
-    from apportion.record.restoring import restored
+    from apportion.service.record.replaying import restored
 
     instance = read(task.instance)
     solution = restored(instance, msgspec.json.decode(task.document))

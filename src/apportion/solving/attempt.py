@@ -1,21 +1,334 @@
-"""Ask a backend, and check what it returns against the instance; whatever it does, the incumbent survives."""
+"""Ask a backend, and check what it returns against the instance; whatever it does, the incumbent survives.
+
+Ask a backend about a model: its failures become outcomes, a general solver runs under a hard deadline.
+
+Plans on nodes: place what was chosen, and where that fails tighten the model and choose again.
+
+The model of a `PlacedFormulation` says what is chosen, not where it lies, and so is a
+relaxation. Its choice goes to the packing engine; one that cannot be placed comes back as a capacity that it
+exceeds and no plan that can be placed does. Every model on the way is a relaxation, so the last bound is the
+instance's; every capacity excludes at least the choice it came from, of which there are finitely many. This
+lives with the solve call because only here formulation and solvers meet, and so it serves every backend.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
-from apportion.formulations.protocol import LinearFormulation
-from apportion.options import Point, Start
-from apportion.outcome import Outcome
-from apportion.registry import Backend
-from apportion.report import Report
-from apportion.solving.asking import Asked, ask, ask_linear, begun
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.errors import ApportionError, BackendUnavailable
+from apportion.core.interruption import released
+from apportion.core.options import Choice, Incumbent, Multipliers, Point, SolveOptions, Start
+from apportion.core.outcome import Outcome, Report, Termination
+from apportion.formulations.protocol import LinearFormulation, Packing, PlacedFormulation
+from apportion.models.linear import LinearModel
+from apportion.models.packing import MachinePacking
 from apportion.solving.call import Call
-from apportion.solving.placement import PlacedStructure, chosen_on_nodes
-from apportion.solving.structure import PlanOrPoint, Structure
+from apportion.solving.compiled_model import (
+    CompiledKnapsack,
+    CompiledModel,
+    PlanOrPoint,
+    better,
+    repaired,
+    rows_of,
+)
+from apportion.solving.registry import Backend, LinearSolver
 
-__all__ = ["Attempt", "Checked", "attempt", "checked_plan"]
+if TYPE_CHECKING:
+    from apportion.solvers.packing.few_moves import Placement
+
+__all__ = [
+    "Asked",
+    "Attempt",
+    "Checked",
+    "PlacedStructure",
+    "ask",
+    "ask_linear",
+    "attempt",
+    "begun",
+    "checked_plan",
+    "chosen_on_nodes",
+]
+
+
+_SHARE_TO_BEGIN = 0.25
+"""Share of the time left in which a first plan and prices are looked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A backend's answer about a structured model, not checked yet.
+
+    Attributes
+    ----------
+    outcome
+        What the backend said.
+    point
+        Its point, carried back to the structured model; ``None`` without one.
+    structure
+        The model that was asked about last.
+    known
+        What is known beside the answer: the incumbent, and multipliers.
+    plan
+        The plan of the point, where asking has found it already.
+    """
+
+    outcome: Outcome
+    point: Point | None
+    structure: CompiledModel
+    known: Start
+    plan: PlanOrPoint | None = None
+
+
+def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) -> Asked:
+    """Ask a backend about a structured model, as it is or lowered."""
+    if backend.accepts != "linear":
+        outcome = _guarded(call, backend, lambda options: structure.ask(backend, options, known))
+        return Asked(outcome, outcome.point, structure, known)
+    if not fits_doubles(structure.model.uses, structure.model.capacities):
+        raise BackendUnavailable(
+            f"backend {backend.name!r} computes in doubles, which do not hold these uses or capacities "
+            "beyond 2**53 exactly; use the exact backend"
+        )
+    known = begun(call, structure, known)
+    lowering = structure.lowered(known.point)
+    outcome, columns = ask_linear(call, backend, lowering.model, lowering.start)
+    if lowering.relaxed and outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        outcome = replace(outcome, termination=Termination.SOLUTION_LIMIT)
+        call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
+    return Asked(outcome, None if columns is None else lowering.point(columns), structure, known)
+
+
+def fits_doubles(uses: NDArray[np.int64], capacities: NDArray[np.int64]) -> bool:
+    """Return whether doubles hold every use exactly, and every capacity that the uses can reach."""
+    if not uses.size or int(uses.max()) < 2**53 // len(uses):  # no sum comes to where doubles have gaps
+        return True
+    numbers = np.concatenate((uses.ravel(), capacities[capacities < 2**62]))
+    return bool((numbers.astype(np.float64).astype(np.int64) == numbers).all())
+
+
+def begun(call: Call, structure: CompiledModel, known: Start) -> Start:
+    """Return what is known together with a greedy incumbent and multipliers, for a general solver."""
+    left = call.seconds_left
+    with released():
+        greedy = structure.greedy(None if left is None else _SHARE_TO_BEGIN * left)
+    point = better(structure, call.maximizes, known.point, greedy.point)
+    return Start(point, hint=known.hint if greedy.hint is None else greedy.hint)
+
+
+def ask_linear(
+    call: Call, backend: Backend, model: LinearModel, start: NDArray[np.float64] | None
+) -> tuple[Outcome, NDArray[np.float64] | None]:
+    """Ask a general solver about a linear model; return its outcome, and its point if that is well formed."""
+    call.log.lap("start")
+
+    def solved(options: SolveOptions) -> Outcome:
+        solver = cast(LinearSolver, backend.load())  # says here what is missing or refused
+        if backend.general and isinstance(backend.solve, str) and options.time_limit is not None:
+            from apportion.solvers.isolation.isolated import solve as isolated
+
+            return isolated(backend.solve, model, options, start, backend.extra)
+        return solver(model, options, start)
+
+    outcome = _guarded(call, backend, solved)
+    if outcome.point is None:
+        return outcome, None
+    point = np.asarray(outcome.point)
+    if point.dtype.kind in "fiu" and point.shape == (model.num_columns,) and np.isfinite(point).all():
+        return outcome, np.asarray(point, dtype=np.float64)
+    call.log.note(f"the backend's point is not {model.num_columns} finite numbers")
+    return outcome, None
+
+
+def _guarded(call: Call, backend: Backend, solved: Callable[[SolveOptions], Outcome]) -> Outcome:
+    """Call a backend; its failures become outcomes, the caller's own exceptions pass through."""
+    options = call.remaining()
+    relay = _Relay(options.on_incumbent)
+    if options.on_incumbent is not None:
+        options = replace(options, on_incumbent=relay)
+    try:
+        with released():
+            return solved(options)
+    except KeyboardInterrupt:
+        return Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
+    except MemoryError:
+        return Outcome(termination=Termination.MEMORY_LIMIT, raw_status="MemoryError")
+    except ApportionError:
+        raise
+    except Exception as error:
+        if relay.raised is not None:
+            raise relay.raised from None
+        call.log.note(f"backend {backend.name} failed: {type(error).__name__}: {error}")
+        return Outcome(termination=Termination.ERROR, raw_status=repr(error))
+
+
+class _Relay:
+    """The caller's callback, remembering the exception it raised."""
+
+    def __init__(self, target: Callable[[Incumbent], None] | None) -> None:
+        self._target = target
+        self.raised: BaseException | None = None
+
+    def __call__(self, incumbent: Incumbent) -> None:
+        if self._target is None:
+            return
+        try:
+            self._target(incumbent)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+_MOST_ROUNDS = 500
+_MOST_REPAIRS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStructure(CompiledKnapsack):
+    """Menus whose choices must also lie on nodes."""
+
+    formulation: PlacedFormulation
+
+    def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
+        """Return the plan of a choice, its nodes included; ``None`` if it was not placed."""
+        found = self.packed(rows_of(point), seconds)
+        return None if any(placed.nodes is None for placed in found.values()) else self.on(point, found)
+
+    def on(self, point: Point, found: dict[str, Placement]) -> PlanOrPoint:
+        """Return the plan of a choice that was packed."""
+        nodes = {gpu_type: placed.nodes for gpu_type, placed in found.items() if placed.nodes is not None}
+        return self.formulation.plan_on(rows_of(point), nodes)
+
+    def packed(self, choice: Choice, seconds: float | None) -> dict[str, Placement]:
+        """Return where a choice lies on the nodes of every GPU type, or why it cannot."""
+        packings = self.formulation.packings(choice)
+        return {name: _packed(packing, seconds) for name, packing in packings.items()}
+
+    def without(self, choice: Choice, found: dict[str, Placement], *, proven: bool) -> PlacedStructure | None:
+        """Return the same without a choice that could not be placed, ``None`` if that is not shown.
+
+        Without `proven` what was not found counts as what is not there: for repair, never for a bound.
+        """
+        failed = {gpu_type: placed for gpu_type, placed in found.items() if placed.nodes is None}
+        tighter = self.formulation
+        for gpu_type, placed in failed.items():
+            if placed.weights is not None:
+                tighter = tighter.bounded(gpu_type, placed.weights)
+        if tighter is self.formulation:
+            shown = [gpu_type for gpu_type, placed in failed.items() if placed.proven or not proven]
+            if not shown:
+                return None
+            core = failed[shown[0]].core
+            kept = choice if core is None else np.where(np.isin(np.arange(choice.size), core), choice, -1)
+            tighter = tighter.excluding(shown[0], kept)
+        return PlacedStructure(tighter)
+
+    def placeable(self, point: Point | None, call: Call) -> Point | None:
+        """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
+        structure, near = self, None if point is None else repaired(self.model, rows_of(point))
+        for _ in range(_MOST_REPAIRS):
+            if near is None:
+                return None
+            found = structure.packed(near, call.seconds_left)
+            if all(placed.nodes is not None for placed in found.values()):
+                return near
+            tighter = structure.without(near, found, proven=False)
+            if tighter is None:
+                return None
+            structure, near = tighter, repaired(tighter.model, near)
+        return None
+
+
+def chosen_on_nodes(
+    call: Call, structure: PlacedStructure, known: Start, ask: Callable[[CompiledModel, Start], Asked]
+) -> Asked:
+    """Return the backend's answer, asked again with tighter models until its choice can be placed.
+
+    Parameters
+    ----------
+    call
+        The call; it takes a note where the best choice found could not be placed.
+    structure
+        The menus; those of the answer have the capacities only that a certificate can name.
+    known
+        What is known before; its point need not lie on the nodes.
+    ask
+        Asks the backend about a structured model.
+    """
+    best, prices, bound = structure.placeable(known.point, call), known.hint, None
+    for round_ in range(_MOST_ROUNDS + 1):
+        asked = ask(structure, Start(best, hint=prices))
+        prices = asked.known.hint
+        if asked.known.point is not best:  # a greedy one, before a general solver
+            near = structure.placeable(asked.known.point, call)
+            best = better(structure, call.maximizes, best, near)
+        outcome = asked.outcome
+        bound = bound if outcome.bound is None else outcome.bound
+        if asked.point is None and outcome.termination is not Termination.INFEASIBLE:
+            break
+        if asked.point is None or not structure.check(asked.point).feasible:
+            return _certifiable(structure, outcome, asked.point, Start(best, hint=prices))
+        choice = rows_of(asked.point)
+        found = structure.packed(choice, call.seconds_left)
+        if all(placed.nodes is not None for placed in found.values()):
+            plan = structure.on(choice, found)
+            return _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
+        tighter = structure.without(choice, found, proven=True)
+        near = (structure if tighter is None else tighter).placeable(choice, call)
+        best = better(structure, call.maximizes, best, near)
+        stopped = outcome.termination is Termination.INTERRUPTED
+        if tighter is None or round_ == _MOST_ROUNDS or stopped or call.is_late():
+            call.log.note("the best choice found cannot be placed on the nodes: one near it was placed")
+            break
+        prices, structure = _carried(prices, structure, tighter), tighter
+    ended = outcome.termination
+    if ended in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        ended = Termination.TIME_LIMIT if call.is_late() else Termination.NODE_LIMIT
+    source = None if bound is None else "solver"
+    outcome = replace(outcome, termination=ended, point=None, bound=bound, bound_source=source)
+    return _certifiable(structure, outcome, None, Start(best, hint=prices))
+
+
+def _packed(packing: Packing, seconds: float | None) -> Placement:
+    if isinstance(packing, MachinePacking):
+        from apportion.solvers.packing.machines import pack_machines
+
+        return pack_machines(packing)
+    from apportion.solvers.packing.few_moves import pack
+
+    return pack(packing, seconds)
+
+
+def _carried(
+    prices: Multipliers | None, structure: PlacedStructure, tighter: PlacedStructure
+) -> Multipliers | None:
+    """Return the multipliers for a tighter model: those of the same capacities, 0 for a new one."""
+    if prices is None:
+        return None
+    named = dict(zip(structure.capacity_names, prices.tolist(), strict=True))
+    return np.array([named.get(name, 0.0) for name in tighter.capacity_names])
+
+
+def _certifiable(
+    structure: PlacedStructure,
+    outcome: Outcome,
+    point: Point | None,
+    known: Start,
+    plan: PlanOrPoint | None = None,
+) -> Asked:
+    """Drop the capacities that no certificate can name from the structure and the multipliers."""
+    provable = PlacedStructure(structure.formulation.provable())
+    kept = provable.model.num_capacities
+    if known.hint is not None:
+        known = replace(known, hint=known.hint[:kept])
+    if outcome.multipliers is not None:
+        outcome = replace(outcome, multipliers=np.asarray(outcome.multipliers)[:kept])
+    return Asked(outcome, point, provable, known, plan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +376,7 @@ class Attempt:
     """
 
     outcome: Outcome
-    structure: Structure
+    structure: CompiledModel
     known: Start
     checked: Checked | None
     restricted: bool = False
@@ -71,7 +384,7 @@ class Attempt:
 
 
 def attempt(
-    call: Call, backend: Backend, structure: Structure, known: Start, linear: LinearFormulation | None
+    call: Call, backend: Backend, structure: CompiledModel, known: Start, linear: LinearFormulation | None
 ) -> Attempt:
     """Ask the backend about a linear formulation, or without one about the structured model itself."""
     if linear is not None:
@@ -86,7 +399,7 @@ def attempt(
 
 
 def _by_formulation(
-    call: Call, backend: Backend, structure: Structure, known: Start, linear: LinearFormulation
+    call: Call, backend: Backend, structure: CompiledModel, known: Start, linear: LinearFormulation
 ) -> Attempt:
     known = begun(call, structure, known)
     plan = None if known.point is None else structure.plan(known.point, call.seconds_left)

@@ -1,15 +1,31 @@
-"""What one solve call was asked, and its log: how long every phase took, and what was refused on the way."""
+"""What one solve call was asked, and its log: how long every phase took, and what was refused on the way.
+
+What may be solved, an instance or a bare model, and its kind.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-from apportion.instances.kinds import Kind
-from apportion.options import SolveOptions
-from apportion.solving.subject import Subject
+from apportion.core.options import SolveOptions
+from apportion.instances.kinds import Instance, Kind, kind_of
+from apportion.models.assignment import Assignment
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solving.compiled_model import ARRAYS, ASSIGNMENT
 
-__all__ = ["Call", "Log"]
+__all__ = ["Call", "Log", "Subject", "kind_of_any"]
+
+
+Subject = Instance | MultipleChoiceKnapsack | Assignment
+"""Whatever may be solved."""
+
+
+def kind_of_any(subject: Subject) -> Kind:
+    """Return the kind of an instance or of a bare model; ``TypeError`` for anything else."""
+    if isinstance(subject, Assignment):
+        return ASSIGNMENT
+    return ARRAYS if isinstance(subject, MultipleChoiceKnapsack) else kind_of(subject)
 
 
 class Log:

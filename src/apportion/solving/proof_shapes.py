@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from apportion.instances import FreezingInstance, MatchingInstance
-from apportion.instances.freezing.meaning import configurations
+from apportion.instances.freezing.check import configurations
 from apportion.instances.freezing.nodes import NodeWeights, nodes_of
 from apportion.models.assignment import Assignment
 from apportion.proofs.certificate import Claim, Cut, Proof
 from apportion.proofs.freezing import exceed_nodes
+from apportion.proofs.integer_menus import last_before
 from apportion.proofs.schedules import too_long, units
-from apportion.proofs.times import last_before
-from apportion.solving.certify import outward
+from apportion.solving.judge import outward
 
 __all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "claim_at", "shape_of", "unit_of_times"]
 

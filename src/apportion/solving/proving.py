@@ -1,6 +1,11 @@
 """Write the proof of a claim: its unit, its multipliers as whole numbers, and an order of jobs.
 
 Nothing here needs trust; whether the proof shows its claim, only the checker says.
+
+Multipliers for a proof: near the least bound of all menus, and of what is left deep in the walk.
+
+They are found in doubles and need no trust: a proof rounds them to whole numbers, and any numbers >= 0 give a
+valid bound.
 """
 
 from __future__ import annotations
@@ -13,20 +18,105 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.gap import meets
-from apportion.outcome import SearchTree
+from apportion.core.outcome import SearchTree, meets
+from apportion.models.exact_sums import over_columns
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
+from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
-from apportion.proofs.relaxed_rows import slacks_of_options
-from apportion.proofs.shares import Shared, open_share, price_names, shared, shown_by
+from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
 from apportion.proofs.stating import capacity_names, stated
-from apportion.proofs.whole_menus import Whole, WholeMenus, held, scaled, threshold
-from apportion.solving.certify import outward
-from apportion.solving.prices import FloatMenus, descend, fitted_to_depths
+from apportion.solving.call import Subject
+from apportion.solving.judge import outward
 from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, claim_at, shape_of
-from apportion.solving.subject import Subject
 
-__all__ = ["draft_of"]
+__all__ = ["RealMenus", "descend", "draft_of", "fitted_to_depths"]
+
+
+class RealMenus:
+    """Menus in doubles: worths [options], uses [options, capacities], offsets, capacities."""
+
+    def __init__(
+        self,
+        worths: NDArray[np.float64],
+        uses: NDArray[np.float64],
+        offsets: NDArray[np.int64],
+        capacities: NDArray[np.float64],
+    ) -> None:
+        self.worths, self.uses, self.offsets, self.capacities = worths, uses, offsets, capacities
+
+    def best(self, prices: NDArray[np.float64]) -> tuple[float, NDArray[np.int64]]:
+        """Return the bound of prices and the row each job takes at them, its first best one."""
+        term = self.worths - over_columns(self.uses, prices)
+        top = np.maximum.reduceat(term, self.offsets[:-1])
+        owner = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        hits = np.flatnonzero(term == top[owner])
+        rows = hits[np.searchsorted(owner[hits], np.arange(top.size))]
+        return float(top.sum() + self.capacities @ prices), rows
+
+    def part(self, jobs: NDArray[np.int64], capacities: NDArray[np.float64]) -> RealMenus:
+        """Return the menus of some jobs under other capacities."""
+        rows = np.concatenate([np.arange(self.offsets[j], self.offsets[j + 1]) for j in jobs])
+        sizes = np.diff(self.offsets)[jobs]
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        return RealMenus(self.worths[rows], self.uses[rows], offsets, capacities)
+
+
+def descend(
+    menus: RealMenus, begin: NDArray[np.float64], target: float, rounds: int = 150, fixed: bool = False
+) -> list[NDArray[np.float64]]:
+    """Return the prices of the least bound found from `begin`, and the mean of the prices passed late.
+
+    Subgradient steps of Polyak's length towards `target`, deflected by the steps before; a capacity is
+    measured in its own amount, so that none of them rules the step. With `fixed`, prices keep the sum they
+    pay for all capacities: where every worth is 0 only their proportion matters.
+    """
+    unit = 1.0 / np.maximum(menus.capacities, 1.0)
+    prices, step = begin.copy(), np.zeros_like(begin)
+    best, least = begin.copy(), np.inf
+    mean = np.zeros_like(begin)
+    length, stale = 1.0, 0
+    for at in range(rounds):
+        bound, rows = menus.best(prices)
+        if bound < least - 1e-12 * abs(bound):
+            best, least, stale = prices.copy(), bound, 0
+        else:
+            stale += 1
+            if stale >= 8:
+                length, stale = 0.6 * length, 0
+                prices, step = best.copy(), np.zeros_like(step)
+                bound, rows = menus.best(prices)
+        if at >= rounds // 2:
+            mean += prices
+        if least < target:
+            break
+        step = 0.7 * step + 0.3 * unit * (menus.capacities - menus.uses[rows].sum(axis=0))
+        norm = float(step @ step)
+        if norm <= 1e-300 or length < 1e-7:
+            break
+        prices = np.maximum(
+            prices - length * max(bound - target, 1e-9 * abs(bound)) / norm * step * unit, 0.0
+        )
+        if fixed:
+            paid = float(menus.capacities @ prices)
+            prices = prices / paid if paid > 0 else best.copy()
+    return [best, mean / max(1, rounds - rounds // 2)] if mean.any() else [best]
+
+
+def fitted_to_depths(
+    menus: RealMenus, order: NDArray[np.int64], prices: NDArray[np.float64], shares: tuple[float, ...]
+) -> list[NDArray[np.float64]]:
+    """Return prices fitted to the last jobs of an order, one vector for each share of them."""
+    found = []
+    _, rows = menus.best(prices)
+    for share in shares:
+        open_jobs = order[order.size - max(1, round(share * order.size)) :]
+        decided = np.setdiff1d(order, open_jobs)
+        left = np.maximum(menus.capacities - menus.uses[rows[decided]].sum(axis=0), 0.0)
+        part = menus.part(open_jobs, left)
+        bound, _ = part.best(prices)
+        found.append(descend(part, prices, bound - 0.02 * abs(bound) - 1e-9, rounds=60)[0])
+    return found
+
 
 _BITS = 54
 """Bits of all worths together: with what prices pay they stay below the 60 of 64-bit walks."""
@@ -123,7 +213,7 @@ def _of_shares(
     return replace(exact, claim=Claim("no_better_plan", shown)) if meets(float(objective), shown) else exact
 
 
-def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof, WholeMenus, bool]:
+def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof, IntegerMenus, bool]:
     """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
     bound = draft.claim.bound
     if bound is None:
@@ -148,7 +238,7 @@ def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof,
     return draft, menus, False
 
 
-def _divides(worths: Whole, bits: int) -> bool:
+def _divides(worths: IntegerArray, bits: int) -> bool:
     """Return whether whole numbers are multiples of a power of two: a coarser unit loses nothing of them."""
     if bits <= 0:
         return True
@@ -163,8 +253,8 @@ def _first_shift(bound: float) -> int:
 
 
 def _in_unit(
-    instance: Subject, draft: Proof, menus: WholeMenus, shift: int, maximizes: bool
-) -> tuple[Proof, WholeMenus]:
+    instance: Subject, draft: Proof, menus: IntegerMenus, shift: int, maximizes: bool
+) -> tuple[Proof, IntegerMenus]:
     """Return draft and menus in another unit; a coarser one needs no look at the instance.
 
     Rounded up twice is rounded up once: ceil(ceil(x 2^a) / 2^b) = ceil(x 2^(a - b)) for whole b >= 0.
@@ -174,11 +264,11 @@ def _in_unit(
         return draft, stated(instance, draft)
     worths = -((-menus.worths) >> (finer - shift))
     if worths.dtype == object:
-        worths = held(worths.tolist())
+        worths = as_int64(worths.tolist())
     return draft, replace(menus, worths=worths, threshold=threshold(draft.claim, shift, maximizes))
 
 
-def _totalled(instance: Subject, draft: Proof) -> tuple[WholeMenus, int]:
+def _totalled(instance: Subject, draft: Proof) -> tuple[IntegerMenus, int]:
     """Return the menus in the unit of the draft, and the sum of the amounts of their worths."""
     menus = stated(instance, draft)
     amounts = np.abs(menus.worths)
@@ -203,7 +293,7 @@ def _begin(
     return begin if np.isfinite(begin).all() else None
 
 
-def _restated(draft: Proof, menus: WholeMenus, tree: SearchTree) -> Proof:
+def _restated(draft: Proof, menus: IntegerMenus, tree: SearchTree) -> Proof:
     """Return the draft with the prices and the order of a search, in the unit of the draft."""
     free = not menus.worths.any()
     vectors = []
@@ -219,7 +309,7 @@ def _restated(draft: Proof, menus: WholeMenus, tree: SearchTree) -> Proof:
 
 
 def _relaxed(
-    draft: Proof, menus: WholeMenus, begin: NDArray[np.float64] | None, multipliers: NDArray[np.float64]
+    draft: Proof, menus: IntegerMenus, begin: NDArray[np.float64] | None, multipliers: NDArray[np.float64]
 ) -> Proof:
     """Return the draft with a vector of rows, and first the jobs whose second option is nearly too bad."""
     first = () if begin is None else (_whole(begin),)
@@ -237,7 +327,7 @@ def _relaxed(
     return replace(draft, order=tuple(root.jobs[np.argsort(second, kind="stable")].tolist()))
 
 
-def _priced(draft: Proof, menus: WholeMenus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
+def _priced(draft: Proof, menus: IntegerMenus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
     """Return the draft with vectors of prices and an order of jobs."""
     free = not menus.worths.any()
     first = [] if begin is None else [_whole(begin)]
@@ -279,12 +369,12 @@ def _target(root: Root) -> float:
     return float(root.menus.threshold)
 
 
-def _even(floats: FloatMenus, paid: float) -> NDArray[np.float64]:
+def _even(floats: RealMenus, paid: float) -> NDArray[np.float64]:
     """Return prices at which every capacity costs the same."""
     return paid / max(1, floats.capacities.size) / np.maximum(floats.capacities, 1.0)
 
 
-def _unit_of_price(menus: WholeMenus, prices: NDArray[np.float64]) -> float:
+def _unit_of_price(menus: IntegerMenus, prices: NDArray[np.float64]) -> float:
     """Return the power of two that brings what prices pay for everything to 54 bits."""
     needs = menus.uses.astype(np.float64).sum(axis=0) + menus.capacities.astype(np.float64)
     paid = float(needs @ prices)
@@ -295,9 +385,9 @@ def _whole(prices: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(round(price) if math.isfinite(price) else 0 for price in prices.tolist())
 
 
-def _floats(root: Root) -> FloatMenus:
+def _floats(root: Root) -> RealMenus:
     menus = root.menus
-    return FloatMenus(
+    return RealMenus(
         menus.worths.astype(np.float64),
         menus.uses.astype(np.float64),
         menus.offsets,

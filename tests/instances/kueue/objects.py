@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from apportion.policies.tenancy.quota_tree import QuotaTree, TreeNode
+from apportion.cluster.policies.rounds.quota_tree import QuotaTree, TreeNode
 
 __all__ = ["dump", "queue_or_cohort", "workload"]
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import apportion
 from apportion.cli.main import command
-from apportion.errors import InvalidInstance, InvalidOption
+from apportion.cluster.policies.rounds.cycle_state import TreeUsage
+from apportion.cluster.policies.rounds.quota_tree import Quota, QuotaTree, TreeNode
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.explanation.kueue_decision import _quota_tree, decisions
 from apportion.instances.readers.kueue import read_dump
-from apportion.instances.readers.kueue.option_names import Assigned, option_name, parsed_option
-from apportion.instances.readers.kueue.quantities import amount
-from apportion.policies.tenancy.quota_tree import Quota, QuotaTree, TreeNode
-from apportion.policies.tenancy.usage import TreeUsage
+from apportion.instances.readers.kueue.dump import amount
+from apportion.instances.readers.kueue.workload_objects import Assigned, option_name, parsed_option
 from tests.budgets import examples
 from tests.instances.kueue.objects import dump, queue_or_cohort, tree_objects, workload
 from tests.strategies import quota_trees

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances.kind import Edits, Kind, Wording
 from tests.instances.licences import meaning
 from tests.instances.licences.schema import LicenceInstance, LicenceJob

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from apportion.report import Report, Violation
+from apportion.core.outcome import Report, Violation
 from tests.instances.licences.schema import LicenceInstance
 
 __all__ = ["check", "exact_bound", "exact_objective"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.fields import (
     Amount,
     Count,
@@ -15,9 +15,9 @@ from apportion.instances.fields import (
     check_count,
     check_distinct,
     check_header,
+    make_plain,
     settle_numbers,
 )
-from apportion.instances.plain import make_plain
 
 __all__ = ["LicenceInstance", "LicenceJob"]
 

@@ -6,8 +6,8 @@ import pytest
 from tests.instances.tenants.small import drawn, every_plan, instance_of, sum_of, within_quotas
 
 import apportion
-from apportion.stored import document as stored
-from apportion.stored import verify
+from apportion.io.stored import document as stored
+from apportion.io.stored import verify
 
 
 @pytest.mark.parametrize("seed", range(40))

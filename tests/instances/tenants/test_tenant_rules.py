@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from apportion.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance
 from apportion.instances import MultipleChoiceKnapsackInstance
-from apportion.reading.read import read
+from apportion.io.read import read
 
 
 def three_teams() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
-from apportion.live.controller.planned import Idle, Place, Planned
+from apportion.live.controller.actions import Idle, Place, Planned
 from apportion.live.controller.step import Planner
 from apportion.live.record.state import State
 from tests.live.model.world import World

@@ -18,11 +18,10 @@ from typing import Any
 from apportion.live.channel.messages import AgentMessage, Hello, Leaving, Pulse
 from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
 from apportion.live.controller.actions import Action, Release, Take, Tell
-from apportion.live.controller.core import Core, recalled
-from apportion.live.controller.observations import Observations, Outcome
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.core import Core, Limits, recalled
+from apportion.live.controller.observing import Observations, Outcome
 from apportion.live.controller.step import Planner, step
-from apportion.live.offers import Offer, Share, Size
+from apportion.live.offers import NodeOffer, Share, Size
 from apportion.live.record.jobs import JobSpec, JobState
 from apportion.live.record.requests import Cancel, Request, Submit
 from apportion.live.record.state import State
@@ -266,7 +265,7 @@ class World:
         known = [held for held in self.listed.values() if held.state in here and not held.forgotten]
         return self.main | {(held.node, held.device) for held in known}
 
-    def _offer(self, node: str) -> Offer:
+    def _offer(self, node: str) -> NodeOffer:
         """Return what a node has; every GPU that the main queue uses takes two CPUs with it."""
         here = (PilotState.RUNNING, PilotState.ENDING)
         used = sum(2 for at, _ in self.main if at == node)
@@ -274,7 +273,7 @@ class World:
             if held.node == node and held.state in here and not held.forgotten and held.share is not None:
                 used += held.share.cpus
         cpus = 2 * self.gpus
-        return Offer(Size(cpus, 1000, self.type_of(node)), self.gpus, max(cpus - used, 0), 1000)
+        return NodeOffer(Size(cpus, 1000, self.type_of(node)), self.gpus, max(cpus - used, 0), 1000)
 
     def _take(self, take: Take) -> str:
         if take.pilot in self.listed:

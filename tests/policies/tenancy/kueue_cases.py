@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from apportion.policies.tenancy.cycle_state import CycleState
-from apportion.policies.tenancy.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload
-from apportion.policies.tenancy.quota_tree import UNLIMITED, Pair, Quota, QuotaTree, TreeNode
-from apportion.policies.tenancy.tournament import CycleRules
+from apportion.cluster.policies.rounds.cycle_state import CycleState
+from apportion.cluster.policies.rounds.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload
+from apportion.cluster.policies.rounds.kueue_tournament import CycleRules
+from apportion.cluster.policies.rounds.quota_tree import UNLIMITED, Pair, Quota, QuotaTree, TreeNode
 
 GATES = {
     "FairSharingPrioritizeNonBorrowing": "nominal_first",

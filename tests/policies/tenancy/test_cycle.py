@@ -7,10 +7,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.policies.tenancy.cycle_state import CycleState
-from apportion.policies.tenancy.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload, allows
-from apportion.policies.tenancy.quota_tree import Pair, Quota, QuotaTree, TreeNode
-from apportion.policies.tenancy.tournament import CycleRules, head_order, scheduling_cycle
+from apportion.cluster.policies.rounds.cycle_state import CycleState
+from apportion.cluster.policies.rounds.kueue_objects import (
+    PodSet,
+    QueueRules,
+    ResourceGroup,
+    Workload,
+    allows,
+)
+from apportion.cluster.policies.rounds.kueue_tournament import CycleRules, head_order, scheduling_cycle
+from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree, TreeNode
 from tests.budgets import examples
 from tests.strategies import quota_trees
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidOption
-from apportion.policies.tenancy.kai_division import KaiQueue, divided, divided_over_quota
+from apportion.cluster.policies.rounds.kai_queues import KaiQueue, divided, divided_over_quota
+from apportion.core.errors import InvalidOption
 from tests.budgets import examples
 
 QUEUES = st.lists(

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from apportion.policies.tenancy.dominant_share import Share, borrows_on, share
-from apportion.policies.tenancy.fair_preemption import preemptions
-from apportion.policies.tenancy.kai_division import Division, KaiQueue, divided, divided_over_quota
-from apportion.policies.tenancy.kueue_objects import Workload
-from apportion.policies.tenancy.tournament import head_order, scheduling_cycle
-from apportion.policies.tenancy.usage import TreeUsage
+from apportion.cluster.policies.rounds.cycle_state import TreeUsage
+from apportion.cluster.policies.rounds.fair_preemption import Share, borrows_on, preemptions, share
+from apportion.cluster.policies.rounds.kai_queues import Division, KaiQueue, divided, divided_over_quota
+from apportion.cluster.policies.rounds.kueue_objects import Workload
+from apportion.cluster.policies.rounds.kueue_tournament import head_order, scheduling_cycle
 from tests.policies.tenancy.kueue_cases import (
     cycle_rules,
     fairness_cases,

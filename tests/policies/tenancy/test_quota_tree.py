@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidOption
-from apportion.policies.tenancy.dominant_share import Share, borrows_on, share
-from apportion.policies.tenancy.quota_tree import UNLIMITED, Pair, Quota, QuotaTree, TreeNode
-from apportion.policies.tenancy.usage import TreeUsage
+from apportion.cluster.policies.rounds.cycle_state import TreeUsage
+from apportion.cluster.policies.rounds.fair_preemption import Share, borrows_on, share
+from apportion.cluster.policies.rounds.quota_tree import UNLIMITED, Pair, Quota, QuotaTree, TreeNode
+from apportion.core.errors import InvalidOption
 from tests.budgets import examples
 from tests.strategies import quota_trees
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apportion.policies.time_shares.shares_problem import SharesProblem
-from apportion.policies.time_shares.water_filling import Entity
+from apportion.cluster.policies.rounds.shares_problem import SharesProblem
+from apportion.cluster.policies.rounds.shares_programme import Entity
 
 TYPES = ("k80", "p100", "v100")
 

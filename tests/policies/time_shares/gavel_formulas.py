@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.policies.time_shares.gavel_policies import FairShares
-from apportion.policies.time_shares.shares_problem import SharesProblem
-from apportion.policies.time_shares.shares_programme import programme
+from apportion.cluster.policies.rounds.gavel import FairShares
+from apportion.cluster.policies.rounds.shares_problem import SharesProblem
+from apportion.cluster.policies.rounds.shares_programme import programme
 
 
 def alike_types(problem: SharesProblem, reference: int | None = None) -> SharesProblem:

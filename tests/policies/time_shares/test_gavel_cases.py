@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apportion.policies.time_shares.gavel_policies import cost_with_deadlines, finish_time_fairness, makespan
-from apportion.policies.time_shares.isolated_time import IsolatedTime
-from apportion.policies.time_shares.shares_problem import SharesProblem
-from apportion.policies.time_shares.water_filling import flat_weights, hierarchical_weights, water_filling
+from apportion.cluster.policies.rounds.gavel import cost_with_deadlines, finish_time_fairness, makespan
+from apportion.cluster.policies.rounds.shares_problem import IsolatedTime, SharesProblem
+from apportion.cluster.policies.rounds.shares_programme import (
+    flat_weights,
+    hierarchical_weights,
+    water_filling,
+)
 from tests.policies.tenancy.kueue_cases import fairness_cases
 from tests.policies.time_shares.gavel_cases import generated, small, vector
 from tests.policies.time_shares.gavel_formulas import alike_types, max_min_fairness, minimum_time_share
@@ -170,7 +173,7 @@ def _reaches(case: dict[str, Any], clock: IsolatedTime) -> None:
 
 
 def _no_job_can_rise(problem: SharesProblem, weights: np.ndarray, levels: np.ndarray) -> None:
-    from apportion.policies.time_shares.shares_programme import programme
+    from apportion.cluster.policies.rounds.shares_programme import programme
 
     order = levels * problem.scale / weights
     for job in range(problem.num_jobs):

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apportion.errors import InvalidOption
-from apportion.policies.time_shares.gavel_policies import cost_with_deadlines, finish_time_fairness, makespan
-from apportion.policies.time_shares.isolated_time import IsolatedTime
-from apportion.policies.time_shares.shares_problem import SharesProblem
-from apportion.policies.time_shares.shares_programme import NoShares, programme
-from apportion.policies.time_shares.water_filling import (
+from apportion.cluster.policies.rounds.gavel import cost_with_deadlines, finish_time_fairness, makespan
+from apportion.cluster.policies.rounds.shares_problem import IsolatedTime, SharesProblem
+from apportion.cluster.policies.rounds.shares_programme import (
     Entity,
+    NoShares,
     flat_weights,
     hierarchical_weights,
+    programme,
     water_filling,
 )
+from apportion.core.errors import InvalidOption
 from tests.budgets import examples
 from tests.policies.time_shares.gavel_formulas import alike_types, max_min_fairness
 

@@ -6,10 +6,10 @@ import highspy
 import numpy as np
 import pytest
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
 from apportion.solvers.knapsack import dense_dp, one_capacity
 
 

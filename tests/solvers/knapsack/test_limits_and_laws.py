@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.patience import patience
 
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import Incumbent, SolveOptions
-from apportion.outcome import Outcome, Termination
-from apportion.solvers.knapsack import dense_dp, one_capacity, phases
-from apportion.solvers.knapsack.priced_menus import PricedMenus
+from apportion.solvers.knapsack import dense_dp, one_capacity
+from apportion.solvers.knapsack.menu_blocks import PricedMenus
 
 
 def stubborn(jobs: int = 300, seed: int = 0) -> MultipleChoiceKnapsack:
@@ -101,7 +101,7 @@ def test_bounds_at_every_stop_hold_for_the_optimum(seed: int) -> None:
 
 
 def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "_CAPS", (2, 3))
+    monkeypatch.setattr(one_capacity, "_CAPS", (2, 3))
     for seed in range(30):
         rng = np.random.default_rng(seed)
         uses = rng.integers(10**6, 10**7, 60)
@@ -113,7 +113,7 @@ def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytes
         assert outcome.termination in (Termination.OPTIMAL, Termination.MEMORY_LIMIT)
         assert outcome.bound is not None
         with monkeypatch.context() as wide:
-            wide.setattr(phases, "_CAPS", (1 << 20,))
+            wide.setattr(one_capacity, "_CAPS", (1 << 20,))
             best = one_capacity.solve(model, SolveOptions(), None)
         assert best.termination is Termination.OPTIMAL and best.objective is not None
         assert outcome.bound >= best.objective * (1 - 1e-14)
@@ -122,7 +122,7 @@ def test_states_dropped_for_want_of_room_keep_the_bound_valid(monkeypatch: pytes
 
 
 def test_a_core_too_large_to_keep_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(one_capacity, "_MOST_ENTRIES", 3)
     proven = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)

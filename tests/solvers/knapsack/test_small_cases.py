@@ -11,9 +11,9 @@ from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.knapsack import dense_dp, dual, greedy, one_capacity
 
 
@@ -192,7 +192,7 @@ def most_kept(model: MultipleChoiceKnapsack, objective: float, preferred: np.nda
 
 
 def test_two_capacities_are_refused() -> None:
-    from apportion.errors import BackendUnavailable
+    from apportion.core.errors import BackendUnavailable
 
     model = MultipleChoiceKnapsack.from_arrays([1.0], [[1, 1]], [0, 1], [1, 1])
     for solve in (one_capacity.solve, dense_dp.solve):

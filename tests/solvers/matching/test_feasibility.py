@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apportion.models.assignment import Assignment
-from apportion.solvers.generalised_assignment.feasibility import without_overflow
+from apportion.solvers.generalised_assignment.least_cost import without_overflow
 
 
 def _held(model: Assignment, rows: np.ndarray) -> list[int]:

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingInstance
 from apportion.instances.matching.generator import generate_cluster
 from apportion.models.assignment import Assignment, in_turn
-from apportion.outcome import Termination
 from apportion.solvers.assignment.repair import repaired
 from apportion.solvers.makespan import gang_sets
+from apportion.solvers.makespan.by_pools import small_enough
 from apportion.solvers.makespan.gang_sets import SetSearch
-from apportion.solvers.makespan.gangs import small_enough
-from apportion.solvers.search.lattice import on_lattice
+from apportion.solvers.search.depth_first import Status
+from apportion.solvers.search.few_machines import on_lattice
 from apportion.solvers.search.schedule_tree import ScheduleTree, available
-from apportion.solvers.search.status import Status
 from tests.budgets import examples
 from tests.solving.test_matching import oracle
 from tests.strategies import matchings

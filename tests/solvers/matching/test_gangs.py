@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 
 import apportion
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingInstance
+from apportion.instances.matching.check import check
 from apportion.instances.matching.generator import generate_cluster
-from apportion.instances.matching.meaning import check
 from apportion.models.assignment import Assignment
-from apportion.options import SolveOptions
-from apportion.outcome import Outcome, Termination
 from apportion.solvers.assignment.repair import repaired
 from apportion.solvers.isolation import isolated
-from apportion.solvers.makespan import by_pools, gangs
-from apportion.solvers.makespan.gangs import small_enough
+from apportion.solvers.makespan import by_pools
+from apportion.solvers.makespan.by_pools import small_enough
 from tests.budgets import examples
 from tests.patience import patience
 from tests.solving.test_matching import oracle
@@ -39,7 +39,7 @@ def test_the_cumulative_bound_is_the_optimum(instance: MatchingInstance) -> None
         return
     start = repaired(model, np.full(model.num_jobs, -1, dtype=np.int64))
     assert start is not None
-    found = gangs.solve(model, SolveOptions(), start, 0.0)
+    found = by_pools.solve(model, SolveOptions(), start, 0.0)
     assert found.bound == pytest.approx(best, rel=1e-9)
     if found.point is not None:
         assert model.check(found.point).feasible
@@ -67,7 +67,7 @@ def test_a_schedule_that_no_list_by_length_or_width_gives_is_kept(seed: int) -> 
     choice = np.arange(jobs)
     lists = [np.stack((choice, np.array(order))) for order in permutations(range(jobs))]
     best = min(model.objective(point) for point in lists)
-    found = gangs.solve(model, SolveOptions(), choice, 0.0)
+    found = by_pools.solve(model, SolveOptions(), choice, 0.0)
     assert found.bound is not None
     assert best * (1 - 1e-9) <= found.bound <= best * (1 + 1e-12)
     own = choice if found.point is None else found.point
@@ -120,8 +120,8 @@ def _nine_gangs() -> tuple[MatchingInstance, Assignment]:
 def test_under_a_time_limit_cp_sat_runs_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process nothing ends a search that overruns its limit."""
     instance, model = _nine_gangs()
-    free = gangs.solve(model, SolveOptions(), model.offsets[:-1].copy(), 0.0)
-    monkeypatch.setattr(gangs, "call", None)  # would fail here
+    free = by_pools.solve(model, SolveOptions(), model.offsets[:-1].copy(), 0.0)
+    monkeypatch.setattr(by_pools, "call", None)  # would fail here
     told: list[float] = []
     limit = patience(30.0)
     held = apportion.solve(
@@ -157,7 +157,7 @@ def test_a_search_that_never_ends_is_ended_and_its_best_schedule_kept(
     found = apportion.solve(instance, time_limit=patience(0.7))
     child.close()
     assert best.termination is Termination.OPTIMAL
-    assert asked == [gangs.ENTRY]
+    assert asked == [by_pools.ENTRY]
     assert outlived == [None]
     assert found.termination is Termination.TIME_LIMIT
     assert found.objective == pytest.approx(best.objective, rel=1e-12)
@@ -169,7 +169,7 @@ def test_a_process_that_dies_leaves_the_schedules_of_the_local_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     instance, _ = _nine_gangs()
-    monkeypatch.setattr(gangs, "ENTRY", f"{BADLY}:crashing")
+    monkeypatch.setattr(by_pools, "ENTRY", f"{BADLY}:crashing")
     found = apportion.solve(instance, time_limit=patience(10.0))
     assert found.plan is not None and check(instance, found.plan).feasible
     assert found.termination is not Termination.OPTIMAL

@@ -8,7 +8,7 @@ import pytest
 import apportion
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models.assignment import Assignment
-from apportion.solvers.makespan import pools
+from apportion.solvers.makespan import by_pools
 
 
 def _gangs(jobs: int, seed: int) -> MatchingInstance:
@@ -34,7 +34,7 @@ def _gangs(jobs: int, seed: int) -> MatchingInstance:
 
 def test_no_schedule_is_made_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     made, asked = 0, 0
-    pack = pools.pack
+    pack = by_pools.pack
 
     def counted(*given: object) -> object:
         nonlocal made
@@ -46,12 +46,12 @@ def test_no_schedule_is_made_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
         asked += 1
         return asked > 50
 
-    monkeypatch.setattr(pools, "pack", counted)
+    monkeypatch.setattr(by_pools, "pack", counted)
     rng = np.random.default_rng(3)
     time = rng.uniform(1.0, 50.0, (40, 3))
     machine, offsets = np.tile(np.arange(3), 40), np.arange(0, 121, 3)
     model = Assignment.from_arrays("makespan", time.ravel(), machine, offsets, 3, gpus=2, counts=8)
-    pools.rearranged(model, model.rows()[:, 0].copy(), 0, over)
+    by_pools.rearranged(model, model.rows()[:, 0].copy(), 0, over)
     # one schedule on either pool after every question, no more
     assert 0 < made <= 2 * 51
 
@@ -73,7 +73,7 @@ def test_a_search_whose_work_is_over_asks_no_general_solver(monkeypatch: pytest.
     def asked(*_: object) -> None:
         raise AssertionError("CP-SAT has work of its own, which the limit does not count")
 
-    monkeypatch.setattr("apportion.solvers.makespan.gangs.solve", asked)
+    monkeypatch.setattr("apportion.solvers.makespan.by_pools.solve", asked)
     solution = apportion.solve(_gangs(20, 1), deterministic=True, time_limit=None, work_limit=50)
     assert solution.termination.value == "node_limit"
     assert solution.require()

@@ -11,16 +11,16 @@ from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.options import SolveOptions
-from apportion.outcome import Termination
 from apportion.solvers.general.highs_call import call
-from apportion.solvers.multiknapsack import dual, linear_dual, sifting
-from apportion.solvers.multiknapsack.divided import beside_divided
+from apportion.solvers.multiknapsack import dual, linear_dual
+from apportion.solvers.multiknapsack.expanding_core import unsettled
+from apportion.solvers.multiknapsack.linear_dual import beside_divided
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.several_capacities import solve
-from apportion.solvers.multiknapsack.unsettled import unsettled
 
 
 def of_many_owners(seed: int, jobs: int, owners: int) -> MultipleChoiceKnapsack:
@@ -44,7 +44,7 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> No
         patched.setattr(linear_dual, "_MANY", 0)
         patched.setattr(linear_dual, "_DENSITY", 1.0)
         patched.setattr(linear_dual, "_WORTH", 0)
-        patched.setattr(sifting, "_FIRST", 0)
+        patched.setattr(linear_dual, "_FIRST", 0)
         outcome = solve(model, SolveOptions(time_limit=None), None)
     truth = enumerate_knapsack(model)
     if truth is None:
@@ -116,13 +116,13 @@ def test_portions_of_columns_come_to_the_bound_of_all(
     menus = build(of_many_owners(seed, 300, 60))
     assert menus is not None
     monkeypatch.setattr(linear_dual, "_WORTH", 1)
-    monkeypatch.setattr(sifting, "_FIRST", first)
+    monkeypatch.setattr(linear_dual, "_FIRST", first)
     nothing = menus.offsets[:-1]  # *none* stands first in every menu
     whole, portions = linear_dual.relaxed(menus, None), linear_dual.relaxed(menus, None, nothing)
     assert whole is not None and portions is not None
     assert dual.bound_at(menus, portions[0]) == pytest.approx(dual.bound_at(menus, whole[0]), rel=1e-8)
     assert (menus.job[portions[1]] == np.arange(menus.num_jobs)).all()
-    assert sifting.sifted(menus, lambda: None, nothing, linear_dual._agree) is not None
+    assert linear_dual.sifted(menus, lambda: None, nothing, linear_dual._agree) is not None
 
 
 def test_what_does_not_fit_is_not_in_the_bound() -> None:

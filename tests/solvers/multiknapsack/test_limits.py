@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
 from apportion.solvers import exact
 from apportion.solvers.multiknapsack import several_capacities
-from apportion.solvers.multiknapsack.greedy import by_density, thinned
-from apportion.solvers.multiknapsack.least_change import least_change
 from apportion.solvers.multiknapsack.option_table import build
-from apportion.solvers.multiknapsack.repair import cheapest
+from apportion.solvers.multiknapsack.repair import by_density, cheapest, least_change, thinned
 
 
 def _menus(jobs: int, capacities: int, seed: int, per_job: int = 4) -> MultipleChoiceKnapsack:

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from apportion.core.options import KnownBound, SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.options import KnownBound, SolveOptions
-from apportion.outcome import Termination
 from apportion.solvers.multiknapsack import several_capacities
 from apportion.solvers.multiknapsack.nested_tables import nested_tables
 from apportion.solvers.multiknapsack.option_table import build

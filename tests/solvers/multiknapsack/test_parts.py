@@ -14,9 +14,8 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import beam, dual, repair
-from apportion.solvers.multiknapsack.option_table import build
-from apportion.solvers.multiknapsack.reduction import within_reach, without_dominated
-from apportion.solvers.multiknapsack.tilt import freezing, tilted
+from apportion.solvers.multiknapsack.entropic_dual import entropic_dual, freezing_temperature
+from apportion.solvers.multiknapsack.option_table import build, within_reach, without_dominated
 
 
 def relaxation(model: MultipleChoiceKnapsack) -> float:
@@ -137,7 +136,7 @@ def test_a_complete_beam_pass_is_a_proof(seed: int) -> None:
     truth = enumerate_knapsack(model)
     menus = build(model)
     assert truth is not None and menus is not None
-    tilt = freezing(menus, np.zeros(menus.num_capacities))
+    tilt = freezing_temperature(menus, np.zeros(menus.num_capacities))
     order = np.arange(menus.num_jobs)
     found = beam.search(menus, tilt, order, 100_000, None, lambda: False)
     assert found.complete and found.choice is not None
@@ -152,6 +151,6 @@ def test_a_complete_beam_pass_is_a_proof(seed: int) -> None:
 def test_the_tilt_meets_the_capacities_on_average() -> None:
     menus = build(random_mmkp(40, 8, 4, 2))
     assert menus is not None
-    tilt = tilted(menus, np.zeros(4), 2.0)
+    tilt = entropic_dual(menus, np.zeros(4), 2.0)
     assert tilt.mean.sum(axis=1) + 2.0 / tilt.weights == pytest.approx(menus.capacities, rel=1e-3)
     assert np.add.reduceat(tilt.probability, menus.offsets[:-1]) == pytest.approx(np.ones(40))

@@ -18,11 +18,11 @@ from tests.oracles import enumerate_knapsack
 from tests.patience import patience
 from tests.strategies import knapsacks
 
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.options import Incumbent, SolveOptions
-from apportion.outcome import Outcome, Termination
-from apportion.solvers.multiknapsack.core_mip import CoreAnswer
+from apportion.solvers.multiknapsack.proving import CoreAnswer
 from apportion.solvers.multiknapsack.several_capacities import solve
 
 
@@ -128,7 +128,7 @@ def test_a_small_exact_solve_loads_no_solver_package() -> None:
     code = (
         "import sys, numpy as np;"
         "from apportion.models import MultipleChoiceKnapsack as K;"
-        "from apportion.options import SolveOptions;"
+        "from apportion.core.options import SolveOptions;"
         "from apportion.solvers.multiknapsack.several_capacities import solve;"
         "m = K.from_arrays([3., 4., 2.], np.array([[2, 1], [4, 1], [2, 2]]), [0, 2, 3], [4, 3]);"
         "assert solve(m, SolveOptions(), None).objective == 5.0;"

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import SearchTree, Termination
 from apportion.models import MultipleChoiceKnapsack
-from apportion.options import SolveOptions
-from apportion.outcome import SearchTree, Termination
 from apportion.solvers.multiknapsack.several_capacities import solve
 
 

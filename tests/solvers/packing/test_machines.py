@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from apportion.models.machine_packing import MachinePacking
+from apportion.models.packing import MachinePacking
 from apportion.solvers.packing.machines import pack_machines
 
 

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.budgets import examples
 
-from apportion.models.node_packing import NodePacking, heaviest
+from apportion.models.packing import NodePacking, heaviest
 from apportion.solvers.packing import by_cp_sat
-from apportion.solvers.packing.best_fit import best_fit, is_chain
-from apportion.solvers.packing.few_moves import pack
-from apportion.solvers.packing.search import fewest_moves
-from apportion.solvers.packing.weights import violated_weights
+from apportion.solvers.packing.few_moves import pack, violated_weights
+from apportion.solvers.packing.search import best_fit, fewest_moves, is_chain
 
 
 def admits(packing: NodePacking, nodes: Sequence[Sequence[int]]) -> bool:

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.assignment import Assignment
-from apportion.outcome import Termination
 from apportion.solvers.generalised_assignment import by_tree as assigned
 from apportion.solvers.makespan import by_tree as scheduled
 

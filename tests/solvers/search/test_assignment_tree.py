@@ -11,8 +11,8 @@ from apportion.models.assignment import Assignment
 from apportion.solvers.compiled import SWITCH, load
 from apportion.solvers.makespan import by_tree as scheduled
 from apportion.solvers.search.assignment_tree import AssignmentTree, Placement
+from apportion.solvers.search.depth_first import Status
 from apportion.solvers.search.slices import Slices
-from apportion.solvers.search.status import Status
 from tests.patience import patience
 
 from .enumerations import PROBLEMS, compare

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.solvers.compiled import NAMES, SWITCH, found, load, outdated
-from apportion.solvers.search.depth_first import LARGEST, DepthFirst
-from apportion.solvers.search.status import Status
+from apportion.solvers.compiled import NAMES, SWITCH, import_compiled, load, outdated
+from apportion.solvers.search.depth_first import LARGEST, DepthFirst, Status
 
 
 def some_search(seed: int) -> DepthFirst:
@@ -47,13 +46,13 @@ def enumerated(search: DepthFirst) -> list[tuple[int, ...]]:
 
 def all_leaves(search: DepthFirst, slice_nodes: int) -> list[tuple[int, ...]]:
     """Run to the end in slices and return every leaf."""
-    found = []
+    import_compiled = []
     while (status := search.run(slice_nodes)) is not Status.EXHAUSTED:
         if status is Status.FOUND:
-            found.append(tuple(search.leaf.tolist()))
+            import_compiled.append(tuple(search.leaf.tolist()))
         else:
             assert status is Status.OUT_OF_NODES
-    return found
+    return import_compiled
 
 
 @pytest.mark.parametrize("nodes", [1, 7, 1_000_000])
@@ -134,7 +133,7 @@ def test_a_part_older_than_its_source_is_told_and_not_used(monkeypatch: pytest.M
     assert outdated(older)
     monkeypatch.setitem(sys.modules, name, older)
     with pytest.warns(RuntimeWarning, match=r"search\.depth_first_c was built from another version"):
-        assert found("search.depth_first_c") is None
+        assert import_compiled("search.depth_first_c") is None
 
 
 def test_a_part_without_its_source_beside_it_is_used(tmp_path: Path) -> None:

@@ -13,14 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
-from apportion.outcome import Termination
 from apportion.solvers.compiled import SWITCH, load
 from apportion.solvers.search.assignment_tree import AssignmentTree, Placement
-from apportion.solvers.search.crew import Crew
-from apportion.solvers.search.side_by_side import SideBySide
-from apportion.solvers.search.slices import Slices
-from apportion.solvers.search.status import Status
+from apportion.solvers.search.depth_first import Status
+from apportion.solvers.search.slices import Crew, SideBySide, Slices
 from tests.patience import patience
 
 from .enumerations import PROBLEMS, compare

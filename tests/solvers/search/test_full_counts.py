@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
-from apportion.solvers.search.assignment_tree import AssignmentTree, Placement
-from apportion.solvers.search.full_counts import with_full_counts
-from apportion.solvers.search.status import Status
+from apportion.solvers.search.assignment_tree import AssignmentTree, Placement, with_full_counts
+from apportion.solvers.search.depth_first import Status
 
 
 def plans(

@@ -7,12 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from apportion.solvers.compiled import load
-from apportion.solvers.generalised_assignment.improving import NODES, Improving
-from apportion.solvers.search.any_placement import any_placement
+from apportion.solvers.generalised_assignment.by_tree import NODES, Improving
 from apportion.solvers.search.assignment_tree import Placement
-from apportion.solvers.search.few_machines import FewMachines, Trial
+from apportion.solvers.search.depth_first import Status
+from apportion.solvers.search.few_machines import FewMachines, Trial, any_placement
 from apportion.solvers.search.slices import Slices
-from apportion.solvers.search.status import Status
 
 pytestmark = pytest.mark.skipif(
     load("search.assignment_tree_c") is None, reason="the compiled tree is not built or is switched off"

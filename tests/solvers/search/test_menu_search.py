@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from apportion.solvers.search.depth_first import LARGEST
-from apportion.solvers.search.menu_search import MenuSearch, Settings
-from apportion.solvers.search.rows import WholeMenus
-from apportion.solvers.search.status import Status
-from apportion.solvers.search.whole import Unit, unit_of
+from apportion.solvers.search.depth_first import LARGEST, Status
+from apportion.solvers.search.menu_search import MenuSearch, ScaledMenus, Settings, Unit, unit_of
 
 
 def values_of_a_sort(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
@@ -48,7 +45,7 @@ class Case:
         room = np.maximum(room, 0)
         step = 0.1 if (self.values == np.round(self.values, 1)).all() and rng.random() < 0.7 else 0.0
         self.unit: Unit = unit_of(self.values, sizes.size, step)
-        self.menus = WholeMenus(self.unit.worths(self.values), uses, self.offsets, room)
+        self.menus = ScaledMenus(self.unit.worths(self.values), uses, self.offsets, room)
         weights = rng.exponential(1.0, capacities) * np.abs(self.values).max() / float(top)
         self.search = MenuSearch(
             self.menus,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from apportion.models.packing import pack
 from apportion.solvers.compiled import SWITCH, load
+from apportion.solvers.search.depth_first import Status
 from apportion.solvers.search.schedule_tree import ScheduleTree
-from apportion.solvers.search.status import Status
 
 
 def drawn(seed: int, most: int = 5) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:

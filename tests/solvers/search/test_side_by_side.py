@@ -7,10 +7,8 @@ import pytest
 
 import apportion
 from apportion.solvers.search import menu_search
-from apportion.solvers.search.crew import Crew
-from apportion.solvers.search.depth_first import DepthFirst
-from apportion.solvers.search.side_by_side import SideBySide
-from apportion.solvers.search.status import Status
+from apportion.solvers.search.depth_first import DepthFirst, Status
+from apportion.solvers.search.slices import Crew, SideBySide
 
 from .test_depth_first import all_leaves, enumerated, some_search
 

@@ -23,9 +23,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TypeVar
 
-from apportion.live.agent.kinship import adopt_orphans, hear_of_parents_end
 from apportion.live.agent.local_reports import LocalReports
-from apportion.live.agent.rank import Rank
+from apportion.live.agent.rank import Rank, adopt_orphans, hear_of_parents_end
 from apportion.live.channel.link import ControllerLink
 from apportion.live.channel.messages import (
     Acknowledge,
@@ -45,7 +44,7 @@ from apportion.live.channel.messages import (
     Welcome,
     grace_after_lease,
 )
-from apportion.live.steady_clock import steady_s
+from apportion.live.cluster import steady_s
 
 __all__ = ["Agent", "main"]
 
@@ -350,8 +349,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     token = os.environ.pop("APPORTION_PILOT_TOKEN", "")
     host, _, port = given.controller.rpartition(":")
-    told = 16 <= len(token) <= 128 and host and port.isdecimal()
-    if not told or not re.fullmatch("[0-9a-fA-F]{64}", given.certificate):
+    complete = 16 <= len(token) <= 128 and host and port.isdecimal()
+    if not complete or not re.fullmatch("[0-9a-fA-F]{64}", given.certificate):
         said = "APPORTION_PILOT_TOKEN, --controller or --certificate is missing or wrong"
         print(f"apportion.live.agent.agent: {said}", file=sys.stderr)
         return 2

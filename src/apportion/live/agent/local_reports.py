@@ -14,8 +14,8 @@ import time
 
 import msgspec
 
-from apportion.live.channel.lines import LineBuffer, LineTooLong
 from apportion.live.channel.messages import AGENT_LINE_LIMIT, TrainerLine
+from apportion.live.channel.peer import LineBuffer, LineTooLong
 
 __all__ = ["LocalReports"]
 

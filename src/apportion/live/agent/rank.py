@@ -1,22 +1,117 @@
-"""One rank of a trainer as a process group of its own: started, told to stop, ended for good."""
+"""One rank of a trainer as a process group of its own: started, told to stop, ended for good.
+
+A watchdog beside a rank: ends the rank's processes at a deadline even if the agent is frozen or gone.
+
+It is a process of its own (`apportion.live.agent.watching`) that shares nothing with the agent but a pipe.
+The agent moves the deadline on for as long as its controller renews the lease; an agent that is stopped,
+hangs or dies moves it on no more.
+
+What the kernel is asked for about parents and children: to take others along, or to tell (Linux).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from apportion.live.agent.kinship import die_with_parent
-from apportion.live.agent.watchdog import Watchdog
+from apportion.live.agent import watching
 from apportion.live.agent.watching import children_of
 from apportion.live.channel.messages import Run
-from apportion.live.checkpoint_fence import claim
+from apportion.live.trainer_protocol import claim
 
-__all__ = ["Rank", "environment_of"]
+__all__ = ["Rank", "Watchdog", "adopt_orphans", "die_with_parent", "environment_of", "hear_of_parents_end"]
+
+
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what a trainer's processes leave behind, so that it can be ended."""
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Have this process killed when its parent ends."""
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def hear_of_parents_end() -> None:
+    """Have this process told by SIGCHLD when its parent ends, or a thread of it: whoever hears it looks."""
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGCHLD)
+
+
+_LEAST_STEP_S = 0.2
+
+
+class Watchdog:
+    """The watchdog of one rank.
+
+    Parameters
+    ----------
+    group
+        The process group of the rank, led by the process it began with.
+    deadline_s
+        When to end it, by `apportion.live.cluster.steady_s`.
+
+    Attributes
+    ----------
+    deadline_s
+        When it ends the rank now.
+
+    Raises
+    ------
+    OSError
+        If it cannot be started.
+    """
+
+    def __init__(self, group: int, deadline_s: float) -> None:
+        self.deadline_s = deadline_s
+        command = [sys.executable, "-I", "-S", watching.__file__]
+        self._process = subprocess.Popen(
+            [*command, str(group), str(os.getpid()), str(os.getppid()), repr(deadline_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        self._pipe = self._process.stdin.fileno()
+        os.set_blocking(self._pipe, False)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def move(self, deadline_s: float) -> None:
+        """Set a later deadline; an earlier one, or one that differs by next to nothing, is passed over."""
+        assert self._process.stdin is not None
+        if self._process.stdin.closed or deadline_s < self.deadline_s + _LEAST_STEP_S:
+            return
+        with contextlib.suppress(OSError):  # a watchdog that is gone, or does not read, keeps its deadline
+            os.write(self._pipe, watching.DEADLINE.pack(deadline_s))
+            self.deadline_s = deadline_s
+
+    def close(self) -> None:
+        """End the watchdog, then its pipe: to a watchdog a closed pipe means that the agent is gone."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
 
 TAIL = 2000
 """Characters of a trainer's output that are kept; six bytes each at worst, it fits a line."""
@@ -66,7 +161,7 @@ class Rank:
     report_port
         Where on 127.0.0.1 its reports are heard.
     deadline_s
-        When its watchdog ends it, by `apportion.live.steady_clock.steady_s`, unless `watch` says later.
+        When its watchdog ends it, by `apportion.live.cluster.steady_s`, unless `watch` says later.
 
     Raises
     ------
@@ -113,7 +208,7 @@ class Rank:
         return None if self._killed else self._kill_at_s
 
     def watch(self, deadline_s: float) -> None:
-        """Have the watchdog wait until this time, by `apportion.live.steady_clock.steady_s`."""
+        """Have the watchdog wait until this time, by `apportion.live.cluster.steady_s`."""
         self._watchdog.move(deadline_s)
 
     def stop(self, grace_s: float) -> None:

@@ -40,10 +40,10 @@ def children_of(pid: int) -> list[int]:
 def parent_of(pid: int) -> int | None:
     """Return the parent of a process (Linux), ``None`` if that cannot be seen."""
     try:
-        told = (Path("/proc") / str(pid) / "stat").read_bytes()
+        stat = (Path("/proc") / str(pid) / "stat").read_bytes()
     except OSError:
         return None
-    return int(told.rpartition(b")")[2].split()[1])
+    return int(stat.rpartition(b")")[2].split()[1])
 
 
 def end_of(pid: int) -> list[int]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from apportion.live.channel.lines import LineBuffer, LineTooLong, OutBuffer
 from apportion.live.channel.messages import (
     CONTROLLER_LINE_LIMIT,
     AgentMessage,
@@ -20,8 +19,8 @@ from apportion.live.channel.messages import (
     Pulse,
     Welcome,
 )
-from apportion.live.channel.tunnel import Tunnel, TunnelBroken, agent_side
-from apportion.live.steady_clock import steady_s
+from apportion.live.channel.peer import LineBuffer, LineTooLong, OutBuffer, Tunnel, TunnelBroken, agent_side
+from apportion.live.cluster import steady_s
 
 __all__ = ["ControllerLink"]
 
@@ -54,7 +53,7 @@ class ControllerLink:
         When the controller was last heard, by `time.monotonic`: a connection that is silent is made anew.
     leased_s
         When the last thing was said that the controller is known to have heard, by
-        `apportion.live.steady_clock.steady_s`: the lease runs from here.
+        `apportion.live.cluster.steady_s`: the lease runs from here.
     """
 
     def __init__(

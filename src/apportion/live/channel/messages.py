@@ -1,7 +1,7 @@
 """What the controller and the agents on the nodes say to each other: one JSON object a line.
 
 Every message is validated when it is decoded; an unknown field or type is an error. All of it goes through
-the tunnel of `apportion.live.channel.tunnel`, the agent's `Hello` first.
+the tunnel of `apportion.live.channel.peer`, the agent's `Hello` first.
 """
 
 from __future__ import annotations

@@ -2,20 +2,100 @@
 
 Every action is harmless when it is repeated: that is how an action is made good whose outcome was never
 learnt.
+
+A decision as the controller's core takes it: which node is to serve which job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from apportion.live.channel.messages import ControllerMessage, Progress
-from apportion.live.controller.planned import Planned
-from apportion.live.offers import Share
+from apportion.live.offers import NodeOffer, Share
 from apportion.live.record.jobs import Job
 
-__all__ = ["Action", "Actions", "Event", "Lesson", "Release", "Take", "Tell", "Why"]
+__all__ = [
+    "Action",
+    "Actions",
+    "Event",
+    "Idle",
+    "Observation",
+    "Place",
+    "Planned",
+    "Release",
+    "Take",
+    "Tell",
+    "Why",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The nodes that a decision is about, as the scheduler and the agents show them.
+
+    Attributes
+    ----------
+    names
+        Nodes on which a pilot would get a whole node or a GPU at once, as often as there is one to be had.
+    since_s
+        When a node of the decision became idle, as far as it was seen.
+    departed_after_s
+        For every node that left since the last decision, how long it had been idle.
+    offers
+        What nodes have, as far as that is known; what was asked for and not given yet is left out.
+    wanted_s
+        When others are expected to want a node, where that is known.
+    """
+
+    names: Sequence[str]
+    since_s: Callable[[str], float]
+    departed_after_s: Sequence[float]
+    offers: Mapping[str, NodeOffer] = field(default_factory=lambda: MappingProxyType({}))
+    wanted_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What one node, or one GPU of it, is to serve.
+
+    Attributes
+    ----------
+    pilot
+        The pilot that holds it, ``None`` where one is to be taken.
+    job
+        Number of the job, ``None`` for none.
+    back
+        Whether the pilot is to be given back at once, so that one with a larger share can take its place.
+    """
+
+    node: str
+    pilot: str | None
+    job: int | None
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A decision about all nodes that can be used.
+
+    Attributes
+    ----------
+    wake_s
+        When is to be decided again at the latest.
+    changes
+        Whether any node changes hands.
+    decisions
+        What the journal says of it, a line for every job.
+    """
+
+    places: tuple[Place, ...]
+    wake_s: float | None = None
+    changes: bool = True
+    decisions: tuple[dict[str, object], ...] = ()
+
 
 Event = dict[str, object]
 """A line of the journal."""
@@ -64,7 +144,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Observation:
     """Something that happened to a job from which its scaling may be learnt.
 
     Attributes
@@ -107,7 +187,7 @@ class Actions:
 
     expect: Mapping[str, str]
     todo: tuple[Action, ...]
-    lessons: tuple[Lesson, ...]
+    lessons: tuple[Observation, ...]
     events: tuple[Event, ...]
     planned: Planned | None
     finished: bool

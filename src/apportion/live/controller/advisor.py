@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.estimation.profiling import ProfilingAdvisor
+from apportion.cluster.estimation.profiling import ProfilingAdvisor
 from apportion.live.channel.messages import Progress
-from apportion.live.controller.actions import Lesson, Why
-from apportion.live.controller.observations import Learnt
+from apportion.live.controller.actions import Observation, Why
+from apportion.live.controller.observing import ProfileUpdate
 from apportion.live.record.jobs import Job, Point
 
 __all__ = ["LiveAdvisor"]
@@ -95,23 +95,23 @@ class LiveAdvisor:
                 for count, point in sorted(curve.items(), reverse=True):
                     self.of(type).profiling.observe(job.number, count, point.rate)
 
-    def learn(self, lessons: Iterable[Lesson]) -> tuple[Learnt, ...]:
+    def learn(self, lessons: Iterable[Observation]) -> tuple[ProfileUpdate, ...]:
         """Learn from what happened to jobs; return what is to be put on their records."""
-        learnt: dict[int, Learnt] = {}
-        for lesson in lessons:
-            job = lesson.job.copy()
-            known = learnt.get(job.number)
+        updates: dict[int, ProfileUpdate] = {}
+        for observation in lessons:
+            job = observation.job.copy()
+            known = updates.get(job.number)
             if known is not None:
                 known.write(job)
             here = self.of(job.type)
-            if lesson.why is Why.STOPPING:
-                here.stopping(job, lesson.count, lesson.at_s)
-            elif lesson.why is Why.INTERRUPTED:
+            if observation.why is Why.STOPPING:
+                here.stopping(job, observation.count, observation.at_s)
+            elif observation.why is Why.INTERRUPTED:
                 here.interrupted(job)
-            elif lesson.line is not None:
-                here.progress(job, lesson.count, lesson.line, lesson.agrees, lesson.at_s)
-                learnt[job.number] = _learnt(lesson.job, job)
-        return tuple(learnt.values())
+            elif observation.line is not None:
+                here.progress(job, observation.count, observation.line, observation.agrees, observation.at_s)
+                updates[job.number] = _learnt(observation.job, job)
+        return tuple(updates.values())
 
     def progress(self, job: Job, count: int, line: Progress, agrees: bool, now_s: float) -> None:
         """Learn from a booked report of a job on `count` nodes; `agrees` is what `accounts.book` said."""
@@ -226,9 +226,9 @@ class LiveAdvisor:
         self.profiling.forget(np.array([number for number in known if number != job.number]))
 
 
-def _learnt(before: Job, job: Job) -> Learnt:
+def _learnt(before: Job, job: Job) -> ProfileUpdate:
     message = job.message if job.message != before.message else None
     contradictions = job.inconsistent - before.inconsistent
-    return Learnt(
+    return ProfileUpdate(
         *(job.number, job.curve, job.error, job.up_s, job.down_s, contradictions, message), type=job.type
     )

@@ -2,35 +2,81 @@
 
 What is decided is decided in `apportion.live.controller.step.step`, a function without a clock or an outside.
 This process may be killed anywhere: what a step wants done is on disk before it is done.
+
+Carrying out what a step wants done, one action after the other.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from apportion.errors import Problem
+from apportion.cluster.policies.gap_filling_view import Policy
+from apportion.core.errors import Problem
 from apportion.live.channel.messages import AgentMessage, Exited, Hello, Leaving, Progress, RankRefused
 from apportion.live.cluster import Channel, Cluster, ClusterSeen
-from apportion.live.controller.acting import carry_out
-from apportion.live.controller.actions import Actions, Event
+from apportion.live.controller.actions import Action, Actions, Event, Idle, Planned, Release, Take, Tell
 from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.core import Core, recalled
+from apportion.live.controller.core import Core, Limits, recalled
 from apportion.live.controller.deciding import Policies, decide
-from apportion.live.controller.observations import Learnt, Observations, Outcome
-from apportion.live.controller.planned import Idle, Planned
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.observing import Observations, Outcome, ProfileUpdate
 from apportion.live.controller.step import step
-from apportion.live.errors import ClusterUnreachable, StateUnwritable
+from apportion.live.errors import ClusterUnreachable, SchedulerRefused, StateUnwritable
 from apportion.live.record import requests
 from apportion.live.record.state import State
 from apportion.live.record.store import Store
-from apportion.policies.gap_filling_view import Policy
 
-__all__ = ["POINTS", "Controller", "Event", "Stepped"]
+__all__ = ["POINTS", "Controller", "Event", "Stepped", "carry_out"]
+
+
+def carry_out(
+    todo: Iterable[Action], cluster: Cluster, channel: Channel, at: Callable[[str], None]
+) -> tuple[list[Outcome], str | None]:
+    """Carry actions out in order; return what came of them, and what stands in the way, if anything.
+
+    Once the scheduler does not answer it is asked nothing more; agents are told all the same.
+
+    Parameters
+    ----------
+    todo
+        The actions.
+    cluster, channel
+        The scheduler, and the agents.
+    at
+        Called before and after every action.
+    """
+    came: list[Outcome] = []
+    trouble: str | None = None
+    for action in todo:
+        if isinstance(action, Tell):
+            at("commanding")
+            channel.send(action.pilot, action.message)
+            at("commanded")
+        elif trouble is None:
+            try:
+                came.append(_ask(action, cluster, at))
+            except ClusterUnreachable as error:
+                trouble = f"{error}; what runs goes on"
+    return came, trouble
+
+
+def _ask(action: Release | Take, cluster: Cluster, at: Callable[[str], None]) -> Outcome:
+    if isinstance(action, Release):
+        at("releasing")
+        cluster.release(action.handle)
+        at("released")
+        return Outcome(action)
+    at("taking")
+    try:
+        outcome = Outcome(action, cluster.take(action.node, action.pilot, action.token, action.share))
+    except SchedulerRefused as error:
+        outcome = Outcome(action, refused=str(error))
+    at("taken")
+    return outcome
+
 
 POINTS = (
     "heard",
@@ -114,7 +160,7 @@ class Controller:
         self.core: Core = recalled(store.load(), clock())
         self._inbox: list[tuple[str, AgentMessage]] = []
         self._outcomes: list[Outcome] = []
-        self._learnt: tuple[Learnt, ...] = ()
+        self._learnt: tuple[ProfileUpdate, ...] = ()
         self._connections: dict[str, int] = {}
         self._drain = False
         self._looked_s: float | None = None
@@ -202,7 +248,7 @@ class Controller:
             requests=tuple(waiting.request for waiting in asked),
             problems=tuple(str(problem) for problem in problems),
             outcomes=tuple(self._outcomes),
-            learnt=self._learnt,
+            updates=self._learnt,
             knowledge=self.advisor.version,
             drain=self._drain,
         )

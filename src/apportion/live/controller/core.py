@@ -1,19 +1,169 @@
-"""The controller's core: its state, and the copy of it that a step works on."""
+"""The controller's core: its state, and the copy of it that a step works on.
+
+Which nodes are idle, since when, and which of them the scheduler does not give.
+
+The times and limits a controller keeps.
+"""
 
 from __future__ import annotations
 
 import hmac
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 
+from apportion.core.errors import InvalidOption
 from apportion.live.channel.messages import Progress
-from apportion.live.controller.actions import Event, Lesson, Why
-from apportion.live.controller.idle_nodes import IdleNodes
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.actions import Event, Idle, Observation, Why
+from apportion.live.offers import NodeOffer
 from apportion.live.record.jobs import Job
 from apportion.live.record.state import State
 
-__all__ = ["Core", "Draft", "Memory", "Said", "recalled"]
+__all__ = ["Core", "Draft", "IdleNodes", "Limits", "Memory", "Said", "recalled"]
+
+
+_LEAST = MappingProxyType(
+    {"trainers": 1, "max_nodes": 1, "failures": 1, "interval_s": 0.05, "measure_s": 0.1, "lease_s": 1}
+)
+"""Least values of limits that may not be 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds, and counts.
+
+    Attributes
+    ----------
+    interval_s
+        The scheduler is looked at so often at least.
+    gap_s
+        Least time between two decisions, so that what happens together is decided together.
+    grace_s
+        A trainer that was told to stop is killed after this time.
+    overdue_s
+        A pilot whose ranks have not ended so long after that is ended by the scheduler.
+    lease_s
+        An agent that hears nothing for so long stops its ranks and ends; so does a controller with an agent.
+    connect_s
+        A pilot whose agent has not called within this time is given back.
+    pending_s
+        A pilot that has not started within this time is given up.
+    linger_s
+        A pilot that serves no job is given back after this time.
+    hang_s
+        A job whose samples have not risen for so long is restarted; 0: never.
+    finish_s
+        When one rank has ended well, the others may take so long.
+    trainers
+        Most jobs that share the idle nodes at a time.
+    max_nodes
+        Most nodes held at a time, ``None`` for no limit.
+    failures
+        A job that failed so often in a row, with no newer checkpoint in between, is given up.
+    horizon_s
+        Forward-looking time: how long nodes are expected to stay as they are.
+    stall_s
+        Rescale cost assumed of a job before any was measured.
+    warm_up_s, measure_s
+        Of the profiling advisor.
+    """
+
+    interval_s: float = 2.0
+    gap_s: float = 1.0
+    grace_s: float = 30.0
+    overdue_s: float = 15.0
+    lease_s: float = 120.0
+    connect_s: float = 60.0
+    pending_s: float = 15.0
+    linger_s: float = 10.0
+    hang_s: float = 600.0
+    finish_s: float = 60.0
+    trainers: int = 10
+    max_nodes: int | None = None
+    failures: int = 3
+    stall_s: float = 15.0
+    horizon_s: float = 120.0
+    warm_up_s: float = 5.0
+    measure_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if value is None and setting.name == "max_nodes":
+                continue
+            low = _LEAST.get(setting.name, 0)
+            if not low <= value < 1e9:
+                raise InvalidOption(f"{setting.name} must be from {low} to 1e9, not {value}")
+
+
+_AVOIDED_S = 30.0
+
+
+class IdleNodes:
+    """What is remembered of nodes between two looks at the scheduler.
+
+    Attributes
+    ----------
+    departed_after_s
+        For every node that left since this was last emptied, how long it had been idle.
+    offers
+        What nodes have, what pilots have been asked for and not yet given left out.
+    wanted_s
+        When others are expected to want a node.
+    """
+
+    def __init__(self) -> None:
+        self.departed_after_s: list[float] = []
+        self.offers: Mapping[str, NodeOffer] = {}
+        self.wanted_s: Mapping[str, float] = {}
+        self._since: dict[str, float] = {}
+        self._names: tuple[str, ...] = ()
+        self._avoided: dict[str, float] = {}
+        self._now_s = 0.0
+
+    def copy(self) -> IdleNodes:
+        """Return a copy that may be changed."""
+        made = IdleNodes()
+        made.departed_after_s = list(self.departed_after_s)
+        made._since, made._avoided = dict(self._since), dict(self._avoided)
+        made._names, made._now_s, made.offers = self._names, self._now_s, self.offers
+        made.wanted_s = self.wanted_s
+        return made
+
+    def saw(
+        self,
+        ours: Iterable[str],
+        free: Iterable[str],
+        now_s: float,
+        offers: Mapping[str, NodeOffer],
+        wanted_s: Mapping[str, float],
+    ) -> None:
+        """Take in a look: nodes idle or held, those free, what they have, and when others want them."""
+        present, self.offers, self.wanted_s = set(ours), offers, wanted_s
+        for node in [node for node in self._since if node not in present]:
+            self.departed_after_s.append(max(now_s - self._since.pop(node), 0.0))
+        for node in present:
+            self._since.setdefault(node, now_s)
+        self._names, self._now_s = tuple(free), now_s
+
+    def avoid(self, node: str, now_s: float) -> None:
+        """Leave a node alone for a while: the scheduler did not give it."""
+        self._avoided[node] = now_s + _AVOIDED_S
+
+    def free(self, now_s: float) -> tuple[str, ...]:
+        """Return the idle nodes that may be taken, once for every unit."""
+        return tuple(node for node in self._names if self._avoided.get(node, now_s) <= now_s)
+
+    def known(self, now_s: float) -> Idle:
+        """Return what a decision is told of all this."""
+        departed_after_s = tuple(self.departed_after_s)
+        return Idle(self.free(now_s), self.since_s, departed_after_s, self.offers, self.wanted_s)
+
+    def since_s(self, node: str) -> float:
+        """Return when a node became idle, as far as it was seen."""
+        return self._since.get(node, self._now_s)
+
 
 Said = tuple[int, int, int, str, float]
 """What an agent was told last: over which connection, job, generation, what, and when."""
@@ -100,7 +250,7 @@ class Draft:
     now_s: float
     entropy: bytes = b""
     events: list[Event] = field(default_factory=list)
-    lessons: list[Lesson] = field(default_factory=list)
+    lessons: list[Observation] = field(default_factory=list)
 
     def note(self, event: str, **heard: object) -> None:
         """Note an event of the journal and what is to be told of it."""
@@ -117,4 +267,4 @@ class Draft:
         self, why: Why, job: Job, count: int = 0, line: Progress | None = None, agrees: bool = True
     ) -> None:
         """Note something to be learnt from."""
-        self.lessons.append(Lesson(why, job.copy(), self.now_s, count, line, agrees))
+        self.lessons.append(Observation(why, job.copy(), self.now_s, count, line, agrees))

@@ -1,26 +1,248 @@
-"""From what is on record to a policy's view, and from its plan back to who is to run where."""
+"""From what is on record to a policy's view, and from its plan back to who is to run where.
+
+Whether a re-scale earns back what it costs before its nodes are wanted by others.
+
+What a decision is made from, and a policy's view of it.
+
+A checked plan of who is to run where, and why, in the words of jobs and nodes.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from apportion.cluster.policies.gap_filling_view import (
+    FREE,
+    GapFillingView,
+    Plan,
+    Policy,
+    check_plan,
+    count_held,
+)
+from apportion.live.controller.actions import Idle, Place, Planned
 from apportion.live.controller.advisor import LiveAdvisor
-from apportion.live.controller.choosing_types import TypedJobs, choose_types
-from apportion.live.controller.decision import Decision
-from apportion.live.controller.earning import unearned
-from apportion.live.controller.placing import Units, placed
-from apportion.live.controller.planned import Idle
-from apportion.live.controller.scene import Scene, rescale_costs, under_first_measurement, view_of
-from apportion.live.controller.settings import Limits
+from apportion.live.controller.core import Limits
+from apportion.live.controller.placing import TypedJobs, Units, choose_types, placed
 from apportion.live.record.jobs import Job, JobState
-from apportion.live.record.state import State
-from apportion.policies.gap_filling_view import FREE, GapFillingView, Plan, Policy, check_plan, count_held
+from apportion.live.record.state import Pilot, State
 
-__all__ = ["Policies", "admitted", "decide"]
+__all__ = [
+    "Decision",
+    "Policies",
+    "Scene",
+    "admitted",
+    "decide",
+    "earned",
+    "rescale_costs",
+    "under_first_measurement",
+    "unearned",
+    "view_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A checked plan, with what it was made from.
+
+    Attributes
+    ----------
+    jobs
+        The admitted jobs, positions as in the view.
+    nodes
+        Names of the view's nodes; one of which GPUs are taken appears once for every GPU.
+    pilots
+        Their pilots, ``None`` where none is held yet.
+    counts, held
+        int64 [jobs]: nodes every job gets, and held before.
+    replaced
+        Positions of nodes whose pilots are given back, for one with a larger share to take their place.
+    """
+
+    jobs: tuple[Job, ...]
+    nodes: tuple[str, ...]
+    pilots: tuple[Pilot | None, ...]
+    view: GapFillingView
+    plan: Plan
+    counts: NDArray[np.int64]
+    held: NDArray[np.int64]
+    replaced: frozenset[int] = frozenset()
+
+    @property
+    def changes(self) -> bool:
+        """Whether any node changes hands."""
+        return bool(self.replaced) or not np.array_equal(self.plan.holder, self.view.holder)
+
+    def planned(self) -> Planned:
+        """Return the decision as the core takes it."""
+        numbers = [
+            None if holder == FREE else self.jobs[holder].number for holder in self.plan.holder.tolist()
+        ]
+        places = tuple(
+            Place(node, None if pilot is None else pilot.pilot, number, place in self.replaced)
+            for place, (node, pilot, number) in enumerate(zip(self.nodes, self.pilots, numbers, strict=True))
+        )
+        decisions = tuple(self.explain()) if self.changes else ()
+        return Planned(places, self.plan.wake_s, self.changes, decisions)
+
+    def explain(self) -> list[dict[str, object]]:
+        """Return, for every admitted job, what it gets, and what is believed of it there."""
+        rows = []
+        for index, job in enumerate(self.jobs):
+            count, held = int(self.counts[index]), int(self.held[index])
+            rates = self.view.rates[index]
+            points = sorted(job.curve)
+            if count == held:
+                why = "keeps its nodes" if count else "waits"
+            elif not count:
+                why = "its nodes are worth more to others"
+            elif not points and job.spec.curve:
+                why = "the best use of these nodes by the curve its user gave"
+            elif not points:
+                why = "nothing is measured yet: profiled from here downwards"
+            elif count not in job.curve:
+                why = f"measured on {points} nodes; this size is predicted, or to be measured"
+            else:
+                why = "the best use of these nodes by its measured curve"
+            nodes = [self.nodes[place] for place in np.flatnonzero(self.plan.holder == index).tolist()]
+            rows.append(
+                {
+                    "job": job.id,
+                    "held": held,
+                    "gets": count,
+                    "nodes": nodes,
+                    "rate": round(float(rates[count]), 3),
+                    "rate_before": round(float(rates[held]), 3),
+                    "why": why,
+                }
+            )
+        return rows
+
+
+_ENDLESS = 1e15
+"""Samples still to train on that are assumed of a job without a goal."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """What a decision is made from; `holder` is int64 [nodes]: the job that holds a node."""
+
+    state: State
+    idle: Idle
+    limits: Limits
+    now_s: float
+    holder: NDArray[np.int64]
+
+
+def view_of(
+    scene: Scene, jobs: list[Job], nodes: tuple[str, ...], holder: NDArray[np.int64], advisor: LiveAdvisor
+) -> GapFillingView:
+    """Return what a policy sees of some jobs and nodes, `holder` by their positions."""
+    state, idle, limits, now_s = scene.state, scene.idle, scene.limits, scene.now_s
+    num = len(jobs)
+    held = count_held(holder, num)
+    low = np.array([job.spec.min_nodes for job in jobs], dtype=np.int64)
+    high = np.array([job.spec.max_nodes for job in jobs], dtype=np.int64)
+    reach = int(np.minimum(high, np.maximum(len(nodes), low)).max(initial=1))
+    high = np.minimum(high, reach)
+    for index, job in enumerate(jobs):
+        if under_first_measurement(job, int(held[index]), limits, now_s):
+            high[index] = held[index]
+    rates = np.zeros((num, reach + 1))
+    for index, job in enumerate(jobs):
+        rates[index] = advisor.fitted(job, reach)
+    waiting = sum(not job.ended for job in state.jobs.values()) - num
+    return GapFillingView(
+        time_s=now_s,
+        jobs=np.array([job.number for job in jobs], dtype=np.int64),
+        rates=rates,
+        min_nodes=low,
+        max_nodes=high,
+        up_s=rescale_costs([job.up_s for job in jobs], limits),
+        down_s=rescale_costs([job.down_s for job in jobs], limits),
+        remaining=np.array([_remaining(job) for job in jobs], dtype=np.float64),
+        nodes=np.arange(len(nodes)),
+        holder=holder,
+        idle_since_s=np.array([idle.since_s(node) for node in nodes], dtype=np.float64),
+        departed_after_s=np.array(idle.departed_after_s, dtype=np.float64),
+        waiting=max(waiting, 0),
+        measured=np.full(num, np.nan),
+    )
+
+
+def _remaining(job: Job) -> float:
+    return _ENDLESS if job.spec.samples is None else max(float(job.spec.samples - job.samples), 0.0)
+
+
+def rescale_costs(measured: list[float | None], limits: Limits) -> NDArray[np.float64]:
+    """Return the rescale costs, the median of the measured ones where a job has none of its own."""
+    known = [cost for cost in measured if cost is not None]
+    usual = float(np.median(known)) if known else limits.stall_s
+    return np.array([usual if cost is None else cost for cost in measured], dtype=np.float64)
+
+
+def under_first_measurement(job: Job, held: int, limits: Limits, now_s: float) -> bool:
+    """Return whether a job that nothing is known of runs and is soon measured: it must not grow before."""
+    known = job.curve or job.spec.curve_on(job.type)
+    if known or job.state is not JobState.RUNNING or held < job.spec.min_nodes:
+        return False
+    patience_s = 2.0 * (limits.warm_up_s + limits.measure_s) + limits.stall_s
+    return now_s - job.changed_s < patience_s
+
+
+def earned(
+    rate_before: float, rate_after: float, up_s: float, down_s: float, stays_s: float, horizon_s: float
+) -> bool:
+    """Return whether growing pays before the first of the new nodes goes.
+
+    Until then the job makes `rate_after` but for the standstill of growing; once the node is gone it stands
+    still again, as long as shrinking takes, and goes on as before. Beyond the horizon the policy judges.
+    """
+    if stays_s >= horizon_s:
+        return True
+    return rate_after * max(stays_s - up_s, 0.0) > rate_before * (stays_s + down_s)
+
+
+def unearned(
+    view: GapFillingView, plan: NDArray[np.int64], stays_s: NDArray[np.float64], horizon_s: float
+) -> dict[int, int]:
+    """Return, for every job of which a growth is not earned back, the largest count that is.
+
+    Parameters
+    ----------
+    view
+        The instant.
+    plan
+        int64 [nodes]: the job that gets a node.
+    stays_s
+        float64 [nodes]: in how many seconds a node is wanted by others; infinite where nothing is known.
+    horizon_s
+        Forward-looking time, seconds.
+    """
+    found: dict[int, int] = {}
+    soon = stays_s < horizon_s
+    if not soon.any():
+        return found
+    held = view.held()
+    running = view.running_rate(held)
+    for job in np.unique(plan[soon & (plan >= 0) & (plan != view.holder)]).tolist():
+        added = np.sort(stays_s[(plan == job) & (view.holder != job)])[::-1]
+        before = int(np.count_nonzero((plan == job) & (view.holder == job)))
+        costs = float(running[job]), float(view.up_s[job]), float(view.down_s[job])
+        for more in range(added.size, 0, -1):
+            rate = float(view.rates[job, before + more])
+            if earned(costs[0], rate, *costs[1:], float(added[more - 1]), horizon_s):
+                break
+        else:
+            more = 0
+        if more < added.size:
+            found[int(job)] = before + more
+    return found
+
 
 Policies = Callable[[LiveAdvisor], Policy]
 """Returns the policy for a type of node, by what is learnt of it."""
@@ -79,9 +301,9 @@ def decide(
     several = sorted(set(types))
     only = several[0] if several else ""
     if len(several) <= 1 and all(job.spec.runs_on(only) for job in jobs):
-        learnt = advisor.of(only)
-        view = view_of(scene, jobs, units.nodes, scene.holder, learnt)
-        return _planned(scene, jobs, units, view, policies(learnt))
+        updates = advisor.of(only)
+        view = view_of(scene, jobs, units.nodes, scene.holder, updates)
+        return _planned(scene, jobs, units, view, policies(updates))
     homes = _homes(scene, jobs, types, several, advisor)
     return _joined(scene, jobs, units, homes, advisor, policies)
 
@@ -168,9 +390,9 @@ def _joined(
         local = np.full(len(jobs) + 1, FREE, dtype=np.int64)
         local[here] = np.arange(len(here))
         own, part = [jobs[index] for index in here], units.part(at.tolist())
-        learnt = advisor.of(str(type))
-        view = view_of(scene, own, part.nodes, local[scene.holder[at]], learnt)
-        decided = _planned(scene, own, part, view, policies(learnt))
+        updates = advisor.of(str(type))
+        view = view_of(scene, own, part.nodes, local[scene.holder[at]], updates)
+        decided = _planned(scene, own, part, view, policies(updates))
         holder[at] = np.array([*here, FREE], dtype=np.int64)[decided.plan.holder]
         replaced |= {int(at[place]) for place in decided.replaced}
         wake_s += [] if decided.plan.wake_s is None else [decided.plan.wake_s]

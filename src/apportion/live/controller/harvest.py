@@ -1,7 +1,11 @@
-"""A controller on a real cluster: put together, run until it is drained, or asked only what it would do."""
+"""A controller on a real cluster: put together, run until it is drained, or asked only what it would do.
+
+What is kept of every step beside the state: the journal with its accounts, and Prometheus's file.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -14,28 +18,98 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from apportion.errors import InvalidOption
-from apportion.live.cluster import Channel, Cluster
+from apportion.cluster.policies.gap_filling_view import Policy
+from apportion.core.errors import InvalidOption
+from apportion.live.cluster import Channel, Cluster, continued
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import Controller, Stepped
-from apportion.live.controller.core import Draft, Memory
-from apportion.live.controller.deciding import decide
-from apportion.live.controller.decision import Decision
-from apportion.live.controller.keeping import Keeping
+from apportion.live.controller.core import Draft, Limits, Memory
+from apportion.live.controller.deciding import Decision, decide
 from apportion.live.controller.observing import list_pilots, see_offers
-from apportion.live.controller.settings import Limits
 from apportion.live.record import requests
-from apportion.live.record.listing import with_requests
+from apportion.live.record.journal import HarvestTotals, Journal
+from apportion.live.record.requests import with_requests
 from apportion.live.record.state import State
 from apportion.live.record.store import Lock, Store, private_folder, read_state
 from apportion.live.slurm.cluster import SlurmCluster, require_commands
-from apportion.live.steady_clock import continued
-from apportion.policies.gap_filling_view import Policy
+from apportion.live.slurm.commands import TimedCluster
 
 if TYPE_CHECKING:
     from apportion.live.controller.metrics import HarvestMetrics
 
-__all__ = ["Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
+__all__ = ["Keeping", "Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
+
+
+class Keeping:
+    """Looks on at every step; nothing of the controller depends on it.
+
+    Parameters
+    ----------
+    folder
+        The state folder, with its lock held.
+    cluster
+        The scheduler; `cluster` of this object is to be used in its place.
+    journal_bytes, journal_files
+        Of the journal.
+    account_s
+        How often an account is closed.
+    metrics
+        Prometheus's file, ``None`` for none.
+    then
+        Called after every step.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        cluster: Cluster,
+        journal_bytes: int,
+        journal_files: int,
+        account_s: float,
+        metrics: HarvestMetrics | None,
+        then: Callable[[Controller, Stepped], None],
+    ) -> None:
+        self.journal, self.ledger = Journal(folder, journal_bytes, journal_files), HarvestTotals()
+        self.cluster = TimedCluster(cluster, self._answered)
+        self._account_s, self._metrics, self._then = account_s, metrics, then
+        self._due_s: float | None = None
+        self._decided_s: float | None = None
+        self._last: Controller | None = None
+
+    def __call__(self, controller: Controller, stepped: Stepped) -> None:
+        """Keep a step."""
+        now_s = controller.clock()
+        self._last = controller
+        self.ledger.step(controller.state, self.cluster.idle, now_s)
+        self.journal.write(stepped.events)
+        if self._metrics is not None:
+            kinds = [str(event["event"]) for event in stepped.events]
+            decided_s, self._decided_s = self._decided_s, controller.core.memory.decided_s
+            decided = self._decided_s is not None and self._decided_s != decided_s
+            self._metrics.stepped(kinds, decided, stepped.trouble is not None)
+        if self._due_s is None or now_s >= self._due_s:
+            self._due_s = now_s + self._account_s
+            self._close(controller, now_s)
+        self._then(controller, stepped)
+
+    def close(self) -> None:
+        """Close the account and the journal."""
+        if self._last is not None:
+            self._close(self._last, self._last.clock())
+        self.journal.close()
+
+    def _answered(self, asked: str, seconds: float, answered: bool) -> None:
+        if self._metrics is not None:
+            self._metrics.answered(asked, seconds, answered)
+
+    def _close(self, controller: Controller, now_s: float) -> None:
+        account = self.ledger.close()
+        if account.seconds > 0:
+            self.journal.write([account.event(now_s)])
+        if self._metrics is not None:
+            with contextlib.suppress(OSError):  # no reason to leave the nodes
+                self._metrics.write(controller.state, self.ledger.nodes, account)
+
 
 _SPOOL_S = 0.5
 _BREATH_S = 0.05
@@ -55,7 +129,7 @@ class Settings:
     host, port
         Where the report channel listens; without a port, the one chosen first is kept.
     policy
-        A name of `apportion.policies.names.POLICIES`.
+        A name of `apportion.cluster.policies.names.POLICIES`.
     limits
         Times and limits.
     python
@@ -99,8 +173,8 @@ def make_policy(name: str, horizon_s: float, limits: Limits, advisor: LiveAdviso
     MalleTrain's decision maximises speed-ups on one node here: samples of unlike jobs do not compare, and a
     job cannot win nodes by exaggerating its speed as a whole.
     """
-    from apportion.policies.malletrain import MalleTrain
-    from apportion.policies.names import policy
+    from apportion.cluster.policies.malletrain import MalleTrain
+    from apportion.cluster.policies.names import policy
 
     made = policy(name, horizon_s)
     if name == "malletrain":
@@ -134,8 +208,7 @@ def harvest(
     SchedulerMissing, ClusterUnreachable, InvalidOption
         If Slurm, or its partition, is not there when it begins.
     """
-    from apportion.live.channel.certificate import controllers_certificate
-    from apportion.live.channel.reports import ReportServer
+    from apportion.live.channel.reports import ReportServer, controllers_certificate
 
     folder = private_folder(settings.folder)
     with Lock(folder):

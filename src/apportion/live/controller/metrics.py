@@ -8,8 +8,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from apportion.files import write_whole
-from apportion.live.record.ledger import Account
+from apportion.core.files import write_whole
+from apportion.live.record.journal import Account
 from apportion.live.record.state import State
 
 __all__ = ["HarvestMetrics"]
@@ -31,11 +31,11 @@ class HarvestMetrics:
         self._registry = registry = CollectorRegistry()
         name = "apportion_harvest_"
 
-        def gauge(what: str, told: str, labels: tuple[str, ...] = ()) -> Gauge:
-            return Gauge(f"{name}{what}", told, labels, registry=registry)
+        def gauge(what: str, help_text: str, labels: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(f"{name}{what}", help_text, labels, registry=registry)
 
-        def counter(what: str, told: str, labels: tuple[str, ...] = ()) -> Counter:
-            return Counter(f"{name}{what}", told, labels, registry=registry)
+        def counter(what: str, help_text: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(f"{name}{what}", help_text, labels, registry=registry)
 
         self._nodes = gauge("nodes", "Nodes: idle and free, held, used by ranks, out of reach.", ("state",))
         self._jobs = gauge("jobs", "Jobs on record.", ("state",))

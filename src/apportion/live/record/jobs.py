@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 
 __all__ = ["DISTRUST", "ENDED", "JOB_ID", "Job", "JobSpec", "JobState", "Point"]
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
-from apportion.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem
 from apportion.live.errors import InUse, StateUnwritable
 from apportion.live.offers import Size
 from apportion.live.record.jobs import Job

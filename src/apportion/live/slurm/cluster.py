@@ -3,6 +3,15 @@
 Slurm is asked and told by its own commands, each an argument list with a time limit; nothing runs as root and
 nothing is configured. A pilot's secret travels in its environment only. That a node goes back to the main
 queue is Slurm's own doing, by preemption: nothing here is asked.
+
+When nodes are wanted, as far as Slurm knows beforehand: reservations, and where pending jobs will start.
+
+Slurm's backfill plans pending jobs on nodes (``squeue --start``, SCHEDNODES). Neither is a promise: a job may
+start earlier or elsewhere. So it is a horizon of decisions only, never a reason to give a node back.
+
+What ``scontrol --details --oneliner show node`` prints, read: what every node has, and what is idle of it.
+
+A line a node of ``Key=value``, the same from Slurm 20 to 25; its JSON exists in later releases only.
 """
 
 from __future__ import annotations
@@ -14,38 +23,215 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from apportion.errors import InvalidOption
-from apportion.files import write_whole
+from apportion.core.errors import InvalidOption
+from apportion.core.files import write_whole
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
-from apportion.live.offers import Offer, Share
-from apportion.live.slurm.coming import (
-    PLANNED,
-    RESERVED,
-    earliest,
-    planned_of_text,
-    reservations_of_text,
-)
+from apportion.live.offers import NodeOffer, Share, Size
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
-from apportion.live.slurm.details import Detail, details_of_text, idle_units, sizes_of_text, states_of
-from apportion.live.slurm.node_types import types_of
 from apportion.live.slurm.text import (
+    PREFIX,
+    SUFFIXES,
     NodeStates,
+    NodeTypes,
     NotUnderstood,
+    expand,
     idle,
     nodes_of_json,
     nodes_of_text,
     pilots_of_json,
     pilots_of_text,
     sound,
+    type_of,
+    types_of,
 )
 
-__all__ = ["SlurmCluster", "require_commands"]
+__all__ = [
+    "PLANNED",
+    "RESERVED",
+    "Detail",
+    "SlurmCluster",
+    "details_of_text",
+    "earliest",
+    "idle_units",
+    "planned_of_text",
+    "require_commands",
+    "reservations_of_text",
+    "sizes_of_text",
+    "states_of",
+]
+
+
+_OPEN = frozenset({"IDLE", "MIXED", "ALLOCATED", "DYNAMIC_NORM", "CLOUD"})
+"""Words of nodes of which idle parts may be taken; whatever else is said of one keeps pilots away."""
+_NO_TYPES: NodeTypes = MappingProxyType({})
+_PARENTHESES = re.compile(r"\([^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One node.
+
+    Attributes
+    ----------
+    words
+        Its state, base state and flags, in capitals.
+    idle_gpus
+        GPUs that no job has.
+    """
+
+    words: frozenset[str]
+    offer: NodeOffer
+    idle_gpus: int
+
+    @property
+    def open(self) -> int:
+        """How many pilots it would take at once: each has a GPU, a CPU and a MiB at least."""
+        offer = self.offer
+        return min(self.idle_gpus, offer.idle_cpus, offer.idle_memory_mib) if self.words <= _OPEN else 0
+
+
+def details_of_text(text: str, partition: str, gres: str, types: NodeTypes = _NO_TYPES) -> dict[str, Detail]:
+    """Return the nodes of a partition that have any of a resource, such as ``gpu`` or ``gpu:a100``.
+
+    A node's type is as `type_of` says.
+    """
+    found = {}
+    for line in text.splitlines():
+        fields: dict[str, str] = {}
+        for key, _, value in (word.partition("=") for word in line.split() if "=" in word):
+            fields.setdefault(key, value)  # a comment at the end may hold anything
+        if not fields or "NodeName" not in fields:
+            continue
+        if partition in fields.get("Partitions", "").split(","):
+            detail = _detail(fields, gres, types)
+            if detail.offer.units:
+                found[fields["NodeName"]] = detail
+    return found
+
+
+def idle_units(details: Mapping[str, Detail]) -> tuple[str, ...]:
+    """Return the nodes with idle GPUs, every one as often as it has any."""
+    return tuple(node for node, detail in details.items() for _ in range(detail.open))
+
+
+def states_of(details: Mapping[str, Detail]) -> NodeStates:
+    """Return the words of every node."""
+    return {node: detail.words for node, detail in details.items()}
+
+
+def sizes_of_text(text: str, types: NodeTypes = _NO_TYPES) -> dict[str, NodeOffer]:
+    """Return what nodes taken whole have, from lines ``NODE|CPUS|MIB|FEATURES`` of ``sinfo``."""
+    found = {}
+    for line in filter(str.strip, text.splitlines()):
+        columns = [column.strip().rstrip("+") for column in line.split("|")]
+        if len(columns) != 4 or not (columns[1].isdecimal() and columns[2].isdecimal()):
+            raise NotUnderstood("sinfo printed lines that are not NODE|CPUS|MIB|FEATURES")
+        node, cpus, memory, features = columns
+        found[node] = NodeOffer(Size(int(cpus), int(memory), type_of(types, features.split(","))))
+    return found
+
+
+def _detail(fields: Mapping[str, str], gres: str, types: NodeTypes) -> Detail:
+    words = set()
+    for piece in fields.get("State", "UNKNOWN").split("+"):
+        name = piece.rstrip("".join(SUFFIXES))
+        words |= {name.upper(), *(SUFFIXES[sign] for sign in piece[len(name) :])}
+    cpus = _number(fields, "CPUEfctv" if "CPUEfctv" in fields else "CPUTot")
+    memory = _number(fields, "RealMemory") - int(fields.get("MemSpecLimit", "0"))
+    gpus = _counted(fields.get("Gres", ""), gres)
+    if gpus and "GresUsed" not in fields:
+        raise NotUnderstood("scontrol show node --details prints no GresUsed")
+    used = _counted(fields.get("GresUsed", ""), gres)
+    idle_cpus = max(cpus - _number(fields, "CPUAlloc"), 0)
+    idle_memory = max(memory - _number(fields, "AllocMem"), 0)
+    sorts = {more[0] if more else "" for more, _ in _items(fields.get("Gres", ""), gres)}
+    type = type_of(types, fields.get("ActiveFeatures", "").split(","), sorts)
+    offer = NodeOffer(Size(cpus, memory, type), gpus, idle_cpus, idle_memory)
+    return Detail(frozenset(words), offer, max(gpus - used, 0))
+
+
+def _number(fields: Mapping[str, str], key: str) -> int:
+    value = fields.get(key, "")
+    if not value.isdecimal():
+        raise NotUnderstood(f"scontrol show node prints no {key}")
+    return int(value)
+
+
+def _counted(text: str, gres: str) -> int:
+    """Return how many of a resource ``Gres=`` or ``GresUsed=`` names, of one type or of all."""
+    return sum(count for _, count in _items(text, gres))
+
+
+def _items(text: str, gres: str) -> list[tuple[list[str], int]]:
+    """Return the type, if any, and the count of every item that is of a resource."""
+    wanted_name, _, wanted_type = gres.partition(":")
+    found = []
+    for item in _PARENTHESES.sub("", text).split(","):
+        name, *more = item.split(":")
+        count = int(more.pop()) if more and more[-1].isdecimal() else 1
+        if name == wanted_name and (not wanted_type or more == [wanted_type]):
+            found.append((more, count))
+    return found
+
+
+RESERVED = ("scontrol", "--oneliner", "show", "reservation")
+PLANNED = ("squeue", "--start", "--noheader", "--states=PENDING", "--format=%S|%Y|%j")
+_LAYOUT = "%Y-%m-%dT%H:%M:%S"
+_NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "n/a"})
+
+
+def reservations_of_text(text: str, user: str) -> Iterator[tuple[str, float]]:
+    """Yield every reserved node with the start of its reservation, in seconds since 1970.
+
+    A reservation of this user is none of the main queue's, as far as can be seen.
+    """
+    for line in text.splitlines():
+        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        nodes, start = fields.get("Nodes", ""), fields.get("StartTime", "")
+        if "ReservationName" not in fields or nodes in _NOTHING or start in _NOTHING:
+            continue
+        if user not in fields.get("Users", "").split(","):
+            at_s = _moment(start)
+            yield from ((node, at_s) for node in expand(nodes))
+
+
+def planned_of_text(text: str) -> Iterator[tuple[str, float]]:
+    """Yield every node on which a pending job that is no pilot is planned, with its expected start."""
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        start, bar, rest = line.strip().partition("|")
+        nodes, second, name = rest.partition("|")
+        if not bar or not second:
+            raise NotUnderstood("squeue --start printed lines that are not START|NODES|NAME")
+        if start in _NOTHING or nodes in _NOTHING or name.startswith(PREFIX):
+            continue
+        at_s = _moment(start)
+        yield from ((node, at_s) for node in expand(nodes))
+
+
+def earliest(text: Iterable[tuple[str, float]], now_s: float) -> Mapping[str, float]:
+    """Return in how many seconds every node that is named is wanted first."""
+    found: dict[str, float] = {}
+    for node, at_s in text:
+        found[node] = min(found.get(node, at_s), at_s)
+    return {node: max(at_s - now_s, 0.0) for node, at_s in found.items()}
+
+
+def _moment(text: str) -> float:
+    """Return a moment that Slurm writes in the time zone of this machine."""
+    try:
+        return time.mktime(time.strptime(text, _LAYOUT))
+    except (ValueError, OverflowError):
+        raise NotUnderstood(f"{text!r} is no moment") from None
+
 
 _Read = TypeVar("_Read")
 _COMMANDS = ("sinfo", "squeue", "sbatch", "scancel")
@@ -127,7 +313,7 @@ class SlurmCluster:
         if gres is not None and not _GRES.match(gres):
             raise InvalidOption(f"gres must be a resource's name, such as gpu or gpu:a100, not {gres!r}")
         self.gres, self.types = gres, types_of(types)
-        self._sizes: Mapping[str, Offer] = {}
+        self._sizes: Mapping[str, NodeOffer] = {}
         self._coming: tuple[float, Mapping[str, float]] | None = None
         self._script = folder / "pilot.sh"
         self._output = output
@@ -151,11 +337,11 @@ class SlurmCluster:
         if self.gres is not None and not self._details(self.gres):
             raise InvalidOption(f"gres: no node of partition {self.partition!r} has any {self.gres}")
         if self.gres is None:
-            told = self._run(
+            text = self._run(
                 "sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%c|%m|%b"
             )
             with contextlib.suppress(NotUnderstood):  # nothing but a clearer refusal depends on it
-                self._sizes = sizes_of_text(told, self.types)
+                self._sizes = sizes_of_text(text, self.types)
         if shutil.which("scontrol") is None:
             return None
         try:
@@ -186,13 +372,13 @@ class SlurmCluster:
         """Return in how many seconds others want a node, where Slurm says so; asked now and then only."""
         now_s = time.monotonic()
         if self._coming is None or now_s >= self._coming[0] + _COMING_S:
-            told: list[tuple[str, float]] = []
+            text: list[tuple[str, float]] = []
             user = pwd.getpwuid(os.getuid()).pw_name
             with contextlib.suppress(NotUnderstood, SchedulerRefused, SchedulerMissing):
-                told += reservations_of_text(self._run(*RESERVED, environment=_TIMES), user)
+                text += reservations_of_text(self._run(*RESERVED, environment=_TIMES), user)
             with contextlib.suppress(NotUnderstood, SchedulerRefused):
-                told += planned_of_text(self._run(*PLANNED, environment=_TIMES))
-            self._coming = now_s, earliest(told, time.time())
+                text += planned_of_text(self._run(*PLANNED, environment=_TIMES))
+            self._coming = now_s, earliest(text, time.time())
         since_s, found = self._coming
         return {node: max(in_s - (now_s - since_s), 0.0) for node, in_s in found.items()}
 

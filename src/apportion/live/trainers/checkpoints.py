@@ -3,7 +3,9 @@
 The newest is the one of the newest generation that saved any, and among those the one with the most
 samples: ranks that lose a peer may each save what they have, in any order. No file ever takes the place
 of another, and a generation that has a successor publishes nothing any more
-(`apportion.live.checkpoint_fence`).
+(`apportion.live.trainer_protocol`).
+
+Synthetic regression data by sample number: who draws it, and in which order, makes no difference.
 """
 
 from __future__ import annotations
@@ -18,10 +20,37 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-from apportion.live.checkpoint_fence import newest_generation
-from apportion.live.trainer_protocol import STOPPED
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Superseded", "durable_samples", "restore", "save"]
+from apportion.live.trainer_protocol import STOPPED, newest_generation
+
+__all__ = ["INPUTS", "Superseded", "draw", "durable_samples", "restore", "save", "share", "targets"]
+
+
+INPUTS = 8
+_DRAWS_A_BLOCK = 4  # doubles per block of Philox
+
+
+def draw(seed: int, begin: int, end: int) -> NDArray[np.float64]:
+    """Return float64 [end - begin, INPUTS] in (-1, 1): the inputs of samples `begin` to `end`."""
+    source = np.random.Philox(key=seed)
+    source.advance(begin * INPUTS // _DRAWS_A_BLOCK)
+    return 2.0 * np.random.Generator(source).random((end - begin, INPUTS)) - 1.0
+
+
+def targets(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return float64 [samples, 1]: a smooth function of the inputs that a linear model cannot be."""
+    return np.asarray(
+        np.sin(2.0 * inputs[:, :1]) + inputs[:, 1:2] * inputs[:, 2:3] + 0.5 * np.cos(3.0 * inputs[:, 3:4])
+    )
+
+
+def share(begin: int, end: int, rank: int, world_size: int) -> tuple[int, int]:
+    """Return the part of samples `begin` to `end` that a rank takes; sizes differ by one at most."""
+    count = end - begin
+    return begin + rank * count // world_size, begin + (rank + 1) * count // world_size
+
 
 KEPT = 2
 _NAME = re.compile(r"state-(?:([0-9]{10})-)?([0-9]{20})\Z")

@@ -17,8 +17,7 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING, Any
 
 from apportion.live.trainer_protocol import STOPPED, Assignment, Reporter, Stopped, StopSignal
-from apportion.live.trainers.checkpoints import durable_samples, restore, save
-from apportion.live.trainers.synthetic import INPUTS, draw, share, targets
+from apportion.live.trainers.checkpoints import INPUTS, draw, durable_samples, restore, save, share, targets
 from apportion.live.trainers.torch_store import open_store
 
 if TYPE_CHECKING:

@@ -1,0 +1,195 @@
+"""What tenants add to the meaning of a plan: claims within limits, shares above floors, the cost of stopping.
+
+Claims are added up along the tree, without the rows that formulations use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.outcome import Report, Violation
+from apportion.instances.kind import Kind
+from apportion.instances.tenants.ledger import TenantLedger, is_tenanted
+from apportion.instances.tenants.options import Option
+
+__all__ = ["claims_of", "ledger_of", "positions", "shared_capacities", "with_tenants"]
+
+_KEPT = 2.0**-10
+"""A sum that keeps less than this part of its terms is formed exactly."""
+
+
+def ledger_of(kind: Kind, instance: Any) -> TenantLedger:
+    """Return the book of limits of an instance with tenants.
+
+    Raises
+    ------
+    InvalidInstance
+        If a floor cannot be reached.
+    """
+    found = _book(kind, instance)
+    found.reach_floors()
+    return found
+
+
+def _book(kind: Kind, instance: Any) -> TenantLedger:
+    if kind.offering is None or kind.edits is None:
+        raise InvalidInstance.at("$.tenants", f"{kind.name} has no tenants")
+    sign = 1 if kind.maximizes(instance) else -1
+    return TenantLedger(instance, kind.offering, shared_capacities(kind, instance), sign)
+
+
+def shared_capacities(kind: Kind, instance: Any) -> dict[str, int]:
+    """Return how much there is of every capacity that tenants share."""
+    if kind.offering is not None and kind.offering.capacities is not None:
+        return kind.offering.capacities(instance)
+    return kind.edits.capacities(instance) if kind.edits else {}
+
+
+def with_tenants(kind: Kind) -> Kind:
+    """Return a kind whose checker, objective and bound know tenants, where an instance has any."""
+    if kind.offering is None:
+        return kind
+
+    def check(instance: Any, plan: Any) -> Report:
+        report = kind.check(instance, plan)
+        if not is_tenanted(instance) or report.violations or report.objective is None:
+            return report
+        return _checked(kind, instance, plan, report)
+
+    def exact_objective(instance: Any, plan: Mapping[str, Any]) -> Fraction:
+        total = kind.exact_objective(instance, plan)
+        if not is_tenanted(instance):
+            return total
+        ledger = ledger_of(kind, instance)
+        places = positions(kind, instance, plan, ledger)
+        stopped = sum((Fraction(cost) for cost in _stop_costs(places, ledger)), Fraction(0))
+        return total - stopped if kind.maximizes(instance) else total + stopped
+
+    def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
+        if not is_tenanted(instance) or (kind.offering and not kind.offering.sums(instance)):
+            return kind.exact_bound(instance, multipliers)
+        ledger = ledger_of(kind, instance)
+        beyond = (name for name in multipliers if name not in ledger.limits)
+        named = {name: kind.offering.further(instance, name) for name in beyond} if kind.offering else {}
+        further = {name: one for name, one in named.items() if one is not None}
+        known = ledger.limits.keys() | further.keys()
+        _check_multipliers(shared_capacities(kind, instance), known, multipliers)
+        return ledger.bound(multipliers, 1 if kind.maximizes(instance) else -1, further)
+
+    return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
+
+
+def positions(kind: Kind, instance: Any, plan: Any, ledger: TenantLedger) -> dict[str, int | None]:
+    """Return the position of the offer that every job gets in a plan, ``None`` where it may not have it."""
+    if kind.offering is None:
+        return {}
+    taken = kind.offering.taken(instance, plan)
+    found: dict[str, int | None] = {}
+    for job_id, offers in ledger.offers.items():
+        name = taken.get(job_id)
+        found[job_id] = next(
+            (
+                place
+                for place, offer in enumerate(offers)
+                if offer.name == name or (name is None and offer.nothing)
+            ),
+            None,
+        )
+    return found
+
+
+def claims_of(ledger: TenantLedger, capacity: str, used: Mapping[str, int]) -> dict[str, int]:
+    """Return what every subtree claims of a capacity: its use, or what it withholds, whichever is more."""
+    tree, found = ledger.tree, dict[str, int]()
+    guaranteed = tree.guarantees(capacity)
+    for name, node in reversed(list(tree.nodes.items())):
+        quota = node.tenant.quotas.get(capacity)
+        inside = sum(found[child] for child in node.children) if node.children else used.get(name, 0)
+        lends = None if quota is None else quota.lending_limit
+        found[name] = inside if lends is None else max(inside, guaranteed[name] - lends)
+    return found
+
+
+def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
+    ledger = _book(kind, instance)
+    places = positions(kind, instance, plan, ledger)
+    violations: list[Violation] = []
+    for job_id, place in places.items():
+        if place is None:
+            had = " or ".join(str(offer.name) for offer in ledger.offers[job_id][:3])
+            said = f"is running, may not be stopped or moved and must keep {had}"
+            violations.append(Violation("preemptible", job_id, said))
+    chosen = {job_id: ledger.offers[job_id][place] for job_id, place in places.items() if place is not None}
+    for capacity, total in shared_capacities(kind, instance).items():
+        violations.extend(_quota_violations(ledger, capacity, total, chosen))
+    for name, (floor, members) in ledger.floors.items():
+        share = sum(ledger.share(job, place) for job in members if (place := places.get(job)) is not None)
+        if share < floor:
+            violations.append(Violation("floor", name, f"has a share of {share}, at least {floor} is due"))
+    return Report(_less_stops(kind, instance, plan, report.objective, places, ledger), tuple(violations))
+
+
+def _less_stops(
+    kind: Kind,
+    instance: Any,
+    plan: Any,
+    objective: float | None,
+    places: Mapping[str, int | None],
+    ledger: TenantLedger,
+) -> float | None:
+    """Return the objective with the costs of stopping: exactly, where sums of doubles would cancel."""
+    sign = -1 if kind.maximizes(instance) else 1
+    costs = list(_stop_costs(places, ledger))
+    if objective is None or not any(costs):
+        return objective
+    total = objective + sign * math.fsum(costs)
+    if abs(total) >= _KEPT * (abs(objective) + math.fsum(costs)):
+        return total
+    return float(kind.exact_objective(instance, plan) + sign * sum(map(Fraction, costs)))
+
+
+def _quota_violations(
+    ledger: TenantLedger, capacity: str, total: int, chosen: Mapping[str, Option]
+) -> Iterator[Violation]:
+    tree = ledger.tree
+    used: dict[str, int] = {}
+    for job_id, offer in chosen.items():
+        leaf = ledger.jobs[job_id].tenant
+        if isinstance(leaf, str):
+            used[leaf] = used.get(leaf, 0) + offer.uses.get(capacity, 0)
+    claims = claims_of(ledger, capacity, used)
+    guaranteed = tree.guarantees(capacity)
+    for name, node in tree.nodes.items():
+        quota = node.tenant.quotas.get(capacity)
+        if quota is None or quota.borrowing_limit is None:
+            continue
+        inside = sum(claims[child] for child in node.children) if node.children else used.get(name, 0)
+        limit = guaranteed[name] + quota.borrowing_limit
+        if inside > limit:
+            yield Violation("quota", f"{capacity} of {name}", f"claims {inside}, may have {limit}")
+    together = sum(claims[root] for root in tree.roots)
+    if together > total:
+        yield Violation("lending", capacity, f"uses and what is not lent add up to {together} of {total}")
+
+
+def _stop_costs(places: Mapping[str, int | None], ledger: TenantLedger) -> Iterator[float]:
+    for job_id, place in places.items():
+        if place is not None and ledger.offers[job_id][place].nothing:
+            yield ledger.stop_costs[job_id]
+
+
+def _check_multipliers(
+    capacities: Mapping[str, int], known: Set[str], multipliers: Mapping[str, float]
+) -> None:
+    for name, price in multipliers.items():
+        number = isinstance(price, int | float) and not isinstance(price, bool)
+        if name not in known or not number or not math.isfinite(price) or price < 0:
+            said = "must be a capacity, a quota or a floor with a finite number >= 0"
+            raise InvalidInstance(Problem(f"$.certificate.multipliers.{name}", said))
+    if not capacities.keys() <= multipliers.keys():
+        raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))

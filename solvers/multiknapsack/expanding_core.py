@@ -1,0 +1,195 @@
+"""Cores that grow until they hold every option that can matter: for many capacities that few jobs touch.
+
+A core keeps the options of least loss at the multipliers, and those that let jobs that the relaxation divides
+come to whole amounts (`beside_divided`); HiGHS solves it as a mixed-integer program. Each
+incumbent says which options can still be in a better choice (`within_reach`); once a core holds them all, its
+optimum is that of the menus. After the kernel search of Angelelli, Mansini and Speranza, *Kernel search: A
+general heuristic for the multi-dimensional knapsack problem*, Computers & Operations Research 37 (2010).
+
+The jobs of a core that still have a choice: those with one option are settled, what they use is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.options import SolveOptions
+from apportion.solvers.clock import Clock
+from apportion.solvers.multiknapsack.anytime import StopReason
+from apportion.solvers.multiknapsack.linear_dual import beside_divided
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
+from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
+
+__all__ = ["ExpandingCore", "Unsettled", "unsettled"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unsettled:
+    """A core without the jobs that are settled.
+
+    Attributes
+    ----------
+    menus
+        The jobs with several options, under what the others leave; `rows` are places in the core.
+    value
+        What the options of the settled jobs are worth.
+    """
+
+    menus: OptionTable
+    value: float
+    _jobs: NDArray[np.int64]
+    _begins: NDArray[np.int64]
+
+    def inward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a choice of the core, int64 [jobs], without its settled jobs."""
+        return self.menus.locate(choice[self._jobs])
+
+    def outward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the choice of the core that a choice of the menus stands for."""
+        whole = self._begins.copy()
+        whole[self._jobs] = self.menus.rows[choice]
+        return whole
+
+
+def unsettled(core: OptionTable) -> Unsettled:
+    """Return the part of a core that is open; no menu is empty."""
+    sizes, begins = np.diff(core.offsets), core.offsets[:-1]
+    alone = begins[sizes == 1]
+    jobs = np.flatnonzero(sizes > 1)
+    menus = core.part(jobs, core.capacities - core.used(alone))
+    return Unsettled(menus, float(core.values[alone].sum()), jobs, begins)
+
+
+_FIRST = 1.1
+"""Options per job of the first core, beside those that divided jobs need: most jobs are settled,"""
+_SMALL_GROWTH = 1.35
+"""by how much the next one is larger after one without any choice, which takes little to be found out,"""
+_GROWTH = 1.6
+"""and after one that had some."""
+_NODES = 200
+"""Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
+_SHARE = 0.5
+"""Share of the time left that one core has."""
+_CORES = 0.25
+"""Share of the time left after which all options within reach are one last core,"""
+_LAST_ENTRIES = 60_000
+"""if they have at most so many uses that are not 0: HiGHS finds no choice among more of them in time."""
+_SECONDS_PER_ENTRY = 2e-5
+"""Seconds per use that HiGHS may take before it first looks at the clock: 0.77 for 44,400 on two cores."""
+_OVERRUN = 0.05
+"""Seconds by which HiGHS may be late."""
+_SECONDS_PER_NODE = 1e-2
+"""What deterministic mode charges for a node, and for a core's own relaxation."""
+
+
+class ExpandingCore:
+    """A sequence of cores.
+
+    Parameters
+    ----------
+    menus
+        All options.
+    weights, bound
+        Near-optimal multipliers, and L at them over the menus.
+    best, options, clock, counters
+        Of the solve call; see `apportion.solvers.multiknapsack.anytime.Search`.
+    """
+
+    def __init__(
+        self,
+        menus: OptionTable,
+        weights: NDArray[np.float64],
+        bound: float,
+        best: ChoiceIncumbent,
+        options: SolveOptions,
+        clock: Clock,
+        counters: dict[str, float],
+    ) -> None:
+        self._menus = menus
+        self._bound = bound
+        self._best = best
+        self._options = options
+        self._clock = clock
+        self._counters = counters
+        self._loss = menus.loss(weights)
+        self._needed = beside_divided(menus, self._loss)
+        self._margin = 1e-9 * abs(bound) + noise(menus, weights)
+
+    def run(self) -> StopReason | None:
+        """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
+        size, nodes = _FIRST * self._menus.num_jobs, float(_NODES)
+        began, left = self._clock.elapsed, self._clock.remaining
+        turn = np.inf if left is None else began + _CORES * left
+        while True:
+            if self._best.close:
+                return StopReason("gap")
+            left = self._clock.remaining
+            if self._clock.stopped() is not None or (left is not None and left <= 2 * _OVERRUN):
+                return None
+            reach = self._reach()
+            last = self._clock.elapsed >= turn and self._takes_last(self._entries(reach), left)
+            cut = np.inf if last else self._cut(size)
+            whole = cut >= reach
+            core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
+            answer = self._solve(core, None if last else int(nodes))
+            if answer.proven and (whole or self._reach() <= min(cut, reach)):
+                return StopReason("proven", by_solver=True)
+            if whole:
+                return None
+            growth = _SMALL_GROWTH if answer.choice is None else _GROWTH
+            size, nodes = growth * size, growth * nodes
+
+    def _reach(self) -> float:
+        """Return the largest loss of an option that a better choice can contain."""
+        floor = self._best.floor
+        return np.inf if floor is None else max(0.0, self._bound - floor + self._margin)
+
+    @staticmethod
+    def _takes_last(entries: float, left: float | None) -> bool:
+        """Return whether HiGHS may have all options within reach: few, with time to look at the clock."""
+        return entries <= _LAST_ENTRIES and (left is None or left >= _SECONDS_PER_ENTRY * entries)
+
+    def _entries(self, reach: float) -> float:
+        """Return how many uses of the options within reach are not 0."""
+        if self._best.point is None:
+            return np.inf
+        return float(np.count_nonzero(self._menus.uses[:, self._loss <= reach]))
+
+    def _cut(self, size: float) -> float:
+        if size >= self._loss.size:
+            return np.inf
+        return float(np.partition(self._loss, int(size))[int(size)])
+
+    def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer:
+        """Solve a core; without a limit of nodes in all of the time that is left."""
+        best, clock, left = self._best, self._clock, self._clock.remaining
+        part = unsettled(core)
+        if not part.menus.num_jobs:
+            return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
+        at, share = best.among(core), 1.0 if nodes is None else _SHARE
+        answer = solve_core(
+            part.menus,
+            start=None if at is None else part.inward(at),
+            seconds=None if left is None or clock.counted else max(0.0, share * left - _OVERRUN),
+            nodes=nodes,
+            step=best.step,
+            threads=self._options.threads,
+            seed=self._options.seed,
+            enough=lambda value: best.closes(best.sign * (part.value + value)),
+            reduced=nodes is not None,  # looking for more takes thrice the search
+        )
+        clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_NODE)
+        self._counters["mip_calls"] += 1
+        self._counters["mip_nodes"] += answer.nodes
+        return self._taken(core, answer, part)
+
+    def _taken(self, core: OptionTable, answer: CoreAnswer, part: Unsettled) -> CoreAnswer:
+        """Keep the choice of an answer; nothing is proved by one that does not fit."""
+        if answer.choice is None:
+            return replace(answer, proven=False)
+        rows = core.rows[part.outward(answer.choice)]
+        self._best.take(rows)
+        return replace(answer, proven=answer.proven and self._best.fits(rows))

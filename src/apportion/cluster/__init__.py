@@ -1,0 +1,1 @@
+"""A cluster over time: estimates of jobs, policies that decide, simulations of both."""

@@ -1,0 +1,230 @@
+"""One training application as measured: epochs, batches, progress, gradient statistics, step times.
+
+Definitions follow the published Pollux simulator (Qiao et al., OSDI 2021).
+
+How a total batch is split over replicas and accumulation steps.
+
+The batch that makes most progress per second on a placement: Pollux's goodput, maximised.
+
+Goodput is throughput x statistical efficiency (Qiao et al., OSDI 2021); up to the constant initial batch it
+is AdaScale's gain over the seconds of a step, which is progress per second.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.cluster.estimation.training.step_times import StepTimes
+
+__all__ = ["Application", "BatchSplit", "GoodputTable", "split_batch"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """The measurements of one application: step times, batches and progress.
+
+    Attributes
+    ----------
+    name
+        The application's name.
+    epochs
+        Epochs until it is done.
+    batches
+        int64 [batches]: the total batch sizes that were validated, increasing; the first is the initial one.
+    progress
+        float64 [epochs + 1]: progress at the start of every epoch, in steps of the initial batch.
+    iteration, grad_sqr, grad_var
+        float64 [batches, epochs]: iterations so far, and the gradient's squared norm and variance, by epoch.
+    step_times
+        Measured step times by GPU type.
+    min_local, max_local
+        Bounds of the samples per GPU.
+    """
+
+    name: str
+    epochs: int
+    batches: NDArray[np.int64]
+    progress: NDArray[np.float64]
+    iteration: NDArray[np.float64]
+    grad_sqr: NDArray[np.float64]
+    grad_var: NDArray[np.float64]
+    step_times: Mapping[str, StepTimes]
+    min_local: int
+    max_local: int
+
+    @property
+    def initial_batch(self) -> int:
+        """The smallest validated batch; statistical efficiency is relative to it."""
+        return int(self.batches[0])
+
+    @property
+    def max_batch(self) -> int:
+        """The greatest validated batch."""
+        return int(self.batches[-1])
+
+    def iterations_to(self, batch: int, epoch: int) -> float:
+        """Return the iterations at `batch` that the table gives for `epoch`."""
+        return self._at(self.iteration, batch, epoch)
+
+    def gradient(self, batch: int, epoch: int) -> tuple[float, float]:
+        """Return the gradient's squared norm and its variance at `batch` in `epoch`."""
+        return self._at(self.grad_sqr, batch, epoch), self._at(self.grad_var, batch, epoch)
+
+    def gain(self, batch: int, epoch: int) -> float:
+        """Return AdaScale's gain of a step at `batch` over one at the initial batch.
+
+        (var + sqr) / (var / scale + sqr), scale = batch / initial batch (Johnson et al., ICML 2020; Pollux).
+        """
+        sqr, var = self.gradient(batch, epoch)
+        scale = batch / self.initial_batch
+        return (var + sqr) / (var / scale + sqr)
+
+    def _at(self, table: NDArray[np.float64], batch: int, epoch: int) -> float:
+        """Interpolate between the two validated batches around `batch`; the outermost pair beyond them."""
+        if self.batches.size == 1:
+            return float(table[0, epoch])
+        high = min(max(bisect_right(self.batches.tolist(), batch), 1), self.batches.size - 1)
+        low_batch, high_batch = int(self.batches[high - 1]), int(self.batches[high])
+        low, above = float(table[high - 1, epoch]), float(table[high, epoch])
+        return low + (above - low) / (high_batch - low_batch) * (batch - low_batch)
+
+
+_ROUNDING = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSplit:
+    """Samples per GPU and step, and the steps accumulated before the one that synchronises.
+
+    Attributes
+    ----------
+    local
+        Samples per GPU in one forward-backward pass.
+    accumulation
+        Extra passes without synchronisation, at least 0.
+    """
+
+    local: int
+    accumulation: int
+
+    def total(self, replicas: int) -> int:
+        """Return the samples of an optimiser step on `replicas` GPUs."""
+        return replicas * self.local * (self.accumulation + 1)
+
+    def seconds(self, step: float, sync: float) -> float:
+        """Return the seconds of an optimiser step: accumulating passes skip the synchronisation."""
+        return step + self.accumulation * (step - sync)
+
+
+def split_batch(
+    application: Application, batch: int, replicas: int, always_accumulate_alone: bool = False
+) -> BatchSplit:
+    """Split a fixed total batch as the published Pollux simulator does.
+
+    On one GPU a batch beyond the initial one is accumulated at least once, so that a gradient variance can be
+    measured.
+
+    Parameters
+    ----------
+    application
+        Whose bounds count.
+    batch
+        Samples of an optimiser step.
+    replicas
+        GPUs, at least 1.
+    always_accumulate_alone
+        Accumulate on one GPU whatever the batch is: what Optimus' oracle assumes.
+    """
+    wanted = math.ceil(batch / replicas - _ROUNDING)
+    accumulation = math.ceil(wanted / application.max_local - _ROUNDING) - 1
+    if replicas == 1 and (always_accumulate_alone or batch > application.initial_batch):
+        accumulation = max(accumulation, 1)
+    local = math.ceil(wanted / (accumulation + 1) - _ROUNDING)
+    return BatchSplit(min(local, application.max_batch // (replicas * (accumulation + 1))), accumulation)
+
+
+_CANDIDATES = 50
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Splits:
+    """Candidate splits on one placement: samples per GPU, accumulation, total batch, step seconds."""
+
+    local: NDArray[np.int64]
+    accumulation: NDArray[np.int64]
+    total: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+
+
+class GoodputTable:
+    """Goodput of an application by placement and epoch; what was computed once is remembered.
+
+    Parameters
+    ----------
+    application
+        Whose measurements or fitted times count.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._splits: dict[tuple[tuple[int, ...], str], _Splits | None] = {}
+        self._best: dict[tuple[tuple[int, ...], str, int], tuple[float, BatchSplit] | None] = {}
+
+    def best(self, placement: Sequence[int], gpu_type: str, epoch: int) -> tuple[float, BatchSplit] | None:
+        """Return the greatest progress per second and its split; ``None`` where it cannot run."""
+        key = (tuple(placement), gpu_type, epoch)
+        if key not in self._best:
+            self._best[key] = self._maximised(*key)
+        return self._best[key]
+
+    def _maximised(
+        self, placement: tuple[int, ...], gpu_type: str, epoch: int
+    ) -> tuple[float, BatchSplit] | None:
+        if (placement, gpu_type) not in self._splits:
+            self._splits[placement, gpu_type] = self._candidates(placement, gpu_type)
+        splits = self._splits[placement, gpu_type]
+        if splits is None:
+            return None
+        rate = self._gain(splits.total, epoch) / splits.seconds
+        most = int(np.argmax(rate))
+        return float(rate[most]), BatchSplit(int(splits.local[most]), int(splits.accumulation[most]))
+
+    def _gain(self, total: NDArray[np.int64], epoch: int) -> NDArray[np.float64]:
+        application = self.application
+        sqr = np.interp(total, application.batches, application.grad_sqr[:, epoch])
+        var = np.interp(total, application.batches, application.grad_var[:, epoch])
+        scale = total / application.initial_batch
+        return np.asarray((var + sqr) / (var / scale + sqr))
+
+    def _candidates(self, placement: tuple[int, ...], gpu_type: str) -> _Splits | None:
+        """Return the splits of geometrically spaced batches that respect every bound."""
+        application, replicas = self.application, sum(placement)
+        times = application.step_times.get(gpu_type)
+        if times is None:
+            return None
+        highest = min(times.max_local, application.max_local)
+        lowest = min(times.min_local, highest)
+        least = max(application.initial_batch, replicas * lowest)
+        if least > application.max_batch:
+            return None
+        wished = np.geomspace(least, application.max_batch, _CANDIDATES)
+        wanted = np.ceil(wished / replicas - 1e-8).astype(np.int64)
+        accumulation = -(-wanted // highest) - 1
+        if replicas == 1:
+            # a gradient variance cannot be measured from a single pass
+            grown = wished > application.initial_batch + 0.5
+            accumulation = np.where(grown, np.maximum(accumulation, 1), accumulation)
+        local = np.maximum(-(-wanted // (accumulation + 1)), lowest)
+        total = replicas * local * (accumulation + 1)
+        step, sync = times.curve(placement, local)
+        seconds = step + accumulation * (step - sync)
+        valid = (total <= application.max_batch) & (local <= highest) & np.isfinite(seconds) & (seconds > 0)
+        if not valid.any():
+            return None
+        return _Splits(local[valid], accumulation[valid], total[valid], seconds[valid])

@@ -1,0 +1,148 @@
+"""The table of submitted jobs: one CSV line per malleable training job, as the BFTrainer replayer uses it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from apportion.core.errors import InvalidInstance, Problem, reason
+
+__all__ = ["SubmittedJob", "read_job_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedJob:
+    """One job of the table.
+
+    Attributes
+    ----------
+    id
+        Unique name; what follows its first ``-`` names the scaling curve.
+    rescale_up_s, rescale_down_s
+        Seconds it stands still when it grows (column ``Tcup``) or shrinks (``Tcdw``).
+    min_nodes, max_nodes
+        It runs on 0 nodes or on this many (``Jmin``, ``Jmax``).
+    work_samples
+        Samples to train on until it is done (``Pmax``).
+    submitted_s
+        Seconds since the trace's t0 (``tsub_s``).
+    """
+
+    id: str
+    rescale_up_s: float
+    rescale_down_s: float
+    min_nodes: int
+    max_nodes: int
+    work_samples: float
+    submitted_s: float
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError
+    return value
+
+
+def _instant(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_COLUMNS: Mapping[str, tuple[str, Callable[[str], Any], str]] = MappingProxyType(
+    {
+        "Tcup": ("rescale_up_s", _amount, "seconds, at least 0"),
+        "Tcdw": ("rescale_down_s", _amount, "seconds, at least 0"),
+        "Jmin": ("min_nodes", _count, "a whole number of at least 1"),
+        "Jmax": ("max_nodes", _count, "a whole number of at least 1"),
+        "Pmax": ("work_samples", _amount, "samples, at least 0"),
+        "tsub_s": ("submitted_s", _instant, "seconds since the trace's t0"),
+    }
+)
+
+
+def read_job_table(path: str | Path) -> tuple[SubmittedJob, ...]:
+    """Read the table: a first, unnamed column with the job's id, then Tcup, Tcdw, Jmin, Jmax, Pmax, tsub_s.
+
+    The order of the named columns is free and further ones are ignored; lines keep their order.
+
+    Raises
+    ------
+    InvalidInstance
+        If the file cannot be read, a column is missing, or a field is wrong; every wrong field is listed with
+        its line (from 1, the header's) and column.
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        rows = [(lines.line_num, row) for row in lines if row]
+    except (OSError, ValueError, csv.Error) as error:
+        raise InvalidInstance(
+            Problem(str(path), f"cannot be read as a CSV table: {reason(error)}")
+        ) from error
+    if not rows:
+        raise InvalidInstance(Problem(str(path), "is empty; expected a header line"))
+    header = rows[0][1]
+    missing = [column for column in _COLUMNS if column not in header]
+    if missing or header[0] in _COLUMNS:
+        names = ", ".join(missing) or "the unnamed first column with the job's id"
+        raise InvalidInstance(
+            Problem(f"{path}, line 1", f"the header lacks {names}; it reads {','.join(header)[:200]}")
+        )
+    place = {column: header.index(column) for column in _COLUMNS}
+    problems: list[Problem] = []
+    jobs: list[SubmittedJob] = []
+    seen: dict[str, int] = {}
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            problems.append(
+                Problem(f"{path}, line {line}", f"has {len(row)} fields, the header has {len(header)}")
+            )
+            continue
+        before = len(problems)
+        if not row[0]:
+            problems.append(Problem(f"{path}, line {line}, column 1", "expected the job's id, found nothing"))
+        elif row[0] in seen:
+            message = f"job {row[0]!r} stands in line {seen[row[0]]} already"
+            problems.append(Problem(f"{path}, line {line}, column 1", message))
+        seen.setdefault(row[0], line)
+        fields = {
+            name: _field(
+                row[place[column]], convert, f"{path}, line {line}, column {column}", expected, problems
+            )
+            for column, (name, convert, expected) in _COLUMNS.items()
+        }
+        if len(problems) == before and fields["min_nodes"] > fields["max_nodes"]:
+            message = f"{fields['max_nodes']} is less than Jmin {fields['min_nodes']}"
+            problems.append(Problem(f"{path}, line {line}, column Jmax", message))
+        if len(problems) == before:
+            jobs.append(SubmittedJob(id=row[0], **fields))
+    if problems:
+        raise InvalidInstance(problems)
+    return tuple(jobs)
+
+
+def _field(
+    text: str, convert: Callable[[str], Any], path: str, expected: str, problems: list[Problem]
+) -> Any:
+    try:
+        return convert(text)
+    except ValueError:
+        problems.append(Problem(path, f"expected {expected}, found {text[:60]!r}"))
+        return None

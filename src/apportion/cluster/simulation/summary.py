@@ -1,0 +1,252 @@
+"""The summary of a replay: the figures of one line of a table.
+
+The yardstick of a replay: the same jobs on a dedicated pool of as many nodes as were idle on average.
+
+On the pool nothing leaves, rescaling is free and completions are noticed at once; nodes are divided for the
+greatest throughput whenever a job comes or goes. A replay is compared by the pool's makespan divided by
+its own (after A_e / A_s of BFTrainer, arXiv:2106.12091); the pool is as short-sighted as FreeTrain's
+objective, so that the ratio can exceed 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.cluster.simulation.replay import Replay
+from apportion.cluster.simulation.snapshot import Workload
+from apportion.core.display import Figures
+from apportion.core.errors import InvalidOption
+from apportion.core.interruption import uninterrupted
+from apportion.core.options import SolveOptions
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+__all__ = ["Summary", "dedicated_makespan", "dedicated_rate", "summarise", "to_dedicated"]
+
+
+_OPTIONS = SolveOptions(time_limit=None)
+
+
+def to_dedicated(
+    jobs: Workload, trainers: int, nodes: float, makespan_s: float, start_s: float
+) -> float | None:
+    """Return the makespan on a dedicated pool of `nodes` nodes divided by `makespan_s`.
+
+    Parameters
+    ----------
+    jobs
+        A finite workload.
+    trainers
+        Most jobs at a time, on the pool as in the replay.
+    nodes
+        Equivalent nodes, the time average of the idle ones; the pool's makespan is interpolated linearly
+        between the whole numbers around it.
+    makespan_s
+        Makespan of the replay, seconds.
+    start_s
+        When both start, on the clock of `jobs.submitted_s`.
+
+    Returns
+    -------
+    float or None
+        ``None`` if the smaller pool cannot run the jobs.
+    """
+    low, high = math.floor(nodes), math.ceil(nodes)
+    spans = [dedicated_makespan(jobs, trainers, count, start_s) for count in sorted({low, high})]
+    if any(span is None for span in spans) or makespan_s <= 0:
+        return None
+    known = [span for span in spans if span is not None]
+    share = nodes - low if len(known) == 2 else 0.0
+    return ((1.0 - share) * known[0] + share * known[-1]) / makespan_s
+
+
+def dedicated_makespan(jobs: Workload, trainers: int, nodes: int, start_s: float) -> float | None:
+    """Return the seconds a dedicated pool takes for a finite workload; ``None`` if it cannot finish.
+
+    Raises
+    ------
+    InvalidOption
+        If the workload is endless.
+    """
+    if jobs.endless:
+        raise InvalidOption("an endless workload has no makespan")
+    pool = _Pool(jobs, nodes)
+    now_s, waiting = start_s, 0
+    running: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    left = np.zeros(0)
+    while waiting < jobs.num_jobs or running.size:
+        ready = int(np.searchsorted(jobs.submitted_s, now_s, side="right"))
+        more = np.arange(waiting, max(min(ready, waiting + trainers - running.size), waiting))
+        waiting += more.size
+        running, left = np.concatenate((running, more)), np.concatenate((left, jobs.work[more]))
+        rate = pool.rates(running)
+        with np.errstate(divide="ignore"):
+            ends = np.where(rate > 0, left / np.maximum(rate, 1e-300), np.inf)
+        lasting = float(ends.min(initial=np.inf))
+        if waiting < jobs.num_jobs and running.size < trainers:
+            lasting = min(lasting, max(float(jobs.submitted_s[waiting]) - now_s, 0.0))
+        if not math.isfinite(lasting):
+            return None
+        left = left - lasting * rate
+        stay = (ends > lasting) & (left > 0)
+        running, left = running[stay], left[stay]
+        now_s += lasting
+    return now_s - start_s
+
+
+def dedicated_rate(jobs: Workload, trainers: int, nodes: int) -> float:
+    """Return the samples per second of an endless backlog on a dedicated pool, over one round of jobs.
+
+    The backlog is the workload's own order, all submitted at once.
+    """
+    everything = replace(jobs, submitted_s=np.zeros(jobs.num_jobs), endless=False)
+    span = dedicated_makespan(everything, trainers, nodes, 0.0)
+    return 0.0 if span is None else float(jobs.work.sum()) / span
+
+
+class _Pool:
+    """Greatest-throughput divisions of a pool, each found once per combination of jobs."""
+
+    def __init__(self, jobs: Workload, nodes: int) -> None:
+        self._nodes = nodes
+        self._rates = jobs.rates
+        key = np.stack((jobs.curve, jobs.min_nodes, jobs.max_nodes), axis=1)
+        self._kinds, self._kind = np.unique(key, axis=0, return_inverse=True)
+        self._known: dict[bytes, NDArray[np.float64]] = {}
+
+    def rates(self, running: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64 [running]: the rate of every running job."""
+        if not running.size:
+            return np.zeros(0)
+        kinds = self._kind[running]
+        order = np.argsort(kinds, kind="stable")
+        ranked = kinds[order]
+        known = self._known.get(ranked.tobytes())
+        if known is None:
+            known = self._known[ranked.tobytes()] = self._best(self._kinds[ranked])
+        rates = np.empty(running.size)
+        rates[order] = known
+        return rates
+
+    def _best(self, kinds: NDArray[np.int64]) -> NDArray[np.float64]:
+        from apportion.solvers.knapsack import one_capacity
+
+        curve, low, high = kinds.T
+        table = self._rates[curve]
+        counts = np.arange(table.shape[1])
+        allowed = (counts >= low[:, None]) & (counts <= np.minimum(high, self._nodes)[:, None])
+        allowed[:, 0] = True
+        job, count = np.nonzero(allowed)
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(job, minlength=curve.size))))
+        knapsack = MultipleChoiceKnapsack.from_arrays(table[job, count], count, offsets, [self._nodes])
+        point = uninterrupted(one_capacity.solve(knapsack, _OPTIONS)).point
+        if point is None:  # cannot be: no node for anybody is feasible
+            raise AssertionError("a pool has no division")
+        best: NDArray[np.float64] = knapsack.values[point]
+        return best
+
+
+class Summary(Figures, msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one replay.
+
+    Attributes
+    ----------
+    policy, trace, trainers, horizon_s
+        The policy, the trace, the most jobs at a time and the forward-looking time of the replay.
+    jobs, jobs_done
+        Jobs of the workload (``None``: endless), and those done.
+    makespan_h
+        Hours from the start to the step at which the last job is seen to be done; ``None`` if jobs remain.
+    span_h
+        Hours replayed.
+    equivalent_nodes
+        Time average of the idle nodes.
+    to_dedicated
+        Makespan on a dedicated pool of the equivalent nodes divided by this makespan; where jobs remain,
+        the output divided by what the pool makes of an endless backlog of these jobs in the same time.
+        ``None`` if undefined.
+    output
+        Samples that count: losses and excess taken off.
+    lost_preemption, lost_rescale, lost_excess
+        Samples lost to pre-emption, to rescaling, and made by jobs past their end until that was noticed,
+        each divided by the output.
+    utilisation
+        Share of the idle node-seconds that a job held.
+    rescales, preemptions
+        Running jobs resized, jobs hit by departures.
+    events, decisions
+        Rows of the trace walked through, calls of the policy.
+    seconds
+        Wall-clock seconds of the replay, reading and the dedicated pool not counted.
+    """
+
+    policy: str
+    trace: str
+    trainers: int
+    horizon_s: float | None
+    jobs: int | None
+    jobs_done: int
+    makespan_h: float | None
+    span_h: float
+    equivalent_nodes: float
+    to_dedicated: float | None
+    output: float
+    lost_preemption: float
+    lost_rescale: float
+    lost_excess: float
+    utilisation: float
+    rescales: int
+    preemptions: int
+    events: int
+    decisions: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Summary: {self.policy} on {self.trace}, {self.jobs_done} jobs done, output {self.output:.6g}>"
+        )
+
+
+def summarise(replay: Replay, policy: str, horizon_s: float | None = None) -> Summary:
+    """Return the summary of a replay as it stands."""
+    totals, jobs = replay.totals, replay.jobs
+    output, span_s = totals.output, totals.elapsed_s
+    nodes = totals.idle_node_s / span_s if span_s else 0.0
+
+    def share(lost: float) -> float:
+        return lost / output if output > 0 else 0.0
+
+    makespan_s = span_s if replay.finished else None
+    if makespan_s is not None:
+        ratio = to_dedicated(jobs, replay.trainers, nodes, makespan_s, replay.start_s)
+    else:
+        low, part = int(nodes), nodes - int(nodes)
+        pool = (1 - part) * dedicated_rate(jobs, replay.trainers, low)
+        pool += part * dedicated_rate(jobs, replay.trainers, low + 1)
+        ratio = output / (pool * span_s) if pool > 0 and span_s > 0 else None
+    return Summary(
+        policy=policy,
+        trace=replay.changes.name,
+        trainers=replay.trainers,
+        horizon_s=horizon_s,
+        jobs=None if jobs.endless else jobs.num_jobs,
+        jobs_done=totals.finished,
+        makespan_h=None if makespan_s is None else makespan_s / 3600,
+        span_h=span_s / 3600,
+        equivalent_nodes=nodes,
+        to_dedicated=ratio,
+        output=output,
+        lost_preemption=share(totals.preemption_loss),
+        lost_rescale=share(totals.rescale_loss),
+        lost_excess=share(totals.excess),
+        utilisation=totals.used_node_s / totals.idle_node_s if totals.idle_node_s else 0.0,
+        rescales=totals.rescales,
+        preemptions=totals.preemptions,
+        events=totals.events,
+        decisions=totals.decisions,
+        seconds=replay.seconds,
+    )

@@ -1,0 +1,322 @@
+"""A builder for every kind of instance.
+
+Instances in a few lines of Python: no JSON and no ``schema_version``, lists and arrays as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from apportion.core.errors import InvalidInstance
+from apportion.instances.fields import plain_value
+from apportion.instances.freezing import FreezingInstance
+from apportion.instances.gap_filling import GapFillingInstance
+from apportion.instances.matching import MatchingInstance
+from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
+from apportion.io.builder import Builder, kept
+from apportion.io.read import read
+
+__all__ = ["Freezing", "GapFilling", "Knapsack", "Matching"]
+
+
+def _begun(kind: str, fields: Mapping[str, Any]) -> Any:
+    tree = {name: plain_value(value) for name, value in fields.items() if value is not None}
+    return read({"kind": kind, "schema_version": "1", "jobs": [], **tree})
+
+
+class GapFilling(Builder[GapFillingInstance]):
+    """Idle nodes and malleable jobs.
+
+    A table has one row per job and node count: the columns ``job``, ``nodes`` and ``rate``, and any field of
+    a job.
+
+    Parameters
+    ----------
+    nodes
+        Names of the idle nodes, or how many there are: then they are ``n0``, ``n1``, ...
+    horizon_s
+        How long the allocation is expected to last, seconds.
+    **fields
+        Other fields of the instance, ``name`` for instance.
+
+    Examples
+    --------
+    >>> from apportion import GapFilling, solve
+    >>> cluster = GapFilling(nodes=8).add_job("a", rates=[10, 19, 27, 34]).add_job("b", rates=[12, 23, 33])
+    >>> {job: len(nodes) for job, nodes in solve(cluster.instance()).require()["allocation"].items()}
+    {'a': 4, 'b': 3}
+    """
+
+    def __init__(self, nodes: int | Sequence[str], horizon_s: float = 120.0, **fields: Any) -> None:
+        count = plain_value(nodes)
+        names = [f"n{index}" for index in range(count)] if isinstance(count, int) else count
+        super().__init__(_begun("gap_filling", {"nodes": names, "horizon_s": horizon_s, **fields}))
+
+    def add_job(
+        self,
+        id: str,
+        rates: Sequence[float] | Mapping[int, float] | Any,
+        *,
+        min_nodes: int | None = None,
+        max_nodes: int | None = None,
+        rescale_up_s: float = 0.0,
+        rescale_down_s: float = 0.0,
+        **fields: Any,
+    ) -> Self:
+        """Add a job.
+
+        Parameters
+        ----------
+        id
+            Its name.
+        rates
+            Samples per second on 1, 2, 3, ... nodes; or by node count, linear in between and from 0.
+        min_nodes, max_nodes
+            The fewest and the most nodes it runs on; 1, and the last one of `rates`, by default.
+        rescale_up_s, rescale_down_s
+            Seconds it stands still when it grows or shrinks.
+        **fields
+            Other fields of a job: ``current_nodes``, ``weight``, ``pinned_count`` and so on.
+        """
+        given = plain_value(rates)
+        if not isinstance(given, Mapping):
+            given = dict(enumerate(given if isinstance(given, list) else [given], start=1))
+        curve = {0: 0.0, **{int(count): rate for count, rate in given.items()}}
+        counts = sorted(curve)
+        return self._add(
+            {
+                "id": id,
+                "min_nodes": 1 if min_nodes is None else min_nodes,
+                "max_nodes": counts[-1] if max_nodes is None else max_nodes,
+                "scaling": {"nodes": counts, "rate": [curve[count] for count in counts]},
+                "rescale_up_s": rescale_up_s,
+                "rescale_down_s": rescale_down_s,
+                **fields,
+            }
+        )
+
+    def _row_columns(self) -> Sequence[str]:
+        return ("nodes", "rate")
+
+    def _add_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        rates = {row["nodes"]: row["rate"] for row in rows}
+        self.add_job(name, rates, **kept(rows[0], ("nodes", "rate")))
+
+
+class Knapsack(Builder[MultipleChoiceKnapsackInstance]):
+    """Jobs that pick one option each, options that use capacities.
+
+    A table has one row per option: the columns ``job``, ``option``, ``value``, one by the name of every
+    capacity, and any field of a job.
+
+    Parameters
+    ----------
+    capacities
+        How much there is of each, by name.
+    sense
+        ``"maximize"`` or ``"minimize"`` the sum of the chosen values.
+    **fields
+        Other fields of the instance, ``name`` for instance.
+
+    Examples
+    --------
+    >>> from apportion import Knapsack, solve
+    >>> menus = Knapsack({"gpu": 4}).add_job("a", values=[3, 4], uses={"gpu": [2, 4]})
+    >>> solve(menus.add_job("b", [2], {"gpu": [2]}).instance()).require()
+    {'choice': {'a': '0', 'b': '0'}}
+    """
+
+    def __init__(
+        self,
+        capacities: Mapping[str, int],
+        sense: Literal["maximize", "minimize"] = "maximize",
+        **fields: Any,
+    ) -> None:
+        begun = {"capacities": capacities, "sense": sense, **fields}
+        super().__init__(_begun("multiple_choice_knapsack", begun))
+
+    def add_job(
+        self,
+        id: str,
+        values: Sequence[float] | Any,
+        uses: Mapping[str, Sequence[int] | Any],
+        *,
+        options: Sequence[str] | None = None,
+        required: bool = True,
+        **fields: Any,
+    ) -> Self:
+        """Add a job.
+
+        Parameters
+        ----------
+        id
+            Its name.
+        values
+            What every option is worth.
+        uses
+            By capacity, what every option takes of it.
+        options
+            Names of the options; ``"0"``, ``"1"``, ... by default.
+        required
+            Whether the job must get one of them.
+        **fields
+            Other fields of a job: ``current``, ``pinned``, ``forbidden``.
+        """
+        worth, taken = list(plain_value(values)), {name: list(plain_value(use)) for name, use in uses.items()}
+        names = [str(index) for index in range(len(worth))] if options is None else list(plain_value(options))
+        lengths = {"options": len(names), **{name: len(use) for name, use in taken.items()}}
+        wrong = {name: length for name, length in lengths.items() if length != len(worth)}
+        if wrong:
+            what, length = next(iter(wrong.items()))
+            raise InvalidInstance.at(f"$.jobs.{id}", f"{what} has {length} entries, values has {len(worth)}")
+        menu = [
+            {"id": name, "value": value, "uses": {capacity: use[at] for capacity, use in taken.items()}}
+            for at, (name, value) in enumerate(zip(names, worth, strict=True))
+        ]
+        return self._add({"id": id, "options": menu, "required": required, **fields})
+
+    def _row_columns(self) -> Sequence[str]:
+        return ("option", "value")
+
+    def _add_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        capacities = list(self._draft.base.capacities)
+        options = [str(row["option"]) for row in rows]
+        uses = {capacity: [row.get(capacity, 0) for row in rows] for capacity in capacities}
+        more = kept(rows[0], ("option", "value", *capacities))
+        self.add_job(name, [row["value"] for row in rows], uses, options=options, **more)
+
+
+class Matching(Builder[MatchingInstance]):
+    """Jobs that each go to one pool of machines.
+
+    A table has one row per job and pool: the columns ``job``, ``machine``, the field that the objective reads
+    (``time_s``, ``cost`` or ``value``), and perhaps ``uses``, ``gpus`` and ``required``.
+
+    Parameters
+    ----------
+    machines
+        How many machines every pool has, by name; or pools as objects with ``id``, ``count``, ``capacity``.
+    objective
+        ``"makespan"``, ``"cost"`` or ``"value"``.
+    **fields
+        Other fields of the instance: ``divisible``, ``name``.
+
+    Examples
+    --------
+    >>> from apportion import Matching, solve
+    >>> pools = Matching({"v100": 1, "k80": 1}).add_job("a", {"v100": 2, "k80": 6})
+    >>> solve(pools.add_job("b", {"v100": 3, "k80": 4}).instance()).objective
+    4.0
+    """
+
+    def __init__(
+        self,
+        machines: Mapping[str, int] | Sequence[Any],
+        objective: Literal["makespan", "cost", "value"] = "makespan",
+        **fields: Any,
+    ) -> None:
+        pools: Any = machines
+        if isinstance(machines, Mapping):
+            pools = [{"id": name, "count": count} for name, count in machines.items()]
+        super().__init__(_begun("matching", {"machines": pools, "objective": objective, **fields}))
+
+    def add_job(self, id: str, on: Mapping[str, Any], *, required: bool = True) -> Self:
+        """Add a job.
+
+        Parameters
+        ----------
+        id
+            Its name.
+        on
+            By pool, the number that the objective reads, or an object of the entry's fields.
+        required
+            Whether it must run.
+        """
+        field = self._draft.base.field
+        entries = {
+            name: {field: entry} if isinstance(entry, int | float) else entry
+            for name, entry in dict(plain_value(on)).items()
+        }
+        return self._add({"id": id, "on": entries, "required": required})
+
+    def _row_columns(self) -> Sequence[str]:
+        return ("machine", self._draft.base.field)
+
+    def _add_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        own = ("time_s", "cost", "value", "uses", "gpus")
+        on = {str(row["machine"]): {field: row[field] for field in own if field in row} for row in rows}
+        self.add_job(name, on, required=bool(rows[0].get("required", True)))
+
+
+class Freezing(Builder[FreezingInstance]):
+    """A round of jobs that pick GPU type, GPU count and frozen depth.
+
+    A table has one row per job, place and depth: the columns ``job``, ``layers``, ``gpu_type``, ``gpus``,
+    ``depth`` and ``effective_progress``, perhaps ``penalty_millionths``, and any field of a job.
+
+    Parameters
+    ----------
+    gpus
+        How many GPUs there are of each type.
+    round_s
+        Length of the round, seconds.
+    **fields
+        Other fields of the instance: ``gpus_per_node``, ``power``, ``queue_penalty`` and so on.
+
+    Examples
+    --------
+    >>> from apportion import Freezing, solve
+    >>> menu = {("v100", 1): {0: 10.0, 4: 14.0}, ("v100", 2): {0: 19.0}}
+    >>> solve(Freezing({"v100": 1}).add_job("a", layers=8, menu=menu).instance()).require()["configuration"]
+    {'a': {'gpu_type': 'v100', 'gpus': 1, 'depth': 4}}
+    """
+
+    def __init__(self, gpus: Mapping[str, int], round_s: float = 60.0, **fields: Any) -> None:
+        super().__init__(_begun("freezing", {"gpus": gpus, "round_s": round_s, **fields}))
+
+    def add_job(
+        self, id: str, layers: int, menu: Mapping[tuple[str, int], Mapping[int, float]], **fields: Any
+    ) -> Self:
+        """Add a job.
+
+        Parameters
+        ----------
+        id
+            Its name.
+        layers
+            How many layers it has.
+        menu
+            By GPU type and count: effective progress, samples per second, by frozen depth.
+        **fields
+            Other fields of a job: ``current``, ``age_s``, ``restart_s``, ``weight`` and so on.
+        """
+        rows = [
+            {"gpu_type": name, "gpus": gpus, "depths": sorted(depths), "effective_progress": progress}
+            for (name, gpus), depths in menu.items()
+            for progress in [[depths[depth] for depth in sorted(depths)]]
+        ]
+        return self._add({"id": id, "layers": layers, "menu": rows, **fields})
+
+    def _row_columns(self) -> Sequence[str]:
+        return ("layers", "gpu_type", "gpus", "depth", "effective_progress")
+
+    def _add_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        places: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for row in rows:
+            places.setdefault((str(row["gpu_type"]), row["gpus"]), []).append(row)
+        menu = []
+        for (gpu_type, gpus), found in places.items():
+            found.sort(key=lambda row: row["depth"])
+            penalties = [row["penalty_millionths"] for row in found if "penalty_millionths" in row]
+            menu.append(
+                {
+                    "gpu_type": gpu_type,
+                    "gpus": gpus,
+                    "depths": [row["depth"] for row in found],
+                    "effective_progress": [row["effective_progress"] for row in found],
+                    "penalty_millionths": penalties,
+                }
+            )
+        more = kept(rows[0], (*self._row_columns(), "penalty_millionths"))
+        self._add({"id": name, "layers": rows[0]["layers"], "menu": menu, **more})

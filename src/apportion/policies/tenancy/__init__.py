@@ -1,1 +1,0 @@
-"""Rules by which other schedulers share a cluster among tenants, written after their specification."""

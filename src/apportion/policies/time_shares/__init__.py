@@ -1,1 +1,0 @@
-"""Gavel's allocation policies as programmes over shares of time, on plain arrays."""

@@ -1,0 +1,1 @@
+"""Many instances, or one too large for one process: batches, executors, decomposition."""

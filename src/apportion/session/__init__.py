@@ -1,1 +1,0 @@
-"""A scheduler's session: an instance with memory, changed by deltas, decided again and again."""

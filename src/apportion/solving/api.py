@@ -1,0 +1,151 @@
+"""The public door: solve and check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from apportion.core.extension_points import loaded
+from apportion.core.options import Incumbent, SolveOptions
+from apportion.core.outcome import Report
+from apportion.core.solution import Planned, PlanT, Solution
+from apportion.instances.tenants.ledger import shares_are_due
+from apportion.solving import registry
+from apportion.solving.call import Subject, kind_of_any
+from apportion.solving.pipeline import Compiler, solved, structured
+
+__all__ = ["check", "solve", "solve_compiled"]
+
+
+def check(instance: Subject, plan: Any) -> Report:
+    """Check a plan against its instance: every rule by name, and the objective recomputed.
+
+    Parameters
+    ----------
+    instance
+        An instance, or a bare `MultipleChoiceKnapsack` or `Assignment`.
+    plan
+        The plan as it stands in JSON, or the point of a bare model.
+
+    Returns
+    -------
+    Report
+        ``feasible``, ``objective`` and ``violations``.
+    """
+    return kind_of_any(instance).check(instance, plan)
+
+
+def solve(
+    instance: Planned[PlanT],
+    backend: str | registry.Backend = "auto",
+    time_limit: float | None = 10.0,
+    gap: float = 0.0,
+    threads: int = 1,
+    seed: int = 0,
+    warm_start: Any = None,
+    deterministic: bool = False,
+    work_limit: float | None = None,
+    on_incumbent: Callable[[Incumbent], None] | None = None,
+    *,
+    formulation: str | None = None,
+    proof: bool = False,
+) -> Solution[PlanT]:
+    """Decide what every job gets, and prove as much of it as can be proven.
+
+    Parameters
+    ----------
+    instance
+        An instance, or a `MultipleChoiceKnapsack` or `Assignment` from `from_arrays`. Type checkers know from
+        it what the plan looks like: mappings by job, int64 rows, or the point of an assignment.
+    backend
+        ``"auto"``, a name of the registry (``exact``, ``highs``, ``cp-sat``, ``scip``, ``pyomo:NAME``), or a
+        `Backend` of your own.
+    time_limit
+        Wall-clock seconds for the whole call; ``None`` for no limit. With `deterministic` it is not used.
+    gap
+        Relative gap at which to stop; 0 asks for a proof of optimality.
+    threads
+        Threads; see `SolveOptions`.
+    seed
+        Random seed.
+    warm_start
+        An earlier `Solution`, stored document or plan; what still fits is the first incumbent, and its
+        multipliers are where the search for this instance's begins.
+    deterministic
+        No clock decides anything, and the order in which jobs and options were listed decides nothing: same
+        content, same answer. Bound the work with `work_limit`.
+    work_limit
+        Limit in the solver's own deterministic units.
+    on_incumbent
+        Called with every improving `Incumbent`.
+    formulation
+        Name of the formulation; the kind's first one by default.
+    proof
+        Whether to write a proof of the claim and check it, within what is left of the time limit;
+        `Solution.proof` holds it, or a note says why there is none.
+
+    Returns
+    -------
+    Solution
+        Its plan passed the checker; `Solution.require` raises if there is none.
+
+    Raises
+    ------
+    InvalidOption
+        If an option is out of range or does not fit the instance.
+    BackendUnavailable
+        If the backend is unknown, missing, or cannot take this formulation.
+
+    Notes
+    -----
+    Ctrl-C ends the solve: its best plan comes back with the termination ``interrupted``. A loop that takes
+    plans for decisions must ask for that; `apportion.core.interruption.uninterrupted` raises it again.
+
+    Examples
+    --------
+    >>> import apportion
+    >>> model = apportion.MultipleChoiceKnapsack.from_arrays(
+    ...     values=[3.0, 4.0, 2.0], uses=[2, 4, 2], offsets=[0, 2, 3], capacities=[4]
+    ... )
+    >>> solution = apportion.solve(model)
+    >>> solution.termination.value, solution.objective, solution.plan.tolist()
+    ('optimal', 5.0, [0, 2])
+    """
+    options = SolveOptions(
+        time_limit=None if deterministic else time_limit,
+        gap=gap,
+        threads=threads,
+        seed=seed,
+        deterministic=deterministic,
+        work_limit=work_limit,
+        on_incumbent=on_incumbent,
+    )
+    subject = cast(Subject, instance)
+    return solve_compiled(subject, structured, options, backend, warm_start, formulation, proof)
+
+
+def solve_compiled(
+    instance: Subject,
+    compiler: Compiler,
+    options: SolveOptions,
+    backend: str | registry.Backend = "auto",
+    warm_start: Any = None,
+    formulation: str | None = None,
+    proof: bool = False,
+) -> Solution:
+    """Solve as `solve` does, with structured models from a compiler that may remember earlier ones.
+
+    Parameters
+    ----------
+    compiler
+        ``compiler(instance, entry)``: what `apportion.solving.pipeline.structured` returns for them.
+    instance, options, backend, warm_start, formulation, proof
+        See `solve`.
+    """
+    if shares_are_due(instance):
+        solved_fairly = loaded(registry.FAIR_SOLVER)
+        found: Solution = solved_fairly(
+            instance, compiler, options, backend, warm_start, formulation, proof=proof
+        )
+        return found
+    return solved(instance, compiler, options, backend, warm_start, formulation, proof=proof)

@@ -1,0 +1,442 @@
+"""One solve call from an instance to its weighed answer: compile, ask, check, conclude, test the claim.
+
+Which backend takes a formulation: the one that was asked for, or the registry's own choice.
+
+Keep the better of the backend's plan and the incumbent, then weigh every claim.
+
+An earlier answer carried over: its plan as the first incumbent, its multipliers as a hint.
+
+From what is to be solved to its structured model.
+
+The compiled linear model of an instance as an LP or MPS file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from apportion.core.errors import BackendUnavailable, InvalidOption
+from apportion.core.interruption import defer_interrupt, released
+from apportion.core.options import KnownBound, Multipliers, SolveOptions, Start
+from apportion.core.outcome import Outcome, Termination
+from apportion.core.solution import Certificate, Solution
+from apportion.formulations.protocol import (
+    AssignmentFormulation,
+    Formulation,
+    KnapsackFormulation,
+    LinearFormulation,
+    PlacedFormulation,
+)
+from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
+from apportion.instances import Instance, kind_of
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.models.assignment import Assignment
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solvers.general.guard import engines_noted
+from apportion.solving import registry
+from apportion.solving.attempt import Attempt, Checked, PlacedStructure, attempt
+from apportion.solving.call import Call, Log, Subject, kind_of_any
+from apportion.solving.compiled_model import (
+    AssignmentRelaxation,
+    BareAssignment,
+    BareMenus,
+    CompiledAssignment,
+    CompiledKnapsack,
+    CompiledModel,
+)
+from apportion.solving.exact_recheck import decided_exactly, is_in_doubt
+from apportion.solving.judge import certified_bound, judge, usable
+from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
+
+__all__ = [
+    "Compiler",
+    "chosen_backend",
+    "compiled",
+    "conclude",
+    "entry_of",
+    "exported",
+    "known_prices",
+    "menus_of_tenants",
+    "solved",
+    "start_from",
+    "structure_of",
+    "structured",
+]
+
+
+Compiler = Callable[[Subject, FormulationEntry], CompiledModel]
+"""From an instance and an entry of the registry to the structured model."""
+
+
+def compiled(subject: Subject, entry: FormulationEntry) -> Formulation:
+    """Return the formulation of an instance as an entry of the registry says, a bare model's as it is."""
+    if isinstance(subject, MultipleChoiceKnapsack):
+        return BareMenus(subject)
+    if isinstance(subject, Assignment):
+        return BareAssignment(subject)
+    found = entry.compile(subject)
+    if not is_tenanted(subject):
+        return found
+    if entry.levels is not None:  # its rows are the limits of tenants
+        return found
+    if entry.produces != "knapsack":
+        raise InvalidOption(f"formulation {entry.name!r} knows no tenants; leave it out, or remove them")
+    if entry.on_nodes:
+        return PlacedTenantedMenus(cast(PlacedFormulation, found), subject)
+    return TenantedMenus(cast(KnapsackFormulation, found), subject)
+
+
+def structured(
+    subject: Subject,
+    entry: FormulationEntry,
+    compile: Callable[[Subject, FormulationEntry], Formulation] = compiled,
+) -> CompiledModel:
+    """Return the structured model of an instance as an entry says; for a linear entry, its kind's first.
+
+    A linear formulation is solved beside it: the structured model carries plans over, and certifies.
+
+    Parameters
+    ----------
+    subject, entry
+        What is compiled, and how.
+    compile
+        What `compiled` does, where somebody remembers earlier formulations.
+    """
+    if entry.levels is not None:
+        plain = formulation(kind_of_any(subject).name, None).compile(subject)
+        return AssignmentRelaxation(cast(AssignmentFormulation, plain))
+    if entry.produces == "linear":
+        entry = formulation(kind_of_any(subject).name, None)
+    found = compile(subject, entry)
+    return structure_of(found, entry)
+
+
+def entry_of(subject: Subject, name: str | None) -> FormulationEntry:
+    """Return the formulation of a name; without one the first of the kind that takes what is solved.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has none of that name.
+    """
+    kind = kind_of_any(subject)
+    first = formulation(kind.name, name)
+    if name is not None or first.produces == "knapsack" or not is_tenanted(subject):
+        return first
+    sums = kind.offering is not None and kind.offering.sums(subject)
+    entries = FORMULATIONS[kind.name].values()
+    return next(one for one in entries if (one.produces == "knapsack" if sums else one.levels is not None))
+
+
+def menus_of_tenants(subject: Subject, name: str | None) -> Formulation:
+    """Return the menus in which the levels of tenants are asked; see `entry_of`."""
+    entry = entry_of(subject, name)
+    return compiled(subject, entry if entry.levels is None else entry.levels)
+
+
+def structure_of(found: Formulation, entry: FormulationEntry) -> CompiledModel:
+    """Return the structured model of a formulation that an entry has made."""
+    if entry.produces == "assignment":
+        return CompiledAssignment(cast(AssignmentFormulation, found))
+    if entry.on_nodes:
+        return PlacedStructure(cast(PlacedFormulation, found))
+    return CompiledKnapsack(cast(KnapsackFormulation, found))
+
+
+def exported(instance: Instance, to: str, formulation: str | None = None) -> bytes:
+    """Compile an instance and return its linear model as text, in the instance's own names.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    to
+        ``"lp"`` or ``"mps"``.
+    formulation
+        Name of the formulation; the kind's first one by default.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has no such formulation.
+    """
+    from apportion.solvers.general import export
+
+    entry = registry.formulation(kind_of(instance).name, formulation)
+    if entry.produces == "linear":
+        model = cast(LinearFormulation, compiled(instance, entry)).model
+    else:
+        model = structured(instance, entry).lowered(None).model
+    text: str = export.to_lp(model) if to == "lp" else export.to_mps(model)
+    return text.encode()
+
+
+def start_from(structure: CompiledModel, given: object, log: Log) -> Start:
+    """Carry an earlier plan over to this instance, as far as it fits.
+
+    Parameters
+    ----------
+    structure
+        The instance's structured model.
+    given
+        An earlier `Solution`, stored document or plan; ``None`` for none.
+    log
+        Takes a note where nothing fits.
+    """
+    if given is None:
+        return Start()
+    earlier, prices = _earlier(given)
+    near = None if earlier is None else structure.point(earlier)
+    if near is None:
+        log.note("the warm start is no plan of this kind of instance")
+        return Start()
+    point = structure.repaired(near)
+    if point is None:
+        log.note("the warm start could not be repaired into this instance")
+    return Start(point, hint=known_prices(structure, prices))
+
+
+def known_prices(structure: CompiledModel, prices: Mapping[str, object]) -> Multipliers | None:
+    """Return earlier multipliers by name as those of this model, ``None`` unless all are known and finite."""
+    known = [_finite(prices.get(name)) for name in structure.capacity_names]
+    return np.array(known, dtype=np.float64) if prices and None not in known else None
+
+
+def _finite(price: object) -> float | None:
+    """Return a stored multiplier as a double, ``None`` where it is no number that one holds."""
+    if not isinstance(price, int | float):
+        return None
+    try:
+        known = float(price)
+    except OverflowError:
+        return None
+    return known if math.isfinite(known) else None
+
+
+def _earlier(given: object) -> tuple[object, Mapping[str, object]]:
+    """Return the plan and the multipliers of an earlier `Solution`, stored document or plan."""
+    if isinstance(given, Solution):
+        return given.plan, given.certificate.multipliers or {}
+    if isinstance(given, Mapping) and "plan" in given:
+        certificate = given.get("certificate")
+        prices = certificate.get("multipliers") if isinstance(certificate, Mapping) else None
+        return given["plan"], prices if isinstance(prices, Mapping) else {}
+    return given, {}
+
+
+def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines: Set[str]) -> Solution:
+    """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
+    checked = _better_checked(call, tried)
+    multipliers, verified = _verified(call, tried, backend.own_prices)
+    named = f"backend {backend.name}"
+    if tried.outcome.termination is Termination.ERROR and not any(named in note for note in call.log.notes):
+        call.log.note(f"{named}: {tried.outcome.raw_status}")
+    termination, claimed = tried.outcome.termination, tried.outcome.bound
+    if tried.restricted:
+        claimed = None
+        if termination in (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE):
+            termination = Termination.SOLUTION_LIMIT
+            call.log.note("the formulation restricts the instance: its bound proves nothing here")
+    if claimed is not None and not tried.exact:  # it is of the model, whose values are rounded
+        error = tried.structure.value_error
+        claimed += error if call.maximizes else -error
+    objective = None if checked is None else checked.objective
+    verdict = judge(
+        maximizes=call.maximizes,
+        objective=objective,
+        claimed=termination,
+        claimed_bound=claimed,
+        claimed_source=tried.outcome.bound_source,
+        verified_bound=verified,
+        asked_gap=call.options.gap,
+    )
+    call.log.lap("check")
+    priced = (
+        None
+        if multipliers is None
+        else dict(zip(tried.structure.capacity_names, multipliers.tolist(), strict=True))
+    )
+    return Solution(
+        instance=call.instance,
+        backend=backend.name,
+        reason=reason,
+        termination=verdict.termination,
+        plan=None if checked is None else checked.plan,
+        report=None if checked is None else checked.report,
+        certificate=Certificate(objective, verdict.bound, verdict.source, verified, priced),
+        outcome=tried.outcome,
+        times={**call.log.times, "total": call.log.elapsed},
+        seed=call.options.seed,
+        packages=(*backend.packages, *sorted(engines)),
+        notes=(*call.log.notes, *verdict.notes),
+    )
+
+
+def _better_checked(call: Call, tried: Attempt) -> Checked | None:
+    """Return the backend's plan, or the incumbent's if that is better and passes the check."""
+    checked, own = tried.checked, tried.known.point
+    found = None if checked is None else checked.objective
+    if own is None or (tried.restricted and found is not None):
+        return checked  # who asks for a restricted formulation wants its answer
+    objective = tried.structure.objective(own)
+    if found is not None and (objective <= found if call.maximizes else objective >= found):
+        return checked
+    plan = tried.structure.plan(own, call.seconds_left)
+    report = None if plan is None else call.kind.check(call.instance, plan)
+    return Checked(report, plan, own) if report is not None and report.feasible else checked
+
+
+def _verified(call: Call, tried: Attempt, own_prices: bool) -> tuple[Multipliers | None, float | None]:
+    """Return the multipliers with the tightest verified bound, the solver's or our own."""
+    best: tuple[Multipliers | None, float | None] = (None, None)
+    count = len(tried.structure.capacity_names)
+    given, known = tried.outcome.multipliers, tried.known.hint
+    optimised = own_prices and usable(given, count) and tried.outcome.bound is not None
+    for candidate in (given,) if optimised else (given, known):
+        if not usable(candidate, count):
+            continue
+        bound = certified_bound(call.kind, call.instance, tried.structure, candidate)
+        if bound is not None and (
+            best[1] is None or (bound < best[1] if call.maximizes else bound > best[1])
+        ):
+            best = (candidate, bound)
+    return best
+
+
+def chosen_backend(
+    backend: str | registry.Backend, entry: registry.FormulationEntry
+) -> tuple[registry.Backend, str]:
+    """Return the backend for a formulation, and why it is this one.
+
+    Raises
+    ------
+    InvalidOption
+        If it takes models of another kind.
+    BackendUnavailable
+        If it is unknown or missing.
+    """
+    if isinstance(backend, registry.Backend):
+        chosen, reason = backend, "given by the caller"
+    elif backend == "auto":
+        name = "highs" if entry.produces == "linear" else "exact"
+        why = {
+            "knapsack": "the formulation is a multiple-choice knapsack, which the exact solver takes whole",
+            "assignment": "the formulation is an assignment, which our own solvers take as it is",
+            "linear": "the formulation is a general MILP",
+        }[entry.produces]
+        return registry.backend(name, entry.produces), f"auto: {why}"
+    else:
+        chosen, reason = registry.backend(backend, entry.produces), "asked for"
+    if chosen.accepts not in ("linear", entry.produces):
+        raise InvalidOption(
+            f"backend {chosen.name!r} takes {chosen.accepts}s; formulation {entry.name!r} is a "
+            f"{entry.produces} model, choose highs, cp-sat or scip"
+        )
+    return chosen, reason
+
+
+def solved(
+    instance: Subject,
+    compiler: Compiler,
+    options: SolveOptions,
+    backend: str | registry.Backend,
+    warm_start: Any,
+    formulation: str | None,
+    bounded: KnownBound | None = None,
+    *,
+    proof: bool = False,
+) -> Solution:
+    """Solve an instance whose floors, if it has any, are known, and maybe a bound.
+
+    Parameters
+    ----------
+    instance
+        What is to be solved.
+    compiler
+        ``compiler(instance, entry)``: what `structured` returns for them.
+    options
+        Limits; the time limit is that of the whole call.
+    backend, warm_start, formulation, proof
+        See `apportion.solve`.
+    bounded
+        What no plan is better than, where that is known.
+
+    Returns
+    -------
+    Solution
+        Its plan passed the checker.
+    """
+    call = Call(instance, kind_of_any(instance), options)
+    entry = entry_of(instance, formulation)
+    chosen, reason = chosen_backend(backend, entry)
+    ordered = call.kind.in_id_order(instance) if options.deterministic else instance
+    structure = compiler(ordered, entry)
+    if formulation is None and (backend == "auto" or chosen.accepts == "linear") and structure.relaxes:
+        entry = registry.formulation(call.kind.name, entry.where_relaxed)
+        chosen, reason = chosen_backend(backend, entry)
+    call.log.lap("compile")
+    linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
+    with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
+        known = start_from(structure, warm_start, call.log)
+        if bounded is not None:
+            known = replace(known, bound=bounded)
+        call.log.lap("start")
+        with engines_noted() as engines:
+            try:
+                tried = attempt(call, chosen, structure, known, linear)
+            except KeyboardInterrupt:
+                stopped = Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
+                tried = Attempt(stopped, structure, known, None)
+            solution = conclude(call, chosen, reason, tried, engines)
+            own = isinstance(backend, str)  # who brings a solver wants to know what becomes of its claims
+            if own and not hold.struck and is_in_doubt(solution, tried, call):
+                if call.is_late():
+                    solution = replace(solution, termination=Termination.TIME_LIMIT)
+                elif (again := decided_exactly(ordered, tried, call)) is not None:
+                    solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
+        if chosen.general and not hold.struck:
+            solution = _tested(solution, call)
+        if proof and not hold.struck:
+            # in the order of names its jobs are not those of the instance, place for place
+            solution = _proved(solution, call, structure.model if ordered is instance else None)
+        return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
+
+
+def _tested(solution: Solution, call: Call) -> Solution:
+    """Run our own search behind a general solver's claim, unless no clock may decide."""
+    if call.options.deterministic:
+        return solution
+    left = call.seconds_left
+    from apportion.solving.exact_recheck import cross_check
+
+    def ask(seconds: float) -> Solution:
+        # no engine of ours takes linear models: the walk of a proof searches
+        if entry_of(call.instance, None).produces == "linear":
+            from apportion.solving.evidence import with_proof
+
+            return replace(solution, confirmed=with_proof(solution, seconds).proof is not None)
+        own = SolveOptions(time_limit=seconds, seed=call.options.seed)
+        return solved(call.instance, structured, own, "exact", solution.plan, None)
+
+    try:
+        with released():
+            return cross_check(solution, math.inf if left is None else left, ask, maximizes=call.maximizes)
+    except BackendUnavailable:  # our own search needs an engine that is missing: there is no second opinion
+        return solution
+    except KeyboardInterrupt:
+        return replace(solution, termination=Termination.INTERRUPTED)
+
+
+def _proved(solution: Solution, call: Call, model: object) -> Solution:
+    from apportion.solving.evidence import with_proof
+
+    try:
+        with released():
+            return with_proof(solution, call.seconds_left, model)
+    except KeyboardInterrupt:
+        return replace(solution, termination=Termination.INTERRUPTED)

@@ -1,0 +1,98 @@
+"""The rooms of the package: how many and how large, no circle of files, references that lead down."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import networkx as nx
+import pytest
+
+ROOMS = 16
+MOST_FILES, MOST_LINES = 450, 600
+_REFERENCE = re.compile(r"apportion(?:\.\w+)+:\w+")
+_UPWARD = {"apportion.core.extension_points", "apportion.solving.registry"}
+"""The only modules whose references in strings may lead to a higher room."""
+
+
+class Module(NamedTuple):
+    """A file of the package."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+
+@pytest.fixture(scope="module")
+def modules(root: Path) -> dict[str, Module]:
+    """Every module of the package by its dotted name."""
+    package = root / "src" / "apportion"
+    found = {}
+    for folder, _, files in os.walk(package, followlinks=True):
+        for file in files:
+            if file.endswith(".py"):
+                path = Path(folder, file)
+                parts = ["apportion", *path.relative_to(package).with_suffix("").parts]
+                name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+                text = path.read_text(encoding="utf-8")
+                found[name] = Module(name, path, text, ast.parse(text))
+    return found
+
+
+def _imports(module: Module, known: dict[str, Module]) -> Iterator[str]:
+    """Yield the modules that one imports when it is imported itself."""
+    for node in module.tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in known else node.module
+
+
+def test_sixteen_rooms_and_nothing_beside_them(root: Path) -> None:
+    package = root / "src" / "apportion"
+    names = {path.name for path in package.iterdir()} - {"__pycache__"}
+    rooms = {name for name in names if (package / name).is_dir()}
+    assert len(rooms) == ROOMS
+    assert names - rooms == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_files_are_few_and_none_is_long(modules: dict[str, Module]) -> None:
+    assert len(modules) <= MOST_FILES
+    assert {
+        name: lines for name, one in modules.items() if (lines := one.text.count("\n")) > MOST_LINES
+    } == {}
+
+
+def test_no_circle_of_files(modules: dict[str, Module]) -> None:
+    graph = nx.DiGraph()
+    for name, module in modules.items():
+        for other in _imports(module, modules):
+            if other in modules and not other.startswith(f"{name}."):  # a package may list what is in it
+                graph.add_edge(name, other)
+    assert [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+def test_references_in_strings_lead_down_as_imports_do(root: Path, modules: dict[str, Module]) -> None:
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    height = {room.strip(): number for number, row in enumerate(layers) for room in row.split("|")}
+    height["apportion"] = -1
+    upward = []
+    for name, module in modules.items():
+        if name in _UPWARD:
+            continue
+        room = name.split(".")[1] if "." in name else name
+        strings = (node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant))
+        for text in strings:
+            if isinstance(text, str) and _REFERENCE.fullmatch(text):
+                other = text.partition(":")[0]
+                assert other in modules, f"{name} refers to {text}"
+                if height[other.split(".")[1]] < height[room]:
+                    upward.append(f"{name} -> {text}")
+    assert upward == []
