@@ -122,6 +122,16 @@ class TenantedMenus:
         """The names of the instance's own capacities."""
         return self._inner.model.capacity_names
 
+    @property
+    def relaxes(self) -> bool:
+        """Whether a choice must also be placed."""
+        return bool(getattr(self._inner, "relaxes", False))
+
+    def more(self, capacity: str, amount: int) -> tuple[str, int]:
+        """Return additions to a capacity, or to a limit, by the name and in the units that an edit takes."""
+        inner = getattr(self._inner, "more", None) if capacity in self.capacities else None
+        return (capacity, amount) if inner is None else inner(capacity, amount)
+
     @cached_property
     def share(self) -> NDArray[np.int64]:
         """The share of every option, int64 [options], in whole units."""
@@ -205,7 +215,7 @@ class TenantedMenus:
                 kept.append((-1, places[None]))
             rows += [row for row, _ in kept]
             offers += [place for _, place in kept]
-            stops += [costs if costs and own[place].nothing else 0.0 for _, place in kept]
+            stops += [costs if costs and own[place].idle else 0.0 for _, place in kept]
             sizes.append(len(kept))
         return rows, offers, sizes, stops
 

@@ -176,11 +176,12 @@ def pin_of(draft: Draft, choices: Mapping[str, int | str]) -> None:
 
     def pinned(part: Any) -> Any:
         found = draft.edits.pin(part, choices)
-        offering = kind_of(part).offering
-        if offering is None or part.fairness is UNSET or part.fairness.share not in RELATIVE:
+        option_set = kind_of(part).option_set
+        fairness = getattr(part, "fairness", UNSET)
+        if option_set is None or fairness is UNSET or fairness.share not in RELATIVE:
             return found
         best = {
-            job.id: max((offer.rate for offer in offering.offers(part, job)), default=0.0)
+            job.id: max((offer.rate for offer in option_set.offers(part, job)), default=0.0)
             for job in part.jobs
             if job.id in choices
         }

@@ -13,11 +13,16 @@ from apportion.core.errors import Problem
 from apportion.core.outcome import Report
 from apportion.instances.tenants.options import OptionSet
 
-__all__ = ["Edits", "JobRules", "Kind", "Wording"]
+__all__ = ["Edits", "JobRules", "Kind", "Wording", "options_bound"]
 
 
 def _as_it_is(instance: Any) -> Any:
     return instance
+
+
+def options_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
+    """Stand for the bound of the options, until the kind is in the table of kinds."""
+    raise NotImplementedError
 
 
 def _objective(_: Any) -> str:
@@ -163,7 +168,8 @@ class Kind:
     exact_objective
         ``exact_objective(instance, plan) -> Fraction`` for a feasible plan.
     exact_bound
-        ``exact_bound(instance, multipliers) -> Fraction | None``, valid by weak duality.
+        ``exact_bound(instance, multipliers) -> Fraction | None``, valid by weak duality; that of its options
+        where they add up (`apportion.instances.price_bound`) by default.
     in_id_order
         Returns the same instance with jobs and options sorted by id, the same object where they are.
     measure
@@ -172,8 +178,14 @@ class Kind:
         How an instance is changed; ``None`` for a bare model, whose jobs have no names.
     wording
         How an instance is spoken of.
-    offering
+    option_set
         What its jobs may get, as tenants see it; ``None`` for a kind without tenants.
+    parts
+        ``parts(instance, plan)``: by job the option it has and its part of the objective, or when it ends;
+        ``None`` where menus say it.
+    remarks
+        ``remarks(instance, job, plan)``: what only the kind knows of a job's option, in words, and the option
+        to compare it with; ``None`` for nothing.
     menu, menu_field
         ``menu(job)``: the lines of a job's menu as columns by name, those of the builder's table; and the
         field of a job that holds them. ``None``: a table has one row per job.
@@ -186,12 +198,14 @@ class Kind:
     maximizes: Callable[[Any], bool]
     check: Callable[[Any, Any], Report]
     exact_objective: Callable[[Any, Mapping[str, Any]], Fraction]
-    exact_bound: Callable[[Any, Mapping[str, float]], Fraction | None]
+    exact_bound: Callable[[Any, Mapping[str, float]], Fraction | None] = options_bound
     in_id_order: Callable[[Any], Any] = _as_it_is
     measure: Callable[[Any], str] = _objective
     edits: Edits | None = None
     wording: Wording = Wording()
-    offering: OptionSet | None = None
+    option_set: OptionSet | None = None
+    parts: Callable[[Any, Any], Mapping[str, tuple[str | None, float]]] | None = None
+    remarks: Callable[[Any, Any, Any], tuple[tuple[str, ...], str | None]] | None = None
     menu: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
     menu_field: str | None = None
     schemas: str = "apportion.instances.schemas"

@@ -51,6 +51,11 @@ class FreezingOnNodes(FreezingByConfiguration):
         self._excluded = 0
         self._held = _held_nodes(instance, self._nodes)
 
+    @property
+    def relaxes(self) -> bool:
+        """Whether a choice must also lie on nodes."""
+        return bool(self._nodes)
+
     def packings(self, choice: NDArray[np.int64]) -> dict[str, NodePacking]:
         """Return what a choice asks of the nodes of every GPU type that it uses and that has nodes."""
         found = {}

@@ -54,7 +54,11 @@ class MatchingByPool:
         The pools that every job fits on, and those with a capacity as capacities.
     value_error
         0: values are taken as they are.
+    relaxes
+        True: what is chosen must also lie on the machines.
     """
+
+    relaxes = True
 
     def __init__(self, instance: MatchingInstance, timed: bool = False) -> None:
         if not timed and instance.objective == "makespan":
@@ -91,6 +95,10 @@ class MatchingByPool:
             sense="maximize" if instance.objective == "value" else "minimize",
             capacity_names=tuple(room),
         )
+
+    def more(self, capacity: str, amount: int) -> tuple[str, int]:
+        """Return the pool and the room on each of its machines that give a pool so much more."""
+        return capacity, -(-amount // self._pools[capacity].count)
 
     def packings(self, choice: NDArray[np.int64]) -> dict[str, MachinePacking]:
         """Return what a choice asks of the machines of every pool that has a capacity."""

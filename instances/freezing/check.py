@@ -1,4 +1,4 @@
-"""What a layer-freezing plan means: the rules it must keep, its objective, and the weak-duality bound.
+"""What a layer-freezing plan means: the rules it must keep, and its objective.
 
 Nothing here is shared with a formulation or a solver. With x = r EP / ref, a configuration is worth
 
@@ -18,9 +18,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.outcome import Report, Violation
-from apportion.instances.freezing.nodes import NodeWeights, node_violations
+from apportion.instances.freezing.nodes import node_violations
 from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
 from apportion.instances.tenants.options import Option
 
@@ -29,7 +28,6 @@ __all__ = [
     "check",
     "configuration_name",
     "configurations",
-    "exact_bound",
     "exact_objective",
     "offered",
     "value_of",
@@ -111,56 +109,6 @@ def exact_objective(instance: FreezingInstance, plan: Mapping[str, Any]) -> Frac
     return total
 
 
-def exact_bound(instance: FreezingInstance, multipliers: Mapping[str, float]) -> Fraction | None:
-    """Return the Lagrangian bound over all admissible configurations, in rational arithmetic.
-
-    Maximising: ``sum_k mu_k C_k + sum_j max_i (v_ji - sum_k mu_k u_jik)`` with lambda among the choices of a
-    job that may wait; minimising: the mirror image. Valid for any multipliers >= 0, by weak duality.
-
-    Parameters
-    ----------
-    instance
-        The instance.
-    multipliers
-        One per GPU type, and ``"frozen_penalty"`` (per millionth) where there is a cap. Names of
-        `NodeWeights` may stand beside them: any such weights are a capacity that every plan keeps.
-
-    Returns
-    -------
-    Fraction or None
-        ``None`` if a required job has no admissible configuration.
-
-    Raises
-    ------
-    InvalidInstance
-        If the multipliers do not name every capacity once, finite and non-negative.
-    """
-    capacities = _capacities(instance, None)
-    weights = _weights(instance, multipliers, capacities)
-    capacities |= {name: one.capacity(instance.gpus[one.gpu_type]) for name, one in weights.items()}
-    for name, price in multipliers.items():
-        number = isinstance(price, int | float) and not isinstance(price, bool)
-        if name not in capacities or not number or not math.isfinite(price) or price < 0:
-            raise InvalidInstance(
-                Problem(f"$.certificate.multipliers.{name}", "must be a capacity with a finite number >= 0")
-            )
-    if len(multipliers) != len(capacities):
-        raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))
-    prices = {name: Fraction(price) for name, price in multipliers.items()}
-    sign = 1 if instance.power > 0 else -1
-    total = sum((prices[name] * capacity for name, capacity in capacities.items()), Fraction(0))
-    for job in instance.jobs:
-        worths = [] if job.required else [sign * Fraction(instance.queue_penalty)]
-        for gpu_type, gpus, value, uses in configurations(instance, job):
-            uses |= {name: one.of(gpus) for name, one in weights.items() if one.gpu_type == gpu_type}
-            paid = sum((prices[name] * use for name, use in uses.items()), Fraction(0))
-            worths.append(sign * Fraction(value) - paid)
-        if not worths:
-            return None
-        total += max(worths)
-    return sign * total
-
-
 def configurations(
     instance: FreezingInstance, job: FreezingJob
 ) -> Iterator[tuple[str, int, float, dict[str, int]]]:
@@ -178,7 +126,7 @@ def offered(instance: FreezingInstance, job: FreezingJob) -> Iterator[Option]:
         holds = now is not None and (now.gpu_type, now.gpus) == (entry.row.gpu_type, entry.row.gpus)
         yield Option(name, _uses(instance, entry), value, rate, holds)
     if not job.required:
-        yield Option("waiting", {}, instance.queue_penalty, 0.0, nothing=True)
+        yield Option("waiting", {}, instance.queue_penalty, 0.0, idle=True)
 
 
 def configuration_name(gpu_type: str, gpus: int, depth: int) -> str:
@@ -197,13 +145,6 @@ def value_of(
 def capacities_of(instance: FreezingInstance) -> dict[str, int]:
     """Return every capacity by name: the GPUs of each type, and the penalty cap where there is one."""
     return _capacities(instance, None)
-
-
-def _weights(
-    instance: FreezingInstance, multipliers: Mapping[str, float], known: Mapping[str, int]
-) -> dict[str, NodeWeights]:
-    weights = {name: NodeWeights.named(instance, name) for name in multipliers if name not in known}
-    return {name: one for name, one in weights.items() if one is not None}
 
 
 def _reference(job: FreezingJob) -> float:

@@ -10,14 +10,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from apportion.core.extension_points import loaded
 from apportion.instances.freezing import check
 from apportion.instances.freezing.check import configuration_name, offered
 from apportion.instances.freezing.edits import EDITS, WAITING
 from apportion.instances.freezing.job import FreezingJob
-from apportion.instances.freezing.nodes import NodeWeights
+from apportion.instances.freezing.nodes import NodeWeights, nodes_of
+from apportion.instances.freezing.remarks import remarks
 from apportion.instances.freezing.schema import FreezingInstance
 from apportion.instances.kind import Kind, Wording
-from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet
+from apportion.instances.tenants.options import DerivedCapacity, OptionSet
 
 __all__ = ["FREEZING", "OPTION_SET"]
 
@@ -29,21 +31,27 @@ def _taken(_: FreezingInstance, plan: Mapping[str, Any]) -> Mapping[str, str | N
     }
 
 
-def _further(instance: FreezingInstance, name: str) -> DerivedCapacity | None:
+def _derived(instance: FreezingInstance, name: str) -> DerivedCapacity | None:
     """Return the capacity of node weights."""
-    weights = NodeWeights.named(instance, name)
+    weights = NodeWeights.named(instance.gpus_per_node, name)
     if weights is None:
         return None
 
-    def use(_: str, offer: Option) -> int:
-        gpus = offer.uses.get(weights.gpu_type, 0)
-        return weights.of(gpus) if gpus else 0
+    def amounts(given: Any) -> list[int]:
+        gpus = given.uses[:, list(given.capacities).index(weights.gpu_type)].tolist()
+        return [weights.of(own) if own else 0 for own in gpus]
 
     cut = weights.gpu_type, weights.weights
-    return DerivedCapacity(weights.capacity(instance.gpus[weights.gpu_type]), use, cut)
+    return DerivedCapacity(weights.capacity(instance.gpus[weights.gpu_type]), amounts, cut)
 
 
-OPTION_SET = OptionSet(offered, _taken, _further)
+OPTION_SET = OptionSet(
+    offered,
+    _taken,
+    derived=_derived,
+    nodes=lambda instance: {name: nodes_of(instance, name) for name in instance.gpus},
+    columns=lambda instance: loaded("apportion.instances.freezing.option_columns:columns")(instance),
+)
 
 
 def _in_id_order(instance: FreezingInstance) -> FreezingInstance:
@@ -76,10 +84,10 @@ FREEZING = Kind(
     lambda instance: bool(instance.power > 0),
     check.check,
     check.exact_objective,
-    check.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
-    offering=OPTION_SET,
+    option_set=OPTION_SET,
+    remarks=remarks,
     menu=_menu,
     menu_field="menu",
     wording=Wording(

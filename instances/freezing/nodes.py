@@ -217,14 +217,14 @@ class NodeWeights:
         return f"nodes of {self.gpu_type} by {','.join(map(str, self.weights))}"
 
     @classmethod
-    def named(cls, instance: FreezingRound, name: str) -> NodeWeights | None:
-        """Return the weights of a name, ``None`` if it is none of this instance's."""
+    def named(cls, sizes: Mapping[str, int], name: str) -> NodeWeights | None:
+        """Return the weights of a name, ``None`` if it is none of nodes of these sizes."""
         match = re.fullmatch(r"nodes of (.+) by ([0-9]{1,9}(?:,[0-9]{1,9})*)", name, re.DOTALL)
         if match is None:
             return None
         weights = tuple(map(int, match[2].split(",")))
         found = cls(match[1], weights)
-        fits = instance.gpus_per_node.get(match[1]) == len(weights)
+        fits = sizes.get(match[1]) == len(weights)
         return found if fits and found.name == name else None
 
     def most(self) -> tuple[int, ...]:

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.outcome import Report, Violation
 from apportion.instances.gap_filling.schema import GapFillingInstance, GapFillingJob, ScalingCurve
 
-__all__ = ["CAPACITY", "check", "exact_bound", "exact_job_value", "exact_objective", "rate_at"]
+__all__ = ["CAPACITY", "check", "exact_job_value", "exact_objective", "rate_at"]
 
 CAPACITY = "idle_nodes"
 """The one capacity of the problem, as it is named in multipliers."""
@@ -51,46 +50,6 @@ def exact_objective(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Fr
         ),
         Fraction(0),
     )
-
-
-def exact_bound(instance: GapFillingInstance, multipliers: Mapping[str, float]) -> Fraction | None:
-    """Return ``lambda N + sum_j max_n (v_j(n) - lambda n)`` in rational arithmetic.
-
-    By weak duality no plan is worth more, for any multiplier lambda >= 0. Between two breakpoints v_j is
-    linear, so its maximum over the admissible counts is at a breakpoint or beside a jump.
-
-    Parameters
-    ----------
-    instance
-        The instance.
-    multipliers
-        ``{"idle_nodes": lambda}``.
-
-    Returns
-    -------
-    Fraction or None
-        ``None`` if a job has no admissible count at all.
-
-    Raises
-    ------
-    InvalidInstance
-        If the multipliers are not exactly that, finite and non-negative.
-    """
-    price = multipliers.get(CAPACITY, math.nan)
-    usable = isinstance(price, int | float) and not isinstance(price, bool)
-    if set(multipliers) != {CAPACITY} or not usable or not math.isfinite(price) or price < 0:
-        raise InvalidInstance(
-            Problem("$.certificate.multipliers", f'must be {{"{CAPACITY}": a finite number >= 0}}')
-        )
-    exact_price = Fraction(price)
-    total = exact_price * len(instance.nodes)
-    for job in instance.jobs:
-        counts = list(_corner_counts(job, len(instance.nodes)))
-        if not counts:
-            return None
-        horizon = Fraction(instance.horizon_s)
-        total += max(exact_job_value(job, horizon, count) - exact_price * count for count in counts)
-    return total
 
 
 def _malformed(subject: str, message: str) -> Report:
@@ -129,22 +88,6 @@ def _job_violations(job: GapFillingJob, held: Any) -> Iterator[Violation]:
         yield Violation("pinned_count", job.id, f"gets {count} nodes, is pinned to {job.pinned_count}")
     if count in job.forbidden_counts:
         yield Violation("forbidden_counts", job.id, f"gets {count} nodes, which is forbidden")
-
-
-def _corner_counts(job: GapFillingJob, idle: int) -> Iterator[int]:
-    top, current = min(job.max_nodes, idle), len(job.current_nodes)
-    forbidden = set(job.forbidden_counts)
-
-    def admissible(count: int) -> bool:
-        return (count == 0 or job.min_nodes <= count <= top) and count not in forbidden
-
-    if job.pinned_count is not None:
-        if admissible(job.pinned_count):
-            yield job.pinned_count
-        return
-    corners = {0, job.min_nodes, top, current - 1, current, current + 1, *job.scaling.nodes}
-    corners |= {count + step for count in forbidden for step in (-1, 1)}
-    yield from (count for count in sorted(corners) if admissible(count))
 
 
 def _objective(instance: GapFillingInstance, counts: Sequence[int]) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from apportion.core.errors import InvalidInstance, Problem, quoted_names
+from apportion.core.extension_points import loaded
 from apportion.instances.fields import check_distinct, check_name, remade
 from apportion.instances.gap_filling import check
 from apportion.instances.gap_filling.check import CAPACITY, exact_job_value, rate_at
@@ -40,7 +41,7 @@ def _offers(instance: GapFillingInstance, job: GapFillingJob) -> Iterator[Option
         value = exact_job_value(job, horizon, nodes)
         holds = nodes == len(job.current_nodes)
         uses = {CAPACITY: nodes} if nodes else {}
-        yield Option(str(nodes), uses, value, rate_at(job.scaling, nodes), holds, nothing=nodes == 0)
+        yield Option(str(nodes), uses, value, rate_at(job.scaling, nodes), holds, idle=nodes == 0)
 
 
 def _taken(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
@@ -48,7 +49,14 @@ def _taken(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Mapping[str
     return {job.id: str(len(allocation.get(job.id, ()))) for job in instance.jobs}
 
 
-OPTION_SET = OptionSet(_offers, _taken)
+_COLUMNS = "apportion.instances.gap_filling.option_columns:columns"
+
+OPTION_SET = OptionSet(
+    _offers,
+    _taken,
+    columns=lambda instance: loaded(_COLUMNS)(instance),
+    extreme=lambda instance: loaded(_COLUMNS)(instance, extreme=True),
+)
 
 
 MOST_NEW_NODES = 1_000_000
@@ -186,10 +194,9 @@ GAP_FILLING = Kind(
     lambda _: True,
     check.check,
     check.exact_objective,
-    check.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
-    offering=OPTION_SET,
+    option_set=OPTION_SET,
     menu=_menu,
     menu_field="scaling",
     wording=Wording(units={"objective": " samples"}, counts_nodes=True),

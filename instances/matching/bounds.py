@@ -27,9 +27,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.instances.matching.schema import MatchingInstance
+from apportion.instances.matching.schema import MatchingInstance, MatchingJob
 
-__all__ = ["Placed", "exact_bound", "machine_name", "price_names", "schedule"]
+__all__ = ["Placed", "exact_bound", "machine_name", "parts", "price_names", "schedule"]
 
 
 class Placed(NamedTuple):
@@ -79,6 +79,29 @@ def schedule(instance: MatchingInstance, plan: Mapping[str, Any]) -> dict[str, P
 def machine_name(pool: str, index: int, count: int) -> str:
     """Return ``v100[3]``, or ``v100`` of a pool with one machine."""
     return pool if count == 1 else f"{pool}[{index}]"
+
+
+def parts(instance: MatchingInstance, plan: Mapping[str, Any]) -> dict[str, tuple[str | None, float]]:
+    """Return the pool of every job and its part of the objective; of a makespan, when the job ends."""
+    if instance.divisible:
+        return {job.id: _shared(job, plan["fractions"][job.id]) for job in instance.jobs}
+    if instance.objective == "makespan":
+        placed = schedule(instance, plan)
+        return {job.id: (placed[job.id].pool, placed[job.id].end) for job in instance.jobs}
+    chosen = plan["assignment"]
+    return {
+        job.id: (None, 0.0)
+        if (pool := chosen.get(job.id)) is None
+        else (pool, float(getattr(job.on[pool], instance.field)))
+        for job in instance.jobs
+    }
+
+
+def _shared(job: MatchingJob, shares: Mapping[str, float]) -> tuple[str | None, float]:
+    held = {pool: part for pool, part in shares.items() if part > 0}
+    speed = sum(part / float(job.on[pool].time_s or 1.0) for pool, part in held.items())
+    parts = " and ".join(f"{100 * part:.3g} % of {pool}" for pool, part in sorted(held.items()))
+    return parts or None, 1.0 / speed if speed else 0.0
 
 
 def price_names(instance: MatchingInstance) -> list[str]:

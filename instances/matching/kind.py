@@ -19,6 +19,7 @@ from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import LARGEST_CAPACITY, remade
 from apportion.instances.kind import Edits, JobRules, Kind, Wording
 from apportion.instances.matching import check
+from apportion.instances.matching.bounds import parts
 from apportion.instances.matching.schema import (
     OPTION_SET,
     MatchingInstance,
@@ -241,7 +242,8 @@ MATCHING = Kind(
     in_id_order=_in_id_order,
     measure=lambda instance: str(instance.objective),
     edits=EDITS,
-    offering=OPTION_SET,
+    option_set=OPTION_SET,
+    parts=parts,
     menu=_menu,
     menu_field="on",
     wording=Wording(units={"makespan": " s"}, node="machine", runs=True),

@@ -8,13 +8,15 @@ each machine it holds. A pool without a capacity takes any number of jobs: there
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
 
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.extension_points import loaded
 from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
@@ -34,7 +36,7 @@ from apportion.instances.fields import (
     make_plain,
     settle_numbers,
 )
-from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet
+from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet, Place, Pool
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Fairness, Tenanted, TenantedJob
 
@@ -118,15 +120,16 @@ def _check_job(
 
 def _offers(instance: MatchingInstance, job: MatchingJob) -> Iterator[Option]:
     """Yield the pools that a job fits on; its rate there is 1 / time_s."""
-    limit = {pool.id: pool.capacity for pool in instance.machines}
+    limit = {pool.id: pool.capacity for pool in instance.machines if pool.capacity is not None}
     for name, entry in job.on.items():
-        room = limit[name]
+        room = limit.get(name)
         if room is None or entry.uses <= room:
             value = 0.0 if instance.objective == "makespan" else getattr(entry, instance.field)
             uses = {} if room is None else {name: entry.uses * entry.gpus}
-            yield Option(name, uses, value, 1.0 / entry.time_s if entry.time_s else 0.0)
+            rate = 1.0 / entry.time_s if entry.time_s else 0.0
+            yield Option(name, uses, value, rate, place=_place(name, entry))
     if not job.required:
-        yield Option(None, {}, 0.0, 0.0, nothing=True)
+        yield Option(None, {}, 0.0, 0.0, idle=True)
 
 
 def _taken(_: MatchingInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
@@ -134,27 +137,57 @@ def _taken(_: MatchingInstance, plan: Mapping[str, Any]) -> Mapping[str, str | N
     return assignment
 
 
-def _further(instance: MatchingInstance, name: str) -> DerivedCapacity | None:
+def _derived(instance: MatchingInstance, name: str) -> DerivedCapacity | None:
     """Return the machines of a pool, counted by the jobs that use much of one."""
     match = re.fullmatch(r"machines of (.+) by ([1-9][0-9]{0,12})", name, re.DOTALL)
     pool = None if match is None else next((one for one in instance.machines if one.id == match[1]), None)
     if match is None or pool is None or pool.capacity is None:
         return None
-    size, on = int(match[2]), {job.id: job.on for job in instance.jobs}
+    size = int(match[2])
 
-    def use(job: str, offer: Option) -> int:
-        entry = on[job][pool.id] if offer.name == pool.id else None
-        return entry.gpus if entry is not None and entry.uses >= size else 0
+    def amounts(given: Any) -> Any:
+        held, number = given.pool_use, [one.name for one in given.pool_use.pools].index(match[1])
+        return held.gang * ((held.pool == number) & (held.use >= size))
 
-    return DerivedCapacity(pool.count * (pool.capacity // size), use, (pool.id, (size,)))
+    return DerivedCapacity(pool.count * (pool.capacity // size), amounts, (pool.id, (size,)))
+
+
+def _pools(instance: MatchingInstance) -> list[Pool]:
+    """Return the machines; of each so much as jobs can use whose uses are multiples of a number."""
+    found = []
+    for pool in instance.machines:
+        room = pool.capacity
+        if room is not None:
+            step = math.gcd(*(job.on[pool.id].uses for job in instance.jobs if pool.id in job.on))
+            room -= room % step if step else 0
+        found.append(Pool(pool.id, pool.count, room))
+    return found
+
+
+def _place(name: str, entry: MatchingEntry) -> Place:
+    return Place(name, entry.gpus, entry.uses, entry.time_s or 0.0)
+
+
+def _barred(_: MatchingInstance, job: MatchingJob, offered: Set[str | None]) -> list[Place]:
+    return [_place(name, entry) for name, entry in job.on.items() if name not in offered]
+
+
+def _goal(instance: MatchingInstance) -> str:
+    if instance.divisible:
+        return "shares"
+    return {"value": "maximize", "cost": "minimize"}.get(instance.objective, instance.objective)
 
 
 OPTION_SET = OptionSet(
     _offers,
     _taken,
-    _further,
+    derived=_derived,
     capacities=total_capacities,
     sums=lambda instance: bool(instance.objective != "makespan"),
+    goal=_goal,
+    pools=_pools,
+    barred=_barred,
+    columns=lambda instance: loaded("apportion.instances.matching.option_columns:columns")(instance),
 )
 
 

@@ -1,4 +1,4 @@
-"""What a multiple-choice knapsack plan means: the rules, the objective, and the weak-duality bound."""
+"""What a multiple-choice knapsack plan means: the rules and the objective."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.outcome import Report, Violation
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
@@ -15,7 +14,7 @@ from apportion.instances.multiple_choice_knapsack.schema import (
     MultipleChoiceKnapsackInstance,
 )
 
-__all__ = ["check", "exact_bound", "exact_objective"]
+__all__ = ["check", "exact_objective"]
 
 
 def check(instance: MultipleChoiceKnapsackInstance, plan: Any) -> Report:
@@ -48,56 +47,6 @@ def exact_objective(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str,
     """Return the objective of a feasible plan in rational arithmetic."""
     chosen = (_option(job, plan["choice"].get(job.id)) for job in instance.jobs)
     return sum((Fraction(option.value) for option in chosen if option is not None), Fraction(0))
-
-
-def exact_bound(
-    instance: MultipleChoiceKnapsackInstance, multipliers: Mapping[str, float]
-) -> Fraction | None:
-    """Return the Lagrangian bound in rational arithmetic.
-
-    Maximising: ``sum_k lambda_k C_k + sum_j max_i (v_ji - sum_k lambda_k u_jik)``, with 0 among the choices
-    of an optional job; minimising: the mirror image. Valid for any multipliers >= 0, by weak duality.
-
-    Returns
-    -------
-    Fraction or None
-        ``None`` if a required job has no admissible option.
-
-    Raises
-    ------
-    InvalidInstance
-        If the multipliers do not name every capacity once, finite and non-negative.
-    """
-    for name, price in multipliers.items():
-        number = isinstance(price, int | float) and not isinstance(price, bool)
-        if name not in instance.capacities or not number or not math.isfinite(price) or price < 0:
-            raise InvalidInstance(
-                Problem(f"$.certificate.multipliers.{name}", "must be a capacity with a finite number >= 0")
-            )
-    if len(multipliers) != len(instance.capacities):
-        raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))
-    prices = {name: Fraction(price) for name, price in multipliers.items()}
-    sign = 1 if instance.sense == "maximize" else -1
-    total = sum((prices[name] * capacity for name, capacity in instance.capacities.items()), Fraction(0))
-    for job in instance.jobs:
-        worths = [_worth(option, prices, sign) for option in _admissible(job)]
-        if not job.required and job.pinned is None:
-            worths.append(Fraction(0))
-        if not worths:
-            return None
-        total += max(worths)
-    return sign * total
-
-
-def _worth(option: KnapsackOption, prices: Mapping[str, Fraction], sign: int) -> Fraction:
-    paid = sum((prices[name] * use for name, use in option.uses.items() if use), Fraction(0))
-    return sign * Fraction(option.value) - paid
-
-
-def _admissible(job: KnapsackJob) -> Iterator[KnapsackOption]:
-    for option in job.options:
-        if option.id not in job.forbidden and job.pinned in (None, option.id):
-            yield option
 
 
 def _option(job: KnapsackJob, named: Any) -> KnapsackOption | None:

@@ -41,7 +41,7 @@ def _offers(instance: MultipleChoiceKnapsackInstance, job: KnapsackJob) -> Itera
             rate = value if maximizes and value > 0.0 else 0.0
             yield Option(name, option.uses, value, rate, name == current)
     if not job.required and pinned is None:
-        yield Option(None, {}, 0.0, 0.0, nothing=True)
+        yield Option(None, {}, 0.0, 0.0, idle=True)
 
 
 def _taken(_: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
@@ -140,10 +140,9 @@ MULTIPLE_CHOICE_KNAPSACK = Kind(
     lambda instance: bool(instance.sense == "maximize"),
     check.check,
     check.exact_objective,
-    check.exact_bound,
     in_id_order=_in_id_order,
     edits=EDITS,
-    offering=OPTION_SET,
+    option_set=OPTION_SET,
     menu=_menu,
     menu_field="options",
 )

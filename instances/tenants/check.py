@@ -6,14 +6,14 @@ Claims are added up along the tree, without the rows that formulations use.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Violation
-from apportion.instances.kind import Kind
+from apportion.instances.kind import Kind, options_bound
 from apportion.instances.tenants.ledger import TenantLedger, is_tenanted
 from apportion.instances.tenants.options import Option
 
@@ -37,22 +37,22 @@ def ledger_of(kind: Kind, instance: Any) -> TenantLedger:
 
 
 def _book(kind: Kind, instance: Any) -> TenantLedger:
-    if kind.offering is None or kind.edits is None:
+    if kind.option_set is None or kind.edits is None:
         raise InvalidInstance.at("$.tenants", f"{kind.name} has no tenants")
     sign = 1 if kind.maximizes(instance) else -1
-    return TenantLedger(instance, kind.offering, shared_capacities(kind, instance), sign)
+    return TenantLedger(instance, kind.option_set, shared_capacities(kind, instance), sign)
 
 
 def shared_capacities(kind: Kind, instance: Any) -> dict[str, int]:
     """Return how much there is of every capacity that tenants share."""
-    if kind.offering is not None and kind.offering.capacities is not None:
-        return kind.offering.capacities(instance)
+    if kind.option_set is not None and kind.option_set.capacities is not None:
+        return kind.option_set.capacities(instance)
     return kind.edits.capacities(instance) if kind.edits else {}
 
 
 def with_tenants(kind: Kind) -> Kind:
     """Return a kind whose checker, objective and bound know tenants, where an instance has any."""
-    if kind.offering is None:
+    if kind.option_set is None:
         return kind
 
     def check(instance: Any, plan: Any) -> Report:
@@ -71,24 +71,21 @@ def with_tenants(kind: Kind) -> Kind:
         return total - stopped if kind.maximizes(instance) else total + stopped
 
     def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
-        if not is_tenanted(instance) or (kind.offering and not kind.offering.sums(instance)):
+        adds_up = kind.option_set is not None and kind.option_set.sums(instance)
+        if kind.exact_bound is not options_bound and not (adds_up and is_tenanted(instance)):
             return kind.exact_bound(instance, multipliers)
-        ledger = ledger_of(kind, instance)
-        beyond = (name for name in multipliers if name not in ledger.limits)
-        named = {name: kind.offering.further(instance, name) for name in beyond} if kind.offering else {}
-        further = {name: one for name, one in named.items() if one is not None}
-        known = ledger.limits.keys() | further.keys()
-        _check_multipliers(shared_capacities(kind, instance), known, multipliers)
-        return ledger.bound(multipliers, 1 if kind.maximizes(instance) else -1, further)
+        from apportion.instances.price_bound import price_bound
+
+        return price_bound(kind, instance, multipliers)
 
     return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
 
 
 def positions(kind: Kind, instance: Any, plan: Any, ledger: TenantLedger) -> dict[str, int | None]:
     """Return the position of the offer that every job gets in a plan, ``None`` where it may not have it."""
-    if kind.offering is None:
+    if kind.option_set is None:
         return {}
-    taken = kind.offering.taken(instance, plan)
+    taken = kind.option_set.taken(instance, plan)
     found: dict[str, int | None] = {}
     for job_id, offers in ledger.offers.items():
         name = taken.get(job_id)
@@ -96,7 +93,7 @@ def positions(kind: Kind, instance: Any, plan: Any, ledger: TenantLedger) -> dic
             (
                 place
                 for place, offer in enumerate(offers)
-                if offer.name == name or (name is None and offer.nothing)
+                if offer.name == name or (name is None and offer.idle)
             ),
             None,
         )
@@ -179,17 +176,5 @@ def _quota_violations(
 
 def _stop_costs(places: Mapping[str, int | None], ledger: TenantLedger) -> Iterator[float]:
     for job_id, place in places.items():
-        if place is not None and ledger.offers[job_id][place].nothing:
+        if place is not None and ledger.offers[job_id][place].idle:
             yield ledger.stop_costs[job_id]
-
-
-def _check_multipliers(
-    capacities: Mapping[str, int], known: Set[str], multipliers: Mapping[str, float]
-) -> None:
-    for name, price in multipliers.items():
-        number = isinstance(price, int | float) and not isinstance(price, bool)
-        if name not in known or not number or not math.isfinite(price) or price < 0:
-            said = "must be a capacity, a quota or a floor with a finite number >= 0"
-            raise InvalidInstance(Problem(f"$.certificate.multipliers.{name}", said))
-    if not capacities.keys() <= multipliers.keys():
-        raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))

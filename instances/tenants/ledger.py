@@ -5,7 +5,6 @@ A floor under a share is a limit as well: of what its jobs could have at best, s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from copy import copy
 from fractions import Fraction
@@ -16,7 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet
+from apportion.instances.tenants.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
@@ -66,7 +65,7 @@ def _stop_cost(job: Any, offers: list[Option]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
     if job.stop_cost is UNSET or not job.stop_cost:
         return 0.0
-    return job.stop_cost if any(offer.holds and not offer.nothing for offer in offers) else 0.0
+    return job.stop_cost if any(offer.current and not offer.idle for offer in offers) else 0.0
 
 
 class TenantLedger:
@@ -76,7 +75,7 @@ class TenantLedger:
     ----------
     instance
         The instance.
-    offering
+    option_set
         The hooks of its kind.
     capacities
         Its capacities by name.
@@ -100,12 +99,14 @@ class TenantLedger:
         Whether the instance has a rule of fairness.
     """
 
-    def __init__(self, instance: Any, offering: OptionSet, capacities: Mapping[str, int], sign: int) -> None:
+    def __init__(
+        self, instance: Any, option_set: OptionSet, capacities: Mapping[str, int], sign: int
+    ) -> None:
         self.capacities = dict(capacities)
         self.shares_out = instance.fairness is not UNSET
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
-        offers_of = offering.offers
+        offers_of = option_set.offers
         options = {job.id: list(offers_of(instance, job)) for job in instance.jobs}
         self.stop_costs = {name: _stop_cost(self.jobs[name], offers) for name, offers in options.items()}
         self.offers = {
@@ -217,48 +218,6 @@ class TenantLedger:
                 found[f"share of {name}"] = forgone
         return found
 
-    def bound(
-        self, multipliers: Mapping[str, float], sign: int, further: Mapping[str, DerivedCapacity]
-    ) -> Fraction | None:
-        """Return the Lagrangian bound of valid multipliers in rational arithmetic; limits not named are free.
-
-        ``None`` if a job has no admissible offer. Names that are no limit of the book are among `further`.
-        """
-        found = {name: Fraction(price) for name, price in multipliers.items() if price}
-        parts = {price.denominator for price in found.values()}
-        parts.update(offer.value.as_integer_ratio()[1] for offers in self.offers.values() for offer in offers)
-        unit = math.lcm(*parts)  # of doubles a power of two; whole numbers take less time than fractions
-        prices = {name: price.numerator * (unit // price.denominator) for name, price in found.items()}
-        more = [(prices[name], one) for name, one in further.items() if name in prices]
-        total = sum(price * self.limits[name] for name, price in prices.items() if name in self.limits)
-        total += sum(price * one.limit for price, one in more)
-        rates = dict[Any, dict[str, int]]()
-        for job_id, offers in self.offers.items():
-            leaf = self.jobs[job_id].tenant
-            if leaf not in rates:
-                rates[leaf] = self._rates(leaf, prices)
-            rate, worths = rates[leaf], list[int]()
-            forgoing = sum(prices.get(f"share of {name}", 0) for name in self._floors_of_job.get(job_id, ()))
-            for position, offer in enumerate(offers):
-                paid = sum(rate[name] * use for name, use in offer.uses.items() if name in rate)
-                if forgoing:
-                    paid += forgoing * (self.best[job_id] - self.shares[job_id][position])
-                paid += sum(price * one.use(job_id, offer) for price, one in more)
-                over, under = offer.value.as_integer_ratio()
-                worths.append(sign * over * (unit // under) - paid)
-            if not worths:
-                return None
-            total += max(worths)
-        return Fraction(sign * total, unit)
-
-    def _rates(self, leaf: Any, prices: Mapping[str, int]) -> dict[str, int]:
-        """Return what jobs of a tenant pay for a unit of every capacity, for all limits on it together."""
-        found = {name: prices[name] for name in self.capacities if name in prices}
-        for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
-            if row.name in prices:
-                found[row.capacity] = found.get(row.capacity, 0) + prices[row.name]
-        return found
-
     def _shares_of(self, name: str, offers: list[Option]) -> list[int]:
         """Return the shares of some offers of a job; its best rate is that of all of them."""
         options = self._told[name]
@@ -288,12 +247,12 @@ class TenantLedger:
 
 def _admissible(job: Any, offers: list[Option], lost: float) -> list[Option]:
     if job.preemptible is False:
-        held = [offer for offer in offers if offer.holds and not offer.nothing]
+        held = [offer for offer in offers if offer.current and not offer.idle]
         if held:
             return held
     if not lost:
         return offers
     return [
-        replace(offer, value=Fraction(offer.value) - Fraction(lost)) if offer.nothing else offer
+        replace(offer, value=Fraction(offer.value) - Fraction(lost)) if offer.idle else offer
         for offer in offers
     ]

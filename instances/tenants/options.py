@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["DerivedCapacity", "Option", "OptionSet"]
+__all__ = ["DerivedCapacity", "Option", "OptionSet", "Place", "Pool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Machines that options hold: how many, and what of each jobs can use; ``None`` for no limit."""
+
+    name: str
+    count: int
+    capacity: int | None
+
+
+class Place(Struct, frozen=True, gc=False):
+    """What an option holds: so many machines of a pool at once, and uses of each, for a time."""
+
+    pool: str
+    gang: int
+    use: int
+    time: float
 
 
 class Option(Struct, frozen=True, gc=False):
@@ -26,18 +44,21 @@ class Option(Struct, frozen=True, gc=False):
         What it adds to the objective, exactly.
     rate
         How fast the job then is, in units of its own; at least 0.
-    holds
+    current
         Whether the job has it now.
-    nothing
+    idle
         Whether this means that the job does not run.
+    place
+        What it holds of a pool of machines; ``None`` for nothing.
     """
 
     name: str | None
     uses: Mapping[str, int]
     value: float | Fraction
     rate: float
-    holds: bool = False
-    nothing: bool = False
+    current: bool = False
+    idle: bool = False
+    place: Place | None = None
 
 
 class DerivedCapacity(NamedTuple):
@@ -47,14 +68,14 @@ class DerivedCapacity(NamedTuple):
     ----------
     limit
         What no plan exceeds.
-    use
-        ``use(job, offer)``: what an offer of the job of an id takes of it.
+    amounts
+        ``amounts(columns)``: what every option takes of it.
     cut
         The type or pool and the weights by which a `PlacedFormulation` is `bounded`.
     """
 
     limit: int
-    use: Callable[[str, Option], int]
+    amounts: Callable[[Any], Any]
     cut: tuple[str, tuple[int, ...]]
 
 
@@ -69,17 +90,38 @@ class OptionSet:
     taken
         ``taken(instance, plan)``: the name of the offer that each job gets in a plan that keeps the kind's
         own rules, by job id; a job that is left out may be absent.
-    further
-        ``further(instance, name)``: a capacity that prices may name beside those of the instance; ``None``
+    plan
+        ``plan(instance, taken)``: the plan in which jobs get these offers; ``None`` for a kind that brings a
+        formulation.
+    derived
+        ``derived(instance, name)``: a capacity that prices may name beside those of the instance; ``None``
         for a name that is none.
     capacities
         ``capacities(instance)``: what is shared, where that is not what edits name.
     sums
         ``sums(instance)``: whether the objective is the sum of what offers add to it.
+    goal
+        ``goal(instance)``: what `Columns.goal` says, where that is not a sum in the sense of the kind.
+    pools, barred
+        ``pools(instance)``: the machines that options hold; ``barred(instance, job, offered)``: what a job is
+        known to hold of them beside the offers of these names.
+    nodes
+        ``nodes(instance)``: by capacity that lies on nodes, these; ``None`` where their size is not told.
+    columns
+        ``columns(instance)``: the options in vectors, without tenants, where one by one takes too long.
+    extreme
+        ``extreme(instance)``: of these some, one of which is best at any prices.
     """
 
     offers: Callable[[Any, Any], Iterable[Option]]
     taken: Callable[[Any, Any], Mapping[str, str | None]]
-    further: Callable[[Any, str], DerivedCapacity | None] = lambda _instance, _name: None
+    plan: Callable[[Any, Mapping[str, str]], dict[str, Any]] | None = None
+    derived: Callable[[Any, str], DerivedCapacity | None] = lambda _instance, _name: None
     capacities: Callable[[Any], dict[str, int]] | None = None
     sums: Callable[[Any], bool] = lambda _: True
+    goal: Callable[[Any], Any] | None = None
+    pools: Callable[[Any], Sequence[Pool]] = lambda _: ()
+    barred: Callable[[Any, Any, Set[str | None]], Sequence[Place]] = lambda _instance, _job, _offered: ()
+    nodes: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    columns: Callable[[Any], Any] | None = None
+    extreme: Callable[[Any], Any] | None = None

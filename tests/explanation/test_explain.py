@@ -15,8 +15,8 @@ from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.explanation import Conflict, Explanation, Relaxation, explain
-from apportion.explanation.explain import explained
 from apportion.explanation.resolver import held_to, with_capacities
+from apportion.explanation.subject import Subject
 from apportion.formulations.gap_filling.by_count import GapFillingByCount
 from apportion.instances import (
     GapFillingInstance,
@@ -51,7 +51,7 @@ def feasible(demand: MultipleChoiceKnapsack, jobs: set[int], capacities: set[int
 
 
 def members(instance: Any, conflict: Conflict) -> tuple[set[int], set[int]]:
-    structure = explained(instance).of(instance).menus
+    structure = Subject(instance).menus
     jobs, capacities = list(structure.job_names()), list(structure.model.capacity_names)
     return {jobs.index(job) for job in conflict.jobs}, {capacities.index(k) for k in conflict.capacities}
 
@@ -70,7 +70,7 @@ def smallest_conflict(demand: MultipleChoiceKnapsack) -> int:
 
 
 def assert_conflicts(instance: Any, explanation: Explanation) -> None:
-    demand = explained(instance).of(instance).menus.demand()
+    demand = Subject(instance).menus.demand()
     assert explanation.conflicts
     for conflict in explanation.conflicts:
         assert conflict.irreducible
@@ -110,7 +110,7 @@ def fewest_left_out(demand: MultipleChoiceKnapsack) -> int:
 
 
 def assert_relaxations(instance: Any, explanation: Explanation) -> None:
-    demand = explained(instance).of(instance).menus.demand()
+    demand = Subject(instance).menus.demand()
     ways: dict[str, Relaxation] = {way.kind: way for way in explanation.relaxations}
     assert ways["leave_out"].verified
     assert ways["leave_out"].minimal
@@ -129,7 +129,7 @@ def optimum(model: MultipleChoiceKnapsack) -> float | None:
 
 
 def assert_worths(instance: Any, explanation: Explanation) -> None:
-    structure = explained(instance).of(instance).menus
+    structure = Subject(instance).menus
     model = structure.model
     sign = 1.0 if model.sense == "maximize" else -1.0
     base = optimum(model)
@@ -137,7 +137,7 @@ def assert_worths(instance: Any, explanation: Explanation) -> None:
     scale = float(np.abs(model.values).sum())
     for k, capacity in enumerate(explanation.capacities):
         assert capacity.used + capacity.free == capacity.capacity == model.capacities[k]
-        more = optimum(explained(instance).of(instance).with_more({capacity.name: 1}).menus.model)
+        more = optimum(Subject(instance).with_more({capacity.name: 1}).menus.model)
         assert more is not None
         assert capacity.one_more is not None
         assert close(capacity.one_more.exact, sign * (more - base), scale)
@@ -189,7 +189,7 @@ def assert_explained(instance: Any, backend: str | apportion.Backend = "auto") -
     explanation = explain(instance, backend=backend, time_limit=None)
     json.dumps(explanation.to_dict(), allow_nan=False)
     assert str(explanation)
-    if optimum(explained(instance).of(instance).menus.model) is None:
+    if optimum(Subject(instance).menus.model) is None:
         assert explanation.feasible is False
         assert_conflicts(instance, explanation)
         assert_relaxations(instance, explanation)

@@ -15,7 +15,7 @@ from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
 from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain, what_if
-from apportion.explanation.explain import explained
+from apportion.explanation.subject import Subject
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow, edits
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
@@ -23,7 +23,7 @@ from tests.strategies import freezing_instances
 
 
 def optimum(instance: FreezingInstance) -> float | None:
-    best = enumerate_knapsack(explained(instance).of(instance).menus.model)
+    best = enumerate_knapsack(Subject(instance).menus.model)
     return None if best is None else best[0]
 
 

@@ -16,7 +16,7 @@ from apportion.cli.running import run
 from apportion.cli.what_if import command as what_if_command
 from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.explanation import Comparison, what_if
-from apportion.explanation.explain import explained
+from apportion.explanation.subject import Subject
 from apportion.instances import (
     GapFillingInstance,
     GapFillingJob,
@@ -35,7 +35,7 @@ Both = GapFillingInstance | MultipleChoiceKnapsackInstance
 
 
 def optimum(instance: Both) -> float | None:
-    best = enumerate_knapsack(explained(instance).of(instance).menus.model)
+    best = enumerate_knapsack(Subject(instance).menus.model)
     return None if best is None else best[0]
 
 

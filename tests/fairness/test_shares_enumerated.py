@@ -90,8 +90,8 @@ def test_inside_a_tenant_who_came_first_goes_first(seed: int, share: str) -> Non
 
 def as_document(instance: Any) -> dict[str, Any]:
     """Return what an instance of any kind offers in the form of the drawn ones."""
-    offering = kind_of(instance).offering
-    assert offering is not None
+    option_set = kind_of(instance).option_set
+    assert option_set is not None
     (capacity,) = instance.tenants[1].quotas
     total = len(instance.nodes) if capacity == "idle_nodes" else instance.gpus[capacity]
     quotas = ("guarantee", "borrowing_limit", "lending_limit")
@@ -112,9 +112,9 @@ def as_document(instance: Any) -> dict[str, Any]:
                     "value": offer.value,
                     "uses": {name: use for name, use in offer.uses.items() if name == capacity},
                     "rate": offer.rate,
-                    "nothing": offer.nothing,
+                    "nothing": offer.idle,
                 }
-                for offer in offering.offers(instance, job)
+                for offer in option_set.offers(instance, job)
             ],
         }
         for job in instance.jobs
@@ -131,9 +131,9 @@ def in_kind(kind: str, seed: int, **fairness: Any) -> Any:
 
 def taken(instance: Any, told: dict[str, Any], plan: Any) -> Choice:
     """Return the options of a plan."""
-    offering = kind_of(instance).offering
-    assert offering is not None
-    names = offering.taken(instance, plan)
+    option_set = kind_of(instance).option_set
+    assert option_set is not None
+    names = option_set.taken(instance, plan)
     return [
         next(
             option

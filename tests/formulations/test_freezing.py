@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import apportion
 from apportion.core.outcome import Termination
 from apportion.formulations.freezing.by_configuration import FreezingByConfiguration
-from apportion.instances import FreezingInstance, FreezingJob, FreezingRow
-from apportion.instances.freezing.check import check, exact_bound
+from apportion.instances import FreezingInstance, FreezingJob, FreezingRow, kind_of
+from apportion.instances.freezing.check import check
 from apportion.instances.freezing.generator import generate
 from apportion.models import MultipleChoiceKnapsack
 from tests.budgets import examples
@@ -257,7 +257,7 @@ def test_a_cap_by_its_multiplier_never_beats_the_capped_optimum(instance: Freezi
     assert sign * (without.objective - exact.objective) >= -slack
     names = dict.fromkeys(instance.gpus, 0.0)
     for price in (0.0, 1e-7, 1e-6, 1e-5):
-        bound = exact_bound(capped, {**names, "frozen_penalty": price})
+        bound = kind_of(capped).exact_bound(capped, {**names, "frozen_penalty": price})
         assert bound is not None
         assert sign * (float(bound) - exact.objective) >= -slack
     verified = exact.certificate.verified_bound

@@ -18,8 +18,8 @@ from apportion.core.errors import InvalidInstance
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.formulations.freezing.on_nodes import FreezingOnNodes
-from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
-from apportion.instances.freezing.check import check, exact_bound, exact_objective
+from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow, kind_of
+from apportion.instances.freezing.check import check, exact_objective
 from apportion.instances.freezing.columns import from_arrays
 from apportion.instances.freezing.nodes import NodeWeights, nodes_of
 from apportion.io.stored import document, verify
@@ -278,14 +278,14 @@ def test_any_node_weights_bound_any_plan(instance: FreezingInstance, data: st.Da
     size = instance.gpus_per_node["g"]
     weights = tuple(data.draw(st.lists(st.integers(0, 6), min_size=size, max_size=size)))
     one = NodeWeights("g", weights)
-    assert NodeWeights.named(instance, one.name) == one
+    assert NodeWeights.named(instance.gpus_per_node, one.name) == one
     assert list(one.most()) == heaviest(weights)
     solution = apportion.solve(instance)
     if solution.plan is None:
         return
     held = [told["gpus"] for told in solution.plan["configuration"].values()]
     assert one.weigh(Counter(held)) <= one.capacity(instance.gpus["g"])
-    bound = exact_bound(instance, {"g": 0.25, one.name: 0.5})
+    bound = kind_of(instance).exact_bound(instance, {"g": 0.25, one.name: 0.5})
     assert bound is not None
     objective = exact_objective(instance, solution.plan)
     assert isinstance(bound, Fraction)
@@ -297,9 +297,9 @@ def test_any_node_weights_bound_any_plan(instance: FreezingInstance, data: st.Da
 )
 def test_names_that_are_no_weights_are_refused(name: str) -> None:
     instance = _round([1], 16, 8)
-    assert NodeWeights.named(instance, name) is None
+    assert NodeWeights.named(instance.gpus_per_node, name) is None
     with pytest.raises(InvalidInstance, match="must be a capacity"):
-        exact_bound(instance, {"v100": 0.0, name: 1.0})
+        kind_of(instance).exact_bound(instance, {"v100": 0.0, name: 1.0})
 
 
 @pytest.mark.parametrize(("power", "seed"), [(-0.5, 0), (0.5, 1), (1.0, 2)])

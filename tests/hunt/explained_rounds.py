@@ -78,7 +78,7 @@ def _rival(
     having = [
         worth
         for choice, worth in worths
-        if choice[place].name == name or (choice[place].nothing and name in (None, "nothing", "-"))
+        if choice[place].name == name or (choice[place].idle and name in (None, "nothing", "-"))
     ]
     best = max(worth for _, worth in worths)
     if rival.possible is False:
@@ -105,7 +105,7 @@ def _waiting(told: dict[str, Any], solution: Any, waiting: Waiting, seen: Counte
     for other in waiting.displaces:
         seen["displaces"] += 1
         at = next(at for at, one in enumerate(told["jobs"]) if one["id"] == other)
-        nothing = next((one for one in truth_tenants.offers(told, told["jobs"][at]) if one.nothing), None)
+        nothing = next((one for one in truth_tenants.offers(told, told["jobs"][at]) if one.idle), None)
         if nothing is None:
             yield f"{waiting.job} would displace {other}, which may not wait"
             continue

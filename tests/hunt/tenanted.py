@@ -20,8 +20,8 @@ class Offer(NamedTuple):
     name: Any
     uses: Mapping[str, int]
     value: Fraction
-    holds: bool
-    nothing: bool
+    current: bool
+    idle: bool
     rate: float = 0.0
 
 
@@ -60,12 +60,12 @@ def _options(told: Told, job: Told) -> list[Offer]:
             option["uses"],
             Fraction(option["value"]),
             option["id"] == job.get("current"),
-            nothing=False,
+            idle=False,
             rate=max(0.0, float(option["value"])),
         )
         for option in options
     ]
-    return offers if must else [*offers, Offer(None, {}, Fraction(0), holds=False, nothing=True)]
+    return offers if must else [*offers, Offer(None, {}, Fraction(0), current=False, idle=True)]
 
 
 def _gpus(told: Told) -> dict[str, int]:
@@ -91,14 +91,14 @@ def _configurations(told: Told, job: Told) -> list[Offer]:
         factor = truth_freezing._factor(told, job, one.gpu_type, one.gpus, one.depth)
         holds = (now.get("gpu_type"), now.get("gpus")) == (one.gpu_type, one.gpus)
         rate = factor * progress[one[:3]] / reference
-        offers.append(Offer(one[:3], uses, Fraction(one.value), holds, nothing=False, rate=rate))
+        offers.append(Offer(one[:3], uses, Fraction(one.value), holds, idle=False, rate=rate))
     if not job.get("required", False):
-        offers.append(Offer(None, {}, Fraction(told.get("queue_penalty", 1.1)), holds=False, nothing=True))
+        offers.append(Offer(None, {}, Fraction(told.get("queue_penalty", 1.1)), current=False, idle=True))
     return offers
 
 
 def _on_nodes(told: Told, choice: Choice) -> bool:
-    held = [None if offer.nothing else truth_freezing._Configuration(*offer.name, 0, 0.0) for offer in choice]
+    held = [None if offer.idle else truth_freezing._Configuration(*offer.name, 0, 0.0) for offer in choice]
     return truth_freezing._placeable(told, held)
 
 
@@ -124,9 +124,9 @@ def _pools(told: Told, job: Told) -> list[Offer]:
         if most is None or use <= most:
             uses = {} if most is None else {name: use * entry.get("gpus", 1)}
             rate = 1.0 / entry["time_s"] if entry.get("time_s") else 0.0
-            offers.append(Offer(name, uses, Fraction(entry[field]), holds=False, nothing=False, rate=rate))
+            offers.append(Offer(name, uses, Fraction(entry[field]), current=False, idle=False, rate=rate))
     if not job.get("required", True):
-        offers.append(Offer(None, {}, Fraction(0), holds=False, nothing=True))
+        offers.append(Offer(None, {}, Fraction(0), current=False, idle=True))
     return offers
 
 
@@ -135,7 +135,7 @@ def _assigned(told: Told, choice: Choice, **fields: Any) -> Told:
     jobs = [
         {**job, "required": True, "on": {offer.name: {**job["on"][offer.name], "cost": 0}}}
         for job, offer in zip(told["jobs"], choice, strict=True)
-        if not offer.nothing
+        if not offer.idle
     ]
     return {**told, "jobs": jobs, **fields}
 

@@ -33,11 +33,11 @@ def _maximize(told: Told) -> bool:
 def offers(told: Told, job: Told) -> list[Offer]:
     """Return what a job may get: what it runs with alone, if it may not be stopped or moved."""
     told_of = _kind(told).offers(told, job)
-    held = [offer for offer in told_of if offer.holds]
+    held = [offer for offer in told_of if offer.current]
     if job.get("preemptible") is False and held:
         return held
     stopped = Fraction(job.get("stop_cost", 0)) * (-1 if _maximize(told) else 1) if held else Fraction(0)
-    return [o._replace(value=o.value + stopped) if o.nothing else o for o in told_of]
+    return [o._replace(value=o.value + stopped) if o.idle else o for o in told_of]
 
 
 def _children(told: Told) -> dict[str | None, list[Told]]:
@@ -319,7 +319,7 @@ def _alone(told: Told, tenant: Told, own: Mapping[str, int], inside: Mapping[str
     Its jobs that must run do so. Those below it claim what they use, or what they do not lend.
     """
     members, children = set(_members(told, tenant["id"])), _children(told)
-    nothing = Offer(None, {}, Fraction(0), holds=False, nothing=True)
+    nothing = Offer(None, {}, Fraction(0), current=False, idle=True)
     room, fits = _capacities(told), _kind(told).fits
     menus = [offers(told, job) if job["id"] in members else [nothing] for job in told["jobs"]]
     shares = [

@@ -1,4 +1,4 @@
-"""A kind of instance is one folder and two lines: licences are solved, explained and edited like any."""
+"""A kind of instance is one folder and one line: licences are solved, explained and edited like any."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain, what_if
 from apportion.instances import edits, kinds
 from apportion.io.schemas import committed, generated
-from apportion.solving import registry
+from apportion.proofs import reference
+from apportion.proofs.certificate import encode
+from apportion.proofs.statement import statement_of
 from tests.cli.calling import call
 from tests.instances.licences.kind import LICENCES
 from tests.instances.licences.schema import LicenceInstance, LicenceJob
 
-MENUS = registry.FormulationEntry("menus", "knapsack", "tests.instances.licences.menus:LicenceMenus")
 JOBS = (("b", 4, 9.0), ("a", 3, 6.5), ("d", 2, 4.0), ("c", 2, 4.5), ("e", 9, 30.0))
 INSTANCE = LicenceInstance("1", 7, tuple(LicenceJob(*job) for job in JOBS), "office")
 
 
 @pytest.fixture(autouse=True)
 def fifth_kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The two lines: one in the table of kinds, one in the table of formulations."""
+    """The one line: in the table of kinds."""
     monkeypatch.setattr(kinds, "KINDS", MappingProxyType({**kinds.KINDS, "licences": LICENCES}))
-    table = {**registry.FORMULATIONS, "licences": MappingProxyType({"menus": MENUS})}
-    monkeypatch.setattr("apportion.solving.registry.FORMULATIONS", MappingProxyType(table))
     yield
 
 
@@ -66,6 +65,16 @@ def test_it_is_solved_checked_and_certified(backend: str, deterministic: bool) -
     assert solution.objective == optimum(INSTANCE) == 15.5
     assert apportion.check(INSTANCE, solution.plan).feasible  # type: ignore[arg-type]
     assert not apportion.check(INSTANCE, {"licensed": {"e": 9}}).feasible  # type: ignore[arg-type]
+
+
+def test_its_optimum_is_proved() -> None:
+    """Nothing in the room of proofs knows licences."""
+    instance: Any = INSTANCE
+    solution = apportion.solve(instance, proof=True, time_limit=300.0)
+    assert solution.proof is not None
+    assert apportion.verify(instance, encode(solution.proof)).status == "proved"
+    statement = json.loads(json.dumps(statement_of(instance, solution.plan)))
+    assert reference.check(statement, encode(solution.proof))[0] is True
 
 
 def test_it_is_edited() -> None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import apportion
 from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
-from apportion.instances.freezing.check import check, exact_bound, exact_objective
+from apportion.instances.freezing.check import check, exact_objective
 from apportion.instances.freezing.generator import generate
+from apportion.instances.kinds import kind_of
 from tests.strategies import freezing_instances
 
 
@@ -133,7 +134,9 @@ def test_the_bound_holds_for_any_feasible_plan_and_any_prices(
             configurations[job.id] = data.draw(st.sampled_from(entries))
     plan = {"configuration": configurations}
     names = [*instance.gpus, *(["frozen_penalty"] if instance.penalty_cap_millionths is not None else [])]
-    bound = exact_bound(instance, {name: data.draw(st.integers(0, 8)) / 4 for name in names})
+    bound = kind_of(instance).exact_bound(
+        instance, {name: data.draw(st.integers(0, 8)) / 4 for name in names}
+    )
     if check(instance, plan).feasible:
         assert bound is not None
         objective = exact_objective(instance, plan)

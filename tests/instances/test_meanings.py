@@ -145,12 +145,12 @@ def _capacities(told: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("kind", ["gap_filling", "multiple_choice_knapsack"])
 def test_what_tenants_are_offered_is_what_jobs_may_get(kind: str) -> None:
     for _, told, instance in drawn(kind)[:80]:
-        offering = kind_of(instance).offering
-        assert offering is not None
+        option_set = kind_of(instance).option_set
+        assert option_set is not None
         for job, document in zip(instance.jobs, told["jobs"], strict=True):
             mine = truth_tenants.offers({**told, "fairness": {}}, document)
             theirs = [
-                (o.name, dict(o.uses), Fraction(o.value), o.nothing) for o in offering.offers(instance, job)
+                (o.name, dict(o.uses), Fraction(o.value), o.idle) for o in option_set.offers(instance, job)
             ]
             assert sorted(theirs, key=str) == sorted(
                 (
@@ -158,7 +158,7 @@ def test_what_tenants_are_offered_is_what_jobs_may_get(kind: str) -> None:
                         o.name,
                         {n: u for n, u in o.uses.items() if u or kind != "gap_filling"},
                         o.value,
-                        o.nothing,
+                        o.idle,
                     )
                     for o in mine
                 ),
@@ -174,7 +174,7 @@ def test_what_tenants_are_offered_of_a_freezing_round_is_what_jobs_may_get() -> 
             waits = offers.pop("waiting", None)
             assert (waits is None) is document.get("required", False)
             if waits is not None:
-                assert (waits.uses, waits.rate, waits.nothing, waits.holds) == ({}, 0.0, True, False)
+                assert (waits.uses, waits.rate, waits.idle, waits.current) == ({}, 0.0, True, False)
                 assert waits.value == told["queue_penalty"]
             mine = list(truth_freezing._configurations(told, document))
             assert set(offers) == {freezing.configuration_name(c.gpu_type, c.gpus, c.depth) for c in mine}
@@ -182,11 +182,11 @@ def test_what_tenants_are_offered_of_a_freezing_round_is_what_jobs_may_get() -> 
             for one in mine:
                 offer = offers[freezing.configuration_name(one.gpu_type, one.gpus, one.depth)]
                 assert offer.value == one.value == freezing.value_of(instance, job, *one[:3])
-                assert offer.uses[one.gpu_type] == one.gpus and not offer.nothing
-                assert offer.holds is (now is not None and (now["gpu_type"], now["gpus"]) == one[:2])
+                assert offer.uses[one.gpu_type] == one.gpus and not offer.idle
+                assert offer.current is (now is not None and (now["gpu_type"], now["gpus"]) == one[:2])
                 if job.weight and one.value and told["power"] == 1.0:
                     assert offer.rate == pytest.approx(one.value / job.weight)
-                waiting, running = waiting + 1, running + offer.holds
+                waiting, running = waiting + 1, running + offer.current
             assert freezing.value_of(instance, job, "zz", 1, 0) is None
     assert waiting > 100 and running > 10
 
@@ -202,17 +202,17 @@ def test_weights_of_nodes_bound_every_freezing_round_on_them() -> None:
         if not weights or told["gpus"][weights[0].gpu_type] > 100:
             continue
         plain = priced(rng, names)
-        bound = freezing.exact_bound(instance, plain)
-        free = freezing.exact_bound(instance, {**plain, **{one.name: 0.0 for one in weights}})
+        bound = kind_of(instance).exact_bound(instance, plain)
+        free = kind_of(instance).exact_bound(instance, {**plain, **{one.name: 0.0 for one in weights}})
         assert free == bound
         prices = {**dict.fromkeys(names, 0.0), **{one.name: rng.random() for one in weights}}
-        cut = freezing.exact_bound(instance, prices)
+        cut = kind_of(instance).exact_bound(instance, prices)
         maximize, best = truth_freezing.best(told)
         if cut is not None and best is not None:
             assert (cut - best) * (1 if maximize else -1) >= 0, (told, prices)
             bounded += 1
         with pytest.raises(apportion.InvalidInstance):
-            freezing.exact_bound(instance, {**plain, f"nodes of {names[0]} by 1,x": 1.0})
+            kind_of(instance).exact_bound(instance, {**plain, f"nodes of {names[0]} by 1,x": 1.0})
     assert bounded > 20
 
 

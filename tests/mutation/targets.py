@@ -33,6 +33,11 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "matching or bounds",
         ),
         "apportion.instances.freezing.check": (*_MEANINGS, "freezing or named"),
+        "apportion.instances.columns": ("tests/instances/test_columns.py",),
+        "apportion.instances.price_bound": (
+            "tests/instances/test_meanings.py",
+            "tests/instances/test_columns.py",
+        ),
     }
 )
 """Arguments of pytest by module, quick tests: a mutant that survives has cost all of them."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from apportion.instances import FreezingInstance
 from apportion.instances.freezing.check import configurations
+from apportion.instances.freezing.option_columns import configurations_of
 from apportion.instances.freezing.schema import PENALTY
-from apportion.proofs.freezing import configurations_of
 from tests import strategies
 from tests.budgets import examples
 from tests.proofs.claims import KINDS

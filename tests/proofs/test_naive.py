@@ -22,6 +22,7 @@ import apportion
 from apportion.instances.tenants.ledger import under_floors
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import Claim, Proof, verify
+from apportion.proofs.bare_models import columns
 from apportion.proofs.certificate import LARGEST_ROW, MalformedProof, encode, named
 from apportion.proofs.relaxed_rows import cells
 from apportion.proofs.stating import stated
@@ -53,7 +54,7 @@ def agree(instance: Any) -> int:
     instance = under_floors(instance, solution.floors)
     objective = exact_objective(instance, solution.plan)
     up = kind_of_any(instance).maximizes(instance)
-    draft = draft_of(instance, objective, maximizes=up, multipliers=solution.certificate.multipliers)
+    draft = draft_of(columns(instance), objective, maximizes=up, multipliers=solution.certificate.multipliers)
     proof = named(instance, draft)
     compared = 0
     canonical = msgspec.json.encode(instance, order="deterministic")
@@ -76,7 +77,7 @@ def by_rows(instance: Any, proof: Proof) -> list[Proof]:
     None where its cuts do not hold under its claim, and of capacities too large for the checker's tables.
     """
     try:
-        menus = stated(instance, proof)
+        menus = stated(columns(instance), proof)
     except MalformedProof:
         return []
     if cells(menus) > 10_000:
@@ -121,7 +122,7 @@ def test_the_naive_checker_goes_by_rows_where_choices_are_too_many(seed: int) ->
     objective, outcome = exact_objective(instance, solution.plan), solution.outcome
     assert outcome is not None and outcome.row_multipliers is not None
     rows = outcome.row_multipliers
-    proof = named(instance, draft_of(instance, objective, maximizes=False, row_multipliers=rows))
+    proof = named(instance, draft_of(columns(instance), objective, maximizes=False, row_multipliers=rows))
     assert proof.rows and not proof.prices
     canonical = msgspec.json.encode(instance, order="deterministic")
     assert verify(instance, proof).status == naive.check(canonical, encode(proof)) == "proved"
@@ -165,7 +166,7 @@ def test_only_what_enumeration_finds_is_proved(
     model = replace(model, values=np.ldexp(model.values, exponent))
     best = best_of(model)
     up = model.sense == "maximize"
-    written = named(model, draft_of(model, best, maximizes=up))
+    written = named(model, draft_of(columns(model), best, maximizes=up))
     assert verify(model, written).status == "proved"
     odd: Proof = replace(written, prices=(tuple(prices[: model.num_capacities]),))
     assert verify(model, odd).status == "proved"  # any prices >= 0 are valid: the walk then does the work

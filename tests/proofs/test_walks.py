@@ -19,6 +19,7 @@ from apportion import Assignment
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import Claim, verify
+from apportion.proofs.bare_models import columns
 from apportion.proofs.certificate import named
 from apportion.solving.call import kind_of_any
 from apportion.solving.proving import draft_of
@@ -131,7 +132,7 @@ def holds_and_no_more(instance: Any) -> bool:
     kind = kind_of_any(instance)
     up = kind.maximizes(instance)
     objective = exact_objective(instance, solution.plan)
-    draft = draft_of(instance, objective, maximizes=up, multipliers=solution.certificate.multipliers)
+    draft = draft_of(columns(instance), objective, maximizes=up, multipliers=solution.certificate.multipliers)
     proof = named(instance, draft)
     verdict = verify(instance, proof)
     assert verdict.status == "proved", verdict

@@ -7,7 +7,7 @@ from html import escape
 from os import PathLike
 from typing import Any
 
-__all__ = ["MOST_ROWS", "Displayable", "Drawing", "Figures", "html_table"]
+__all__ = ["MOST_ROWS", "Displayable", "Drawing", "Figures", "amount", "html_table"]
 
 MOST_ROWS = 20
 """Rows of a table that a notebook shows."""
@@ -106,3 +106,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_cell, value))
     return str(value)
+
+
+def amount(value: float) -> str:
+    """Return a number to seven digits, or to the unit where it has more of them; its thousands apart."""
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value + 0.0:,.7g}"

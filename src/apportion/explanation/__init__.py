@@ -1,6 +1,5 @@
 """Why a plan is as it is, why there is none, and what would change if the instance did."""
 
-from apportion.explanation.by_menus import LEFT_OUT
 from apportion.explanation.comparison import Comparison, compare
 from apportion.explanation.explain import explain
 from apportion.explanation.parts import (
@@ -14,6 +13,7 @@ from apportion.explanation.parts import (
     Rival,
 )
 from apportion.explanation.result import Explanation
+from apportion.explanation.subject import LEFT_OUT
 from apportion.explanation.what_if import what_if
 
 __all__ = [

@@ -7,7 +7,7 @@ The notes that every explanation of a plan may begin with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,22 +21,13 @@ from apportion.explanation import conflict
 from apportion.explanation.parts import CapacityWorth, Difference, JobWorth, Relaxation
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
-from apportion.explanation.subject import PlanView, Subject, difference, job_worth
+from apportion.explanation.subject import LEFT_OUT, PlanView, Subject, difference, job_worth, rival
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances import edits
 from apportion.models.lagrangian import lagrangian_bound
 from apportion.solving.judge import usable
 
-__all__ = [
-    "LEFT_OUT",
-    "MOST_JOBS",
-    "Remarked",
-    "capacity_worths",
-    "explain_by_menus",
-    "explain_infeasible",
-    "unlisted",
-    "unproven",
-]
+__all__ = ["MOST_JOBS", "capacity_worths", "explain_by_menus", "explain_infeasible", "unlisted", "unproven"]
 
 
 MOST_JOBS = 1000
@@ -158,19 +149,6 @@ def _least(view: PlanView) -> float | None:
     return 0.0 if view.subject.gains_with_more else None
 
 
-LEFT_OUT = "-"
-"""What the option of leaving a job out is called when it is asked about."""
-
-Remarked = Callable[[JobWorth, PlanView, int, Resolver | None, float], JobWorth]
-"""``remarked(worth, view, job, resolver, share)``: a job's worth with what only its kind knows."""
-
-
-def _unremarked(
-    worth: JobWorth, view: PlanView, job: int, resolver: Resolver | None, share: float
-) -> JobWorth:
-    return worth
-
-
 def explain_by_menus(
     subject: Subject,
     solution: Solution | None,
@@ -178,7 +156,6 @@ def explain_by_menus(
     option: str | None,
     resolver: Resolver,
     exact_jobs: int,
-    remarked: Remarked = _unremarked,
 ) -> Explanation:
     """Return the explanation of an instance that has menus.
 
@@ -190,8 +167,6 @@ def explain_by_menus(
         As in `apportion.explanation.explain`.
     resolver
         Solves the instance where there is no solution yet, and variants of it.
-    remarked
-        Adds to the worth of every job what only its kind knows.
     """
     names = list(subject.menus.job_names())
     index = _index(names, job)
@@ -204,7 +179,7 @@ def explain_by_menus(
     view = PlanView(subject, menus, solution, rows, _prices(subject, menus, solution))
     asked = None if index is None or option is None else _row(view, index, names[index], option)
     notes = unproven(solution)
-    jobs = _Jobs(view, names, resolver, remarked)
+    jobs = _Jobs(view, names, resolver)
     if index is None:
         capacities = capacity_worths(view, resolver, notes)
         worths = jobs.all(exact_jobs, notes)
@@ -258,13 +233,17 @@ class _Jobs:
     view: PlanView
     names: Sequence[str]
     resolver: Resolver
-    remarked: Remarked
 
     def one(self, job: int, asked: int | None, share: float, exact: bool = True) -> JobWorth:
         """Return one job's worth; `asked` is a row that was asked about."""
         resolver = self.resolver if exact else None
         worth = job_worth(self.view, job, self.names[job], asked, resolver, share)
-        return self.remarked(worth, self.view, job, resolver, share)
+        remarks, other = self.view.subject.remarks(job, self.view.solution.plan)
+        menu = range(*self.view.model.offsets[job : job + 2].tolist())
+        at = next((row for row in menu if self.view.structure.option_name(row) == other), None)
+        beside = at is not None and at != int(self.view.rows[job])
+        unfrozen = rival(self.view, job, at, resolver, share) if beside and at is not None else None
+        return replace(worth, remarks=remarks, unfrozen=unfrozen)
 
     def all(self, exact_jobs: int, notes: list[str]) -> tuple[JobWorth, ...]:
         """Return the worth of every job, exact figures if there are few enough, and note what is left out."""

@@ -15,7 +15,6 @@ import numpy as np
 from apportion.core.display import Displayable
 from apportion.core.outcome import Termination
 from apportion.core.solution import Solution
-from apportion.explanation.explain import explained
 from apportion.explanation.parts import Difference, JobChange, Words, amount, spelt_out, words_of
 from apportion.explanation.subject import Subject, difference
 
@@ -213,7 +212,7 @@ def compare(before: Solution, after: Solution, edits: tuple[str, ...] = ()) -> C
     edits
         What was changed, in words.
     """
-    old, new = (explained(solution.instance).of(solution.instance) for solution in (before, after))
+    old, new = (Subject(solution.instance) for solution in (before, after))
     sign = 1.0 if new.sense == "maximize" else -1.0
     both = before.objective is not None and after.objective is not None
     jobs = _changes(old, before.plan, new, after.plan, sign) if both else []

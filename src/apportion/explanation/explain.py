@@ -1,77 +1,20 @@
-"""Explain an instance: why nothing is feasible, or why every job got what it got.
-
-The table of what explanations do differently by kind of instance; files are loaded on first use.
-
-A kind that is not in the table is explained by the menus of its first formulation.
-"""
+"""Explain an instance: why nothing is feasible, or why every job got what it got."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from apportion.core.errors import InvalidOption
-from apportion.core.extension_points import loaded
 from apportion.core.solution import Solution
+from apportion.explanation.by_menus import explain_by_menus
+from apportion.explanation.makespan import explain_makespan
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
 from apportion.instances.tenants.ledger import is_tenanted
-from apportion.solving.call import kind_of_any
 from apportion.solving.registry import Backend
 
-__all__ = ["EXPLAINED", "Explain", "Explained", "explain", "explained"]
-
-
-Explain = Callable[[Any, Solution | None, str | None, str | None, Resolver, int], Explanation]
-"""``explain(subject, solution, job, option, resolver, exact_jobs)``; see `apportion.explanation.explain`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """How one kind is explained.
-
-    Attributes
-    ----------
-    subject
-        ``"module:class"``, a `Subject`.
-    explain
-        ``"module:function"``, an `Explain`.
-    """
-
-    subject: str = "apportion.explanation.subject:Subject"
-    explain: str = "apportion.explanation.by_menus:explain_by_menus"
-
-    def of(self, instance: Any) -> Subject:
-        """Return an instance as a subject."""
-        return cast(type[Subject], loaded(self.subject))(instance)
-
-    def load(self) -> Explain:
-        """Return the function that explains."""
-        return cast(Explain, loaded(self.explain))
-
-
-EXPLAINED: Mapping[str, Explained] = MappingProxyType(
-    {
-        "MultipleChoiceKnapsack": Explained("apportion.explanation.subject:BareKnapsack"),
-        "MatchingInstance": Explained(
-            "apportion.explanation.matching:MatchingSubject",
-            "apportion.explanation.matching:explain_matching",
-        ),
-        "FreezingInstance": Explained(
-            "apportion.explanation.freezing:FreezingSubject",
-            "apportion.explanation.freezing:explain_freezing",
-        ),
-    }
-)
-"""By the name of the type: a bare knapsack and an instance of one have the same name in JSON."""
-
-
-def explained(instance: Any) -> Explained:
-    """Return how an instance is explained; ``TypeError`` for anything that cannot be solved."""
-    return EXPLAINED.get(kind_of_any(instance).type.__name__, Explained())
+__all__ = ["explain"]
 
 
 def explain(
@@ -135,5 +78,6 @@ def explain(
         from apportion.explanation.tenants import explain_tenants
 
         return explain_tenants(instance, solution, job, option, resolver, exact_jobs)
-    entry = explained(instance)
-    return entry.load()(entry.of(instance), solution, job, option, resolver, exact_jobs)
+    subject = Subject(instance)
+    explained = explain_makespan if subject.measure == "makespan" else explain_by_menus
+    return explained(subject, solution, job, option, resolver, exact_jobs)

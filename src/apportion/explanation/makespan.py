@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem
 from apportion.core.outcome import Termination
@@ -31,18 +32,15 @@ from apportion.explanation.parts import (
 )
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
-from apportion.explanation.subject import difference
+from apportion.explanation.subject import Subject, difference
 from apportion.instances import edits
 from apportion.instances.matching import MatchingInstance, MatchingJob
 from apportion.instances.matching.bounds import Placed, machine_name, schedule
 
-if TYPE_CHECKING:
-    from apportion.explanation.matching import MatchingSubject
-
 __all__ = ["MakespanView", "explain_makespan", "shared_worth", "timed_worth"]
 
 
-_LATE_JOB = 1e-9
+_LATE = 1e-9
 
 
 class MakespanView:
@@ -115,7 +113,7 @@ def _remarks(view: MakespanView, job: MatchingJob, where: Placed, other: str | N
     count = view.count[where.pool]
     machines = ", ".join(machine_name(where.pool, k, count) for k in where.machines[:8])
     machines += f" and {len(where.machines) - 8} more" if len(where.machines) > 8 else ""
-    last = ", when everything ends" if where.end >= view.makespan * (1 - _LATE_JOB) else ""
+    last = ", when everything ends" if where.end >= view.makespan * (1 - _LATE) else ""
     remarks = [f"on {machines} from {seconds(where.begin)} to {seconds(where.end)}{last}"]
     times = {pool: float(entry.time_s or 0.0) for pool, entry in job.on.items()}
     quickest = min(times, key=lambda pool: (times[pool], pool))
@@ -136,7 +134,7 @@ def _remarks(view: MakespanView, job: MatchingJob, where: Placed, other: str | N
         gang = job.on[pool].gpus
         busy = f"{gang} machines of it are" if gang > 1 else "a machine of it is"
         late = end - view.makespan
-        if late > _LATE_JOB * view.makespan:
+        if late > _LATE * view.makespan:
             tail = f"it would end at {seconds(end)}, {seconds(late)} after everything else"
         else:
             tail = f"it would end at {seconds(end)}, no later than everything does"
@@ -173,8 +171,30 @@ _MOST_POOLS = 20
 _LATE = 1e-9
 
 
+class _Rooms(Subject):
+    """An infeasible makespan as a matching of its jobs to room on machines, where conflicts show."""
+
+    @classmethod
+    def of(cls, instance: MatchingInstance) -> _Rooms:
+        """Return a makespan without its times: whether all jobs find room has nothing to do with these."""
+        jobs = (
+            replace(job, on={name: replace(entry, time_s=None, cost=0.0) for name, entry in job.on.items()})
+            for job in instance.jobs
+        )
+        return cls(replace(instance, objective="cost", jobs=tuple(jobs)))
+
+    @property
+    def measure(self) -> str:
+        """What the objective is called."""
+        return "makespan"
+
+    def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
+        """Return additions to the room on every machine of a pool, each named ``POOL.capacity``."""
+        return {f"{pool}.capacity": amount for pool, amount in super().changes(additions).items()}
+
+
 def explain_makespan(
-    subject: MatchingSubject,
+    subject: Subject,
     solution: Solution | None,
     job: str | None,
     option: str | None,
@@ -335,14 +355,12 @@ def _changed(
     return difference(better, worse, -1.0)
 
 
-def _infeasible(subject: MatchingSubject, solution: Solution, resolver: Resolver) -> Explanation:
+def _infeasible(subject: Subject, solution: Solution, resolver: Resolver) -> Explanation:
     """Return why there is no schedule: a job can run nowhere, or there is too little room."""
     instance: MatchingInstance = subject.instance
     lost = [job.id for job in instance.jobs if not job.on]
     if not lost and solution.termination is Termination.INFEASIBLE:
-        return explain_infeasible(
-            subject.without_times(), [job.id for job in instance.jobs], solution, resolver
-        )
+        return explain_infeasible(_Rooms.of(instance), [job.id for job in instance.jobs], solution, resolver)
     if not lost:
         message = (
             f"no plan was found and none is ruled out; the solve ended with {solution.termination.value}"

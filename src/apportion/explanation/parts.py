@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from apportion.core.display import amount
 from apportion.instances.kind import Wording
 from apportion.instances.kinds import kinds
 
@@ -404,11 +405,6 @@ def words_of(kind: str, sense: str, measure: str = "objective") -> Words:
 def seconds(value: float) -> str:
     """Return a time in words."""
     return f"{amount(value)} s"
-
-
-def amount(value: float) -> str:
-    """Return a number to seven digits, or to the unit where it has more of them; its thousands apart."""
-    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value + 0.0:,.7g}"
 
 
 def spelt_out(text: str) -> str:

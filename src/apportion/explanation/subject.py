@@ -1,12 +1,11 @@
 """What is explained: an instance with its menus and prices, and the variants of it that are solved again.
 
-What a kind does differently is a subclass in its own file; `apportion.explanation.explain` is the table.
+Nothing here knows a kind: menus say whether a choice must also be placed (`relaxes`) and what of an instance
+stands behind a capacity of theirs (`behind`, `more`), a kind what only it can say of a job (`Kind.remarks`).
 
 One plan beside its menus and prices: the numbers every question about it is answered from.
 
 Why a job got what it got: its options at the prices, the runner-up, and what it would take to win.
-
-A bare `MultipleChoiceKnapsack` explained: its menus are itself, and its variants are other arrays.
 """
 
 from __future__ import annotations
@@ -20,40 +19,50 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.core.outcome import Termination
 from apportion.core.solution import Solution
 from apportion.explanation.parts import Difference, JobWorth, OptionWorth, Rival
 from apportion.explanation.resolver import Resolver, held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances import edits
+from apportion.instances.tenants.check import ledger_of
+from apportion.instances.tenants.edits import wider
+from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving import registry
 from apportion.solving.call import kind_of_any
 from apportion.solving.compiled_model import BareMenus
+from apportion.solving.pipeline import menus_of_tenants
 
-__all__ = ["BareKnapsack", "PlanView", "Subject", "difference", "job_worth", "rival", "zero_if_rounding"]
+__all__ = ["LEFT_OUT", "PlanView", "Subject", "difference", "job_worth", "rival", "zero_if_rounding"]
+
+
+LEFT_OUT = "-"
+"""What the option of leaving a job out is called when it is asked about."""
 
 
 class Subject:
-    """An instance whose answers are explained by its menus; what most kinds need is said here.
+    """An instance whose answers are explained by its menus.
 
     Parameters
     ----------
     instance
-        The instance.
-
-    Attributes
-    ----------
-    formulation
-        The formulation whose menus explain the kind; ``None`` for the kind's first one.
+        The instance, or a bare model.
+    tenants
+        Whether its menus stand under the limits of its tenants.
+    floors
+        The shares that its plan keeps; what is solved again finds its own.
     """
 
-    formulation: str | None = None
-
-    def __init__(self, instance: Any) -> None:
-        self.instance = instance
+    def __init__(
+        self, instance: Any, *, tenants: bool = False, floors: Mapping[str, int] | None = None
+    ) -> None:
+        self.instance, self.tenants, self.floors = instance, tenants, floors
         self.kind = kind_of_any(instance)
+
+    def _with(self, instance: Any) -> Self:
+        return type(self)(instance, tenants=self.tenants)
 
     @property
     def name(self) -> str:
@@ -73,45 +82,80 @@ class Subject:
     @cached_property
     def menus(self) -> KnapsackFormulation:
         """The menus of the instance; `InvalidOption` if its kind has no formulation as menus."""
-        entry = registry.formulation(self.kind.name, self.formulation)
+        if isinstance(self.instance, MultipleChoiceKnapsack):
+            return BareMenus(self.instance)
+        if self.tenants:
+            under = under_floors(self.instance, self.floors)
+            return cast(KnapsackFormulation, menus_of_tenants(under, None))
+        entry = registry.formulation(self.kind.name, None)
+        entry = entry if self.kind.bare else entry.explained or entry
         if entry.produces != "knapsack":
             raise InvalidOption(f"instances of kind {self.kind.name} cannot be explained: they have no menus")
         return cast(KnapsackFormulation, entry.compile(self.instance))
 
     def shown(self, capacity: str) -> bool:
-        """Return whether a capacity of the menus is explained on its own."""
-        return True
+        """Return whether a capacity is one of the cluster's own: limits of tenants are told with them."""
+        return not self.tenants or capacity in self.menus.capacities  # type: ignore[attr-defined]
 
     @property
     def keeps(self) -> bool:
         """Whether the menus hold shares that are due: what they refute is refuted beside these alone."""
-        return False
+        return bool(self.floors)
 
     @property
     def gains_with_more(self) -> bool:
         """Whether more of a capacity never makes the objective worse: nothing else is due before it."""
-        return True
+        return not self.tenants or not shares_are_due(self.instance)
 
     @property
     def settles(self) -> bool:
         """Whether every choice that keeps the capacities is a plan: nothing is left to place."""
-        return True
+        return not getattr(self.menus, "relaxes", False)
+
+    @property
+    def _varied(self) -> bool:
+        """Whether variants are instances: what must be placed, or what other solvers know more of."""
+        return not self.settles or getattr(self.menus, "own_solvers", False)
 
     def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
         """Return additions to capacities of the menus by the names and in the units that an edit takes."""
-        return additions
+        more = getattr(self.menus, "more", None)
+        if more is None:
+            return additions
+        found: dict[str, int] = {}
+        for name, amount in additions.items():
+            edit, own = more(name, amount)
+            found[edit] = max(found.get(edit, 0), own)
+        return found
 
     def priced_menus(self, multipliers: Mapping[str, float] | None) -> KnapsackFormulation:
-        """Return the menus with every capacity that a certificate's multipliers name."""
-        return self.menus
+        """Return the menus with every capacity that a certificate's multipliers name.
+
+        Without those of places a choice that lies on none would count as the better one.
+        """
+        menus, option_set = self.menus, self.kind.option_set
+        for name in multipliers or ():
+            if option_set is None or name in menus.model.capacity_names or not hasattr(menus, "bounded"):
+                continue
+            derived = option_set.derived(self.instance, name)
+            if derived is not None:
+                menus = menus.bounded(*derived.cut)
+        return menus
 
     def prices(self, menus: KnapsackFormulation, multipliers: Mapping[str, float]) -> NDArray[np.float64]:
         """Return float64 [capacities]: the price of each, from a certificate's multipliers."""
-        given = [multipliers.get(name, 0.0) for name in menus.model.capacity_names]
+        given = [multipliers.get(name, 0.0) for name in self._behind(menus)]
         return np.array(given, dtype=np.float64)
 
-    def shares(self, plan: Any) -> dict[str, tuple[str | None, float]]:
-        """Return the option of every job in a plan and its part of the objective."""
+    def _behind(self, menus: KnapsackFormulation) -> Sequence[str]:
+        """Return what of the instance stands behind every capacity of the menus."""
+        found: Sequence[str] = getattr(menus, "behind", menus.model.capacity_names)
+        return found
+
+    def shares(self, plan: Any) -> Mapping[str, tuple[str | None, float]]:
+        """Return the option of every job in a plan and its part of the objective, or when it ends."""
+        if self.kind.parts is not None:
+            return self.kind.parts(self.instance, plan)
         rows = self.menus.choice(plan)
         assert rows is not None
         values = self.menus.model.values
@@ -120,58 +164,70 @@ class Subject:
             for name, row in zip(self.menus.job_names(), rows.tolist(), strict=True)
         }
 
+    def remarks(self, job: int, plan: Any) -> tuple[tuple[str, ...], str | None]:
+        """Return what only the kind knows of a job's option, and the option to compare it with."""
+        if self.tenants or self.kind.remarks is None or plan is None:
+            return (), None
+        return self.kind.remarks(self.instance, self.instance.jobs[job], plan)
+
     def with_more(self, additions: Mapping[str, int]) -> Self:
-        """Return the subject with more of some capacities; its menus may get longer with them."""
+        """Return the subject with more of some capacities, or with wider limits of tenants."""
+        if self.kind.bare:
+            extra = [additions.get(name, 0) for name in self.instance.capacity_names]
+            return self._with(with_capacities(self.instance, self.instance.capacities + np.array(extra)))
         changed = self.instance
         for name, amount in self.changes(additions).items():
-            changed = edits.change_capacity(changed, name, amount)
-        return type(self)(changed)
+            if self.shown(name):
+                changed = edits.change_capacity(changed, name, amount)
+            elif (more := wider(changed, self.menus.ledger, name, amount)) is not None:  # type: ignore[attr-defined]
+                changed = more
+            else:
+                raise InvalidInstance.at("$.tenants", f"{name} is no limit of one tenant alone")
+        return self._with(changed)
 
     def wider(self, menus: KnapsackFormulation, capacity: int) -> Self:
         """Return the subject with one unit more of a capacity of its menus."""
-        return self.with_more({menus.model.capacity_names[capacity]: 1})
+        name = self._behind(menus)[capacity]
+        if self.kind.bare:
+            return self.with_more({name: 1})
+        return self._with(edits.change_capacity(self.instance, name, 1))
 
     def without(self, names: Sequence[str]) -> Self:
-        """Return the subject without some jobs."""
-        return type(self)(edits.remove_jobs(self.instance, names))
+        """Return the subject without some jobs; those of a bare model keep their numbers."""
+        if not self.kind.bare:
+            return self._with(edits.remove_jobs(self.instance, names))
+        index = {name: job for job, name in enumerate(self.menus.job_names())}
+        changed = self.instance
+        for name in names:
+            changed = held_to(changed, index[name], -1)
+        return self._with(changed)
 
     def with_pin(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
         """Return what is solved to hold a job to a row of its menu, or to leave it out (row -1)."""
-        return held_to(menus.model, job, row)
+        if not self._varied:
+            return held_to(menus.model, job, row)
+        name = "nothing" if row < 0 else getattr(menus, "pinned", menus.option_name)(row)
+        wanted = (self.kind.wording.waiting or LEFT_OUT) if name == "nothing" else name
+        pinned = edits.pin(self.instance, {menus.job_names()[job]: wanted})
+        if self.tenants:
+            pinned = under_floors(pinned, self.floors)
+            try:
+                ledger_of(self.kind, pinned)
+            except InvalidInstance:  # what is due is out of reach with it: the menus say so
+                return held_to(menus.model, job, row)
+        return pinned
 
     def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
-        """Return what is solved to have one unit of a capacity less; menus are not formed again."""
+        """Return what is solved to have one unit of a capacity less; shares due are found anew."""
+        if self.tenants or self._varied:
+            return edits.change_capacity(self.instance, self._behind(menus)[capacity], -1)
         capacities = menus.model.capacities.copy()
         capacities[capacity] -= 1
         return with_capacities(menus.model, capacities)
 
     def start(self, solution: Solution, rows: NDArray[np.int64]) -> Any:
         """Return the warm start of `fewer` from a plan that still fits."""
-        return rows
-
-
-class BareKnapsack(Subject):
-    """A bare knapsack; see `Subject`."""
-
-    @cached_property
-    def menus(self) -> KnapsackFormulation:
-        """The arrays as menus."""
-        return BareMenus(self.instance)
-
-    def with_more(self, additions: Mapping[str, int]) -> Self:
-        """Return the knapsack with more of some capacities."""
-        extra = [additions.get(name, 0) for name in self.instance.capacity_names]
-        return type(self)(
-            with_capacities(self.instance, self.instance.capacities + np.array(extra, dtype=np.int64))
-        )
-
-    def without(self, names: Sequence[str]) -> Self:
-        """Return the knapsack with some jobs left out; the other jobs keep their numbers."""
-        index = {name: job for job, name in enumerate(self.menus.job_names())}
-        changed = self.instance
-        for name in names:
-            changed = held_to(changed, index[name], -1)
-        return type(self)(changed)
+        return solution if self.tenants or self._varied else rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

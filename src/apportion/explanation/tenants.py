@@ -6,32 +6,24 @@ What subtrees of tenants claim of a capacity under a plan, and whether a change 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from apportion.core.errors import ApportionError, InvalidInstance
+from apportion.core.errors import ApportionError
 from apportion.core.solution import Solution
-from apportion.explanation.by_menus import LEFT_OUT, explain_by_menus
-from apportion.explanation.explain import explained
+from apportion.explanation.by_menus import explain_by_menus
+from apportion.explanation.makespan import explain_makespan
 from apportion.explanation.parts import TenantWorth, Waiting
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
-from apportion.formulations.protocol import KnapsackFormulation
-from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
-from apportion.instances import FreezingInstance, edits
 from apportion.instances.tenants.check import ledger_of, positions, shared_capacities
-from apportion.instances.tenants.edits import change_tenant, wider
-from apportion.instances.tenants.ledger import TenantLedger, shares_are_due, under_floors
+from apportion.instances.tenants.edits import change_tenant
+from apportion.instances.tenants.ledger import TenantLedger, under_floors
 from apportion.instances.tenants.options import Option
 from apportion.instances.tenants.tree import Tree
-from apportion.solving.pipeline import menus_of_tenants
 
 __all__ = ["Claims", "explain_tenants"]
 
@@ -108,97 +100,6 @@ _RIVALS = 5
 """Jobs that are named of those that a waiting one would displace."""
 
 
-class _TenantedSubject(Subject):
-    """An instance under the shares that its plan keeps; what is solved again finds its own."""
-
-    def __init__(self, instance: Any, floors: Mapping[str, int] | None) -> None:
-        super().__init__(instance)
-        self.floors = floors
-
-    @cached_property
-    def menus(self) -> TenantedMenus:
-        """The menus under every limit of the tenants."""
-        return cast(TenantedMenus, menus_of_tenants(under_floors(self.instance, self.floors), None))
-
-    def read(self) -> None:
-        """Form the menus now."""
-        _ = self.menus
-
-    @property
-    def keeps(self) -> bool:
-        """Whether shares are due in the menus."""
-        return bool(self.floors)
-
-    @property
-    def gains_with_more(self) -> bool:
-        """Whether nothing is shared out: with more there is more to be made equal, or to be kept."""
-        return not shares_are_due(self.instance)
-
-    @cached_property
-    def settles(self) -> bool:
-        """Whether nothing that may be chosen must be placed."""
-        free = isinstance(self.instance, FreezingInstance) and not self.instance.gpus_per_node
-        return free or not isinstance(self.menus, PlacedTenantedMenus)
-
-    def changes(self, additions: Mapping[str, int]) -> Mapping[str, int]:
-        """Return additions in the units of edits: of a pool of machines the room on each of them."""
-        count = {pool.id: pool.count for pool in getattr(self.instance, "machines", ())}
-        return {name: -(-amount // count.get(name, 1)) for name, amount in additions.items()}
-
-    def priced_menus(self, multipliers: Mapping[str, float] | None) -> TenantedMenus:
-        """Return the menus with every capacity that multipliers name, those of places among them."""
-        menus, offering = self.menus, self.kind.offering
-        for name in multipliers or ():
-            known = name in menus.model.capacity_names or offering is None
-            further = None if known or offering is None else offering.further(self.instance, name)
-            if further is not None and isinstance(menus, PlacedTenantedMenus):
-                menus = menus.bounded(*further.cut)
-        return menus
-
-    def with_pin(self, menus: KnapsackFormulation, job: int, row: int) -> Any:
-        """Return what is solved to hold a job to a row: where it must be placed, an instance with a pin."""
-        if self.settles:
-            return super().with_pin(menus, job, row)
-        name = "nothing" if row < 0 else menus.option_name(row)
-        wanted = (self.kind.wording.waiting or LEFT_OUT) if name == "nothing" else name
-        pinned = under_floors(edits.pin(self.instance, {menus.job_names()[job]: wanted}), self.floors)
-        try:
-            ledger_of(self.kind, pinned)
-        except InvalidInstance:  # what is due is out of reach with it: the menus say so
-            return super().with_pin(menus, job, row)
-        return pinned
-
-    def fewer(self, menus: KnapsackFormulation, capacity: int) -> Any:
-        """Return the instance with less of a capacity, whose shares are found anew."""
-        return edits.change_capacity(self.instance, menus.model.capacity_names[capacity], -1)
-
-    def start(self, solution: Solution, rows: NDArray[np.int64]) -> Any:
-        """Return the warm start of `fewer`."""
-        return solution
-
-    def shown(self, capacity: str) -> bool:
-        """Return whether a capacity is one of the cluster's own: limits of tenants are told with them."""
-        return capacity in self.menus.capacities
-
-    def with_more(self, additions: Mapping[str, int]) -> Self:
-        """Return the subject with more of some capacities, or with wider limits, its shares not known yet."""
-        changed, own = self.instance, self.menus.capacities
-        for name, amount in self.changes(additions).items():
-            more = (
-                edits.change_capacity(changed, name, amount)
-                if name in own
-                else wider(changed, self.menus.ledger, name, amount)
-            )
-            if more is None:
-                raise InvalidInstance.at("$.tenants", f"{name} is no limit of one tenant alone")
-            changed = more
-        return type(self)(changed, None)
-
-    def without(self, names: Sequence[str]) -> Self:
-        """Return the subject without some jobs."""
-        return type(self)(edits.remove_jobs(self.instance, names), None)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Standing:
     """What a plan gives to every tenant."""
@@ -222,14 +123,13 @@ def explain_tenants(
     """Return the explanation of an instance with tenants; see `apportion.explanation.explain`."""
     if solution is None:
         solution = resolver.first(instance)
-    subject, began = _TenantedSubject(instance, solution.floors), time.perf_counter()
-    subject.read()
+    subject, began = Subject(instance, tenants=True, floors=solution.floors), time.perf_counter()
+    _ = subject.menus  # formed now
     resolver.set_aside(time.perf_counter() - began)  # every variant is read before it is solved
-    if subject.kind.offering is not None and subject.kind.offering.sums(instance):
+    if subject.kind.option_set is not None and subject.kind.option_set.sums(instance):
         answer = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
     else:
-        entry = explained(instance)
-        answer = entry.load()(entry.of(instance), solution, job, option, resolver, exact_jobs)
+        answer = explain_makespan(Subject(instance), solution, job, option, resolver, exact_jobs)
     if solution.plan is None or not answer.feasible:
         return answer
     standing = _standing(subject, solution.plan)
@@ -242,7 +142,7 @@ def explain_tenants(
     return replace(answer, tenants=tenants, waiting=waiting, notes=tuple(notes))
 
 
-def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
+def _standing(subject: Subject, plan: Any) -> _Standing:
     ledger = ledger_of(subject.kind, under_floors(subject.instance, subject.floors))
     places = positions(subject.kind, subject.instance, plan, ledger)
     chosen = {job: ledger.offers[job][place] for job, place in places.items() if place is not None}
@@ -259,7 +159,7 @@ def _standing(subject: _TenantedSubject, plan: Any) -> _Standing:
 
 
 def _tenants(
-    standing: _Standing, subject: _TenantedSubject, solution: Solution, resolver: Resolver
+    standing: _Standing, subject: Subject, solution: Solution, resolver: Resolver
 ) -> Iterator[TenantWorth]:
     ledger, tree = standing.ledger, standing.ledger.tree
     levels = {level.name: level for level in solution.levels}
@@ -294,7 +194,7 @@ def _tenants(
 
 
 def _one_more(
-    subject: _TenantedSubject,
+    subject: Subject,
     solution: Solution,
     resolver: Resolver,
     name: str,
@@ -315,7 +215,7 @@ def _one_more(
     return after - before
 
 
-def _share(subject: _TenantedSubject, solution: Solution, name: str) -> float:
+def _share(subject: Subject, solution: Solution, name: str) -> float:
     ledger = ledger_of(subject.kind, subject.instance)
     places = positions(subject.kind, subject.instance, solution.plan, ledger)
     held = [(job, places.get(job)) for job in ledger.members(name)]
@@ -328,15 +228,15 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
     pending = [
         job
         for job, offer in standing.chosen.items()
-        if offer.nothing and any(not one.nothing for one in ledger.offers[job])
+        if offer.idle and any(not one.idle for one in ledger.offers[job])
     ]
-    running = sorted(job for job, offer in standing.chosen.items() if not offer.nothing)
+    running = sorted(job for job, offer in standing.chosen.items() if not offer.idle)
     for job in [one for one in pending if only in (None, one)][:_MOST]:
         tenant = ledger.jobs[job].tenant
         if not isinstance(tenant, str):
             continue
         least = min(
-            (one for one in ledger.offers[job] if not one.nothing),
+            (one for one in ledger.offers[job] if not one.idle),
             key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one.uses.items()),
         )
         needs = {name: use for name, use in least.uses.items() if use}
@@ -351,7 +251,7 @@ def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], othe
     whose = str(ledger.jobs[other].tenant)
     if not any(offer.uses.get(name) for name in needs) or not _borrows(standing, whose, needs):
         return False
-    if not any(one.nothing for one in ledger.offers[other]):
+    if not any(one.idle for one in ledger.offers[other]):
         return False
     for name, use in needs.items():
         changes = {tenant: use}

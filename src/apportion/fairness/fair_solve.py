@@ -314,7 +314,7 @@ def solved_fairly(
         limited = replace(options, time_limit=None if rest is None else rest / 2, on_incumbent=None)
         return solved(model, structured, limited, backend, point, None)
 
-    sums = call.kind.offering is not None and call.kind.offering.sums(ordered)
+    sums = call.kind.option_set is not None and call.kind.option_set.sums(ordered)
     sharing = shared_out(ordered, menus, asked, left, preferred if sums else None)
     under: Any = under_floors(instance, sharing.floors)
     known = warm_start

@@ -20,7 +20,6 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.core.outcome import Termination, meets
-from apportion.instances import FreezingInstance, MatchingInstance
 from apportion.instances.kinds import Kind
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
@@ -106,7 +105,7 @@ def due_shares(kind: Kind, instance: Any, kept: Mapping[str, int]) -> DueShares 
     kept
         Shares that some plan keeps together.
     """
-    if not _menus_say_all(instance):
+    if not _menus_say_all(kind, instance):
         return None
     ledger = ledger_of(kind, instance)
     try:
@@ -120,7 +119,7 @@ def due_shares(kind: Kind, instance: Any, kept: Mapping[str, int]) -> DueShares 
     named = {name: frozenset(ledger.members(name)) for name in alone}
     for holder in (one for group in groups for one in group):
         named[holder.name] = holder.jobs
-    summed = kind.offering is not None and kind.offering.sums(instance)
+    summed = kind.option_set is not None and kind.option_set.sums(instance)
     sign = 1 if kind.maximizes(instance) else -1
     try:
         states = _every_choice(ledger, named, sign if summed else 0)
@@ -171,13 +170,11 @@ def _levels(group: Sequence[Holder], shares: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(one.level(share, steps) for one, share in zip(group, shares, strict=True)))
 
 
-def _menus_say_all(instance: Any) -> bool:
+def _menus_say_all(kind: Kind, instance: Any) -> bool:
     """Return whether every choice within the limits is a plan: no job has to be placed beside others."""
-    if isinstance(instance, FreezingInstance):
-        return not instance.gpus_per_node
-    if isinstance(instance, MatchingInstance):
-        return all(pool.count == 1 for pool in instance.machines if pool.capacity is not None)
-    return True
+    if kind.option_set is None or any(kind.option_set.nodes(instance).values()):
+        return False
+    return all(pool.count == 1 for pool in kind.option_set.pools(instance) if pool.capacity is not None)
 
 
 def holders_by_group(ledger: TenantLedger) -> list[list[Holder]]:

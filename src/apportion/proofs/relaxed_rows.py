@@ -30,13 +30,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.instances import MatchingInstance
-from apportion.models.assignment import Assignment
+from apportion.instances.columns import Columns
 from apportion.proofs.certificate import MalformedProof, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus
 
@@ -63,37 +62,20 @@ class Shared(NamedTuple):
     rows: Sequence[Sequence[tuple[int, float, int]]]
 
 
-def shared(instance: Any) -> Shared | None:
+def shared(given: Columns) -> Shared | None:
     """Return what the jobs of an instance share, ``None`` where they do not share by fractions of time."""
-    if isinstance(instance, MatchingInstance) and instance.divisible:
-        number = {machine.id: at for at, machine in enumerate(instance.machines)}
-        return Shared(
-            [machine.count for machine in instance.machines],
-            [
-                [(number[name], entry.time_s or 0.0, entry.gpus) for name, entry in job.on.items()]
-                for job in instance.jobs
-            ],
-        )
-    if isinstance(instance, Assignment) and instance.divisible:
-        entries = list(
-            zip(instance.machine.tolist(), instance.values.tolist(), instance.gpus.tolist(), strict=True)
-        )
-        bounds = instance.offsets.tolist()
-        return Shared(
-            instance.counts.tolist(),
-            [entries[first:last] for first, last in pairwise(bounds)],
-        )
-    return None
+    held = given.pool_use
+    if given.goal != "shares" or held is None:
+        return None
+    entries = list(zip(held.pool.tolist(), held.time.tolist(), held.gang.tolist(), strict=True))
+    rows = [entries[first:last] for first, last in pairwise(given.offsets.tolist())]
+    return Shared([pool.count for pool in held.pools], rows)
 
 
-def price_names(instance: Any) -> list[str]:
+def price_names(given: Columns) -> list[str]:
     """Return what every price of a vector belongs to, as multipliers name it."""
-    if isinstance(instance, Assignment):
-        jobs = instance.job_names or range(instance.num_jobs)
-        machines = [instance.pool_names[pool] for pool in instance.pool.tolist()]
-    else:
-        jobs, machines = [job.id for job in instance.jobs], [machine.id for machine in instance.machines]
-    return [f"machine:{machine}" for machine in machines] + [f"job:{job}" for job in jobs]
+    pools = () if given.pool_use is None else given.pool_use.pools
+    return [f"machine:{pool.name}" for pool in pools] + [f"job:{job}" for job in given.jobs]
 
 
 def open_share(given: Shared, proof: Proof) -> str:

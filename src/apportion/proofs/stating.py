@@ -1,317 +1,271 @@
-"""From an instance and a claim to the menus that a proof walks, for every kind; nothing comes from a solver.
+"""From exact columns and a claim to the menus that a proof walks, whatever kind; nothing comes from a solver.
 
 Where `maximise` is said below, minimised kinds are negated. A claim of infeasibility sets every worth to 0
 and the threshold to -1: then any choice at all would refute it.
 
-The menu of a gap-filling job: every admissible node count, its exact worth rounded up.
+A pool of c machines is one capacity of c times a machine's room, which every plan keeps; taken *apart* it is
+c capacities that are alike. A plan that ends before T keeps every machine busy for less than T, so with times
+rounded down to the unit a machine's whole seconds are below T, and those of a pool, a gang counted once a
+machine it holds, below c T.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import combinations
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from apportion.instances import (
-    FreezingInstance,
-    GapFillingInstance,
-    GapFillingJob,
-    MatchingInstance,
-    MultipleChoiceKnapsackInstance,
-    kind_of,
-)
-from apportion.instances.tenants.check import ledger_of
-from apportion.instances.tenants.ledger import is_tenanted
-from apportion.models.assignment import Assignment
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.proofs.certificate import Claim, MalformedProof, Proof
+from apportion.instances.columns import Columns, Exact, PoolUse
+from apportion.instances.freezing.nodes import NodeWeights
+from apportion.proofs import node_cuts, pool_cuts
+from apportion.proofs.certificate import Cut, MalformedProof, Proof
 from apportion.proofs.integer_menus import (
     IntegerArray,
     IntegerMenus,
     as_int64,
     integer_menus,
+    last_before,
+    rounded_down,
     rounded_up,
-    scaled,
     threshold,
 )
 
-if TYPE_CHECKING:
-    from apportion.proofs.freezing import Cut
+__all__ = ["capacity_names", "stated"]
 
-__all__ = ["capacity_names", "counted", "stated"]
-
-
-def counted(job: GapFillingJob, horizon: float, idle: int, shift: int) -> list[tuple[int, int]]:
-    """Return (count, worth) for every node count the job may get.
-
-    On ``n`` nodes, of which it has ``c`` now, a job is worth ``weight (horizon rate(n) - rate(c) stall)``,
-    stall being ``rescale_up_s`` for n > c, ``rescale_down_s`` for n < c, and rate(c) counting as 0 below
-    `min_nodes`. Doubles are whole numbers over powers of 2, so all of it is one whole number over a width of
-    the curve, one of the piece that holds c, and a power of 2.
-    """
-    current = len(job.current_nodes)
-    rates, rate_bits = _wholes(job.scaling.rate)
-    pieces = list(_pieces(job.scaling.nodes, rates))
-    running, as_int64 = 0, 1
-    for (low, high), (at_low, at_high) in pieces:
-        if low <= current <= high and current >= job.min_nodes:
-            as_int64 = max(high - low, 1)
-            running = at_low * as_int64 + (at_high - at_low) * (current - low)
-    (weight,), weight_bits = _wholes([job.weight])
-    (span, down, up), second_bits = _wholes([horizon, job.rescale_down_s, job.rescale_up_s])
-    bits = rate_bits + weight_bits + second_bits - shift
-    raised, lowered = max(-bits, 0), max(bits, 0)
-    admissible = set(_counts(job, idle))
-    found: dict[int, int] = {}
-    for (low, high), (at_low, at_high) in pieces:
-        width = max(high - low, 1)
-        below = width * as_int64 << lowered
-        step = weight * span * (at_high - at_low) * as_int64 << raised
-        first = weight * span * at_low * width * as_int64 << raised
-        lost = {
-            side: weight * running * stall * width << raised for side, stall in ((-1, down), (0, 0), (1, up))
-        }
-        for count in range(low, min(high, idle) + 1):
-            if count in admissible:
-                side = (count > current) - (count < current)
-                found[count] = -(-(first + step * (count - low) - lost[side]) // below)
-    return sorted(found.items())
+_ANY = 1 << 62
+"""More than any job uses, and than 64 bits hold safely."""
+_MOST_SETS = 1_000
+"""Sets of machines that a gang may hold, where its pool is taken apart."""
+_MOST_APART = 10_000
+_MOST_CUTS = 10_000
+_LARGEST_TABLE = 20_000_000
+"""Options times capacities at most."""
+_Machine = tuple[int | None, int | None]
+"""A machine's, or a pool's, capacities of use and of time, where it has them."""
+_Part = tuple[Any, Any, IntegerArray]
+"""Options, capacities, and how much of these those use; the three are broadcast together."""
 
 
-def _wholes(numbers: Sequence[float]) -> tuple[list[int], int]:
-    """Return whole numbers and the bits b by which the given ones are these over ``2**b``."""
-    ratios = [number.as_integer_ratio() for number in numbers]
-    bits = max(below.bit_length() for _, below in ratios) - 1
-    return [above << bits - below.bit_length() + 1 for above, below in ratios], bits
+class _ReadCut(Protocol):
+    """One further capacity, its reason checked."""
+
+    @property
+    def room(self) -> int:
+        """What no plan exceeds."""
+        ...
+
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> Iterator[int]:
+        """Yield what some options take of it, whose times are whole."""
+        ...
 
 
-def _pieces(nodes: Sequence[int], rates: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield the linear pieces of the throughput curve: their ends and the rates there."""
-    curve = list(zip(nodes, rates, strict=True))
-    if len(curve) == 1:
-        yield (curve[0][0], curve[0][0]), (curve[0][1], curve[0][1])
-    for (low, at_low), (high, at_high) in pairwise(curve):
-        yield (low, high), (at_low, at_high)
-
-
-def _counts(job: GapFillingJob, idle: int) -> Iterator[int]:
-    forbidden = set(job.forbidden_counts)
-    for count in (0, *range(max(job.min_nodes, 1), min(job.max_nodes, idle) + 1)):
-        if count not in forbidden and job.pinned_count in (None, count):
-            yield count
-
-
-def stated(instance: Any, proof: Proof) -> IntegerMenus:
+def stated(given: Columns, proof: Proof) -> IntegerMenus:
     """Return the menus of an instance under a claim, in the unit that the proof names.
 
     Raises
     ------
     MalformedProof
         If the proof asks for a refinement that this kind of instance does not have.
-    TypeError
-        If this is no instance that a proof can be about.
     """
-    if is_tenanted(instance) and not isinstance(instance, MatchingInstance):
-        return _of_tenants(instance, proof)
-    return _of(instance).menus(instance, proof)
-
-
-def capacity_names(instance: Any, proof: Proof) -> list[str]:
-    """Return the name of every capacity as multipliers name it; a machine's is that of its pool."""
-    if is_tenanted(instance) and not isinstance(instance, MatchingInstance):
-        limits = ledger_of(kind_of(instance), instance).limits
-        if not isinstance(instance, FreezingInstance):
-            return list(limits)
-        return [*limits, *_freezing_names(instance, proof)[-len(proof.cuts) :]] if proof.cuts else [*limits]
-    return _of(instance).names(instance, proof)
-
-
-def _plain(proof: Proof, *, cuts: bool = False, apart: bool = False) -> None:
-    if proof.cuts and not cuts:
+    refined = "cuts" in given.sections
+    if proof.cuts and not refined:
         raise MalformedProof("cuts belong to layer freezing and to makespans")
-    if proof.apart and not apart:
+    if proof.apart and not (refined and given.pool_use is not None):
         raise MalformedProof("apart belongs to matchings")
+    timed = given.goal == "makespan"
+    bound = proof.claim.bound
+    limit = Fraction(bound) if timed and bound is not None else None
+    maximizes = given.goal == "maximize"
+    free = timed or bound is None
+    most = -1 if free else threshold(proof.claim, proof.shift, maximizes)
+    if given.pool_use is None and not proof.cuts:
+        worths = _worths(given.values, proof.shift, maximizes, free)
+        return integer_menus(worths, given.uses, np.diff(given.offsets), given.rooms, most, given.waits)
+    cuts = _read_cuts(given, proof, limit)
+    rooms: list[int] = []
+    first: dict[str, int] = {}
+    machines: list[list[_Machine]] = []
+    alike: tuple[tuple[int, ...], ...] = ()
+    for section in given.sections:
+        first[section] = len(rooms)
+        if section == "capacities":
+            rooms += given.rooms
+        elif section == "cuts":
+            rooms += [cut.room for cut in cuts]
+        elif given.pool_use is not None:
+            machines, alike = _machines(given.pool_use, proof, limit, rooms)
+    if given.alike is not None:
+        alike = given.alike(limit is not None)
+    kept, times = _kept(given, proof.shift, limit)
+    gangs = [] if given.pool_use is None else list(_gangs(given.pool_use, kept, machines, proof))
+    copies = np.ones(kept.size, dtype=np.int64)
+    for of, sets in gangs:
+        copies[of] = len(sets)
+    each = np.arange(kept.size).repeat(copies)
+    sizes = np.bincount(given.owner[kept][each], minlength=len(given.jobs))
+    if given.pool_use is not None and each.size * len(rooms) > _LARGEST_TABLE:
+        raise MalformedProof("the machines make too large a table")
+    parts: list[_Part] = []
+    own = given.uses[kept]
+    for k in np.flatnonzero(own.any(axis=0)).tolist():
+        parts.append((np.arange(each.size), first["capacities"] + k, own[each, k]))
+    for k, cut in enumerate(cuts):
+        amounts = as_int64(list(cut.amounts(given, kept, times)))
+        parts.append((np.arange(each.size), first["cuts"] + k, amounts[each]))
+    if given.pool_use is not None:
+        parts += _on_machines(given.pool_use, kept, times, machines, gangs, np.cumsum(copies) - copies)
+    long = any(amounts.dtype == object for *_, amounts in parts)
+    uses: IntegerArray = np.zeros((each.size, len(rooms)), dtype=object if long else np.int64)
+    for some, k, amounts in parts:
+        uses[some, k] = amounts
+    worths = _worths(given.values, proof.shift, maximizes, free)[kept][each]
+    return integer_menus(worths, uses, sizes, rooms, most, given.waits, alike)
 
 
-def _worths(
-    values: np.ndarray[Any, np.dtype[np.float64]], claim: Claim, shift: int, *, maximizes: bool
-) -> IntegerArray:
-    if claim.bound is None:
-        return np.zeros(values.size, dtype=np.int64)
-    return rounded_up(values if maximizes else -values, shift)
+def capacity_names(given: Columns, proof: Proof) -> list[str]:
+    """Return the name of every capacity as multipliers name it; a machine's is that of its pool.
+
+    A capacity of time, and what an exclusion forbids, has no name.
+    """
+    timed = given.goal == "makespan" and proof.claim.bound is not None
+    found: list[str] = []
+    for section in given.sections:
+        if section == "capacities":
+            found += given.capacities
+        elif section == "cuts":
+            found += _names_of_cuts(proof.cuts)
+        elif given.pool_use is not None:
+            for number, pool in enumerate(given.pool_use.pools):
+                own = ([pool.name] if pool.capacity is not None else []) + ([""] if timed else [])
+                found += own * (pool.count if number in proof.apart else 1)
+    return found
 
 
-def _of_arrays(model: MultipleChoiceKnapsack, proof: Proof) -> IntegerMenus:
-    _plain(proof)
-    maximizes = model.sense == "maximize"
-    return integer_menus(
-        _worths(model.values, proof.claim, proof.shift, maximizes=maximizes),
-        model.uses,
-        np.diff(model.offsets),
-        model.capacities.tolist(),
-        threshold(proof.claim, proof.shift, maximizes),
-        ~model.required,
-    )
+def _worths(values: Exact, shift: int, maximizes: bool, free: bool) -> IntegerArray:
+    """Return worths rounded up; costs count below 0."""
+    if free:
+        return np.zeros(len(values), dtype=np.int64)
+    if isinstance(values, np.ndarray):
+        return rounded_up(values if maximizes else -values, shift)
+    up, down, sign = max(shift, 0), max(-shift, 0), 1 if maximizes else -1
+    return as_int64([-(-(sign * above << up) // (below << down)) for above, below in values])
 
 
-def _of_knapsack(instance: MultipleChoiceKnapsackInstance, proof: Proof) -> IntegerMenus:
-    _plain(proof)
-    maximizes = instance.sense == "maximize"
-    column = {name: k for k, name in enumerate(instance.capacities)}
-    values: list[float] = []
-    sizes, rows, columns, amounts = [], [], [], []
-    for job in instance.jobs:
-        before = len(values)
-        for option in job.options:
-            if option.id in job.forbidden or job.pinned not in (None, option.id):
-                continue
-            for name, use in option.uses.items():
-                rows.append(len(values))
-                columns.append(column[name])
-                amounts.append(use)
-            values.append(option.value)
-        sizes.append(len(values) - before)
-    uses = np.zeros((len(values), len(column)), dtype=np.int64)
-    uses[rows, columns] = amounts
-    return integer_menus(
-        _worths(np.array(values, dtype=np.float64), proof.claim, proof.shift, maximizes=maximizes),
-        uses,
-        sizes,
-        list(instance.capacities.values()),
-        threshold(proof.claim, proof.shift, maximizes),
-        np.array([not job.required and job.pinned is None for job in instance.jobs], dtype=np.bool_),
-    )
+def _kept(given: Columns, shift: int, limit: Fraction | None) -> tuple[NDArray[np.int64], IntegerArray]:
+    """Return the options that fit an empty machine and end before a limit, and the time of each."""
+    if given.pool_use is None:
+        return np.arange(given.uses.shape[0]), np.zeros(given.uses.shape[0], dtype=np.int64)
+    rooms = [_ANY if pool.capacity is None else pool.capacity for pool in given.pool_use.pools]
+    fits = given.pool_use.use <= np.array([*rooms, _ANY], dtype=np.int64)[given.pool_use.pool]
+    times: IntegerArray = np.zeros(fits.size, dtype=np.int64)
+    if limit is not None:
+        times = rounded_down(given.pool_use.time, shift)
+        fits &= np.asarray(times <= last_before(limit, shift), dtype=np.bool_)
+    kept = np.flatnonzero(fits)
+    return kept, times[kept]
 
 
-def _of_gap_filling(instance: GapFillingInstance, proof: Proof) -> IntegerMenus:
-
-    _plain(proof)
-    menus = [counted(job, instance.horizon_s, len(instance.nodes), proof.shift) for job in instance.jobs]
-    counts = [count for menu in menus for count, _ in menu]
-    worths = [0 if proof.claim.bound is None else worth for menu in menus for _, worth in menu]
-    return integer_menus(
-        as_int64(worths),
-        np.array(counts, dtype=np.int64).reshape(-1, 1),
-        [len(menu) for menu in menus],
-        [len(instance.nodes)],
-        threshold(proof.claim, proof.shift, True),
-    )
+def _gangs(
+    given: PoolUse, kept: NDArray[np.int64], machines: list[list[_Machine]], proof: Proof
+) -> Iterator[tuple[NDArray[np.int64], list[tuple[_Machine, ...]]]]:
+    """Yield the options of pools taken apart, by pool and machines held, and every set of so many."""
+    pools, gangs = given.pool[kept], given.gang[kept]
+    for pool in proof.apart:
+        on = np.flatnonzero(pools == pool)
+        for gang in np.unique(gangs[on]).tolist():
+            if math.comb(len(machines[pool]), gang) > _MOST_SETS:
+                raise MalformedProof("a pool taken apart offers a gang too many sets of machines")
+            yield on[gangs[on] == gang], list(combinations(machines[pool], gang))
 
 
-def _of_freezing(instance: FreezingInstance, proof: Proof) -> IntegerMenus:
-    from apportion.proofs.freezing import configured
-
-    _plain(proof, cuts=True)
-    maximizes = instance.power > 0
-    values, uses, sizes, capacities = configured(instance, proof.cuts)
-    return integer_menus(
-        _worths(values, proof.claim, proof.shift, maximizes=maximizes),
-        uses,
-        sizes,
-        capacities,
-        threshold(proof.claim, proof.shift, maximizes),
-    )
-
-
-def _of_tenants(instance: Any, proof: Proof) -> IntegerMenus:
-    """State an instance with tenants, no matching: what its jobs may get, under every limit of the ledger."""
-    on_nodes = isinstance(instance, FreezingInstance)
-    _plain(proof, cuts=on_nodes)
-    from apportion.proofs.freezing import MOST_USES
-
-    further = _freezing_cuts(instance, proof) if on_nodes else []
-    kind = kind_of(instance)
-    ledger = ledger_of(kind, instance)
-    maximizes = kind.maximizes(instance)
-    sign = 1 if maximizes else -1
-    column = {name: k for k, name in enumerate(ledger.limits)}
-    sizes = [len(offers) for offers in ledger.offers.values()]
-    if len(further) * sum(sizes) > MOST_USES:
-        raise MalformedProof(f"more than {MOST_USES} uses of cuts")
-    worths: list[int] = []
-    uses = np.zeros((sum(sizes), len(column) + len(further)), dtype=np.int64)
-    for position, (job_id, offers) in enumerate(ledger.offers.items()):
-        for place, offer in enumerate(offers):
-            for gpu_type, gpus in offer.uses.items():
-                for k, cut in enumerate(further):
-                    uses[len(worths), len(column) + k] += cut.use(position, gpu_type, gpus)
-            for name, use in ledger.uses(job_id, place).items():
-                uses[len(worths), column[name]] = use
-            free = proof.claim.bound is None
-            worths.append(0 if free else math.ceil(scaled(sign * Fraction(offer.value), proof.shift)))
-    return integer_menus(
-        as_int64(worths),
-        uses,
-        sizes,
-        [*ledger.limits.values(), *(cut.room for cut in further)],
-        threshold(proof.claim, proof.shift, maximizes),
-    )
+def _on_machines(
+    given: PoolUse,
+    kept: NDArray[np.int64],
+    times: IntegerArray,
+    machines: list[list[_Machine]],
+    gangs: list[tuple[NDArray[np.int64], list[tuple[_Machine, ...]]]],
+    firsts: NDArray[np.int64],
+) -> Iterator[_Part]:
+    """Yield what options use of the machines, or pools, that they hold: of their room, and of their time."""
+    pools = given.pool[kept]
+    for kind, amounts in enumerate((given.use[kept], times)):
+        by_pool = [-1 if (k := own[0][kind]) is None else k for own in machines]
+        column = np.array([*by_pool, -1], dtype=np.int64)[pools]
+        for of, sets in gangs:
+            held_on = [[machine[kind] for machine in one] for one in sets if one[0][kind] is not None]
+            if held_on:
+                own = firsts[of][:, None] + np.arange(len(sets))
+                yield own[:, :, None], np.array(held_on), amounts[of][:, None, None]
+            column[of] = -1
+        whole = np.flatnonzero(column >= 0)
+        yield firsts[whole], column[whole], _by_gang(amounts, given.gang[kept])[whole]
 
 
-def _of_matching(instance: MatchingInstance, proof: Proof) -> IntegerMenus:
-    from apportion.proofs.matching import assigned
-
-    _plain(proof, cuts=True, apart=True)
-    return assigned(instance, proof)
-
-
-def _freezing_cuts(instance: FreezingInstance, proof: Proof) -> list[Cut]:
-    from apportion.proofs.freezing import cuts_of
-
-    return cuts_of(instance, proof.cuts)
+def _by_gang(amounts: IntegerArray, gangs: NDArray[np.int64]) -> IntegerArray:
+    """Return amounts times machines held, in 64 bits where they all fit."""
+    if int(amounts.max(initial=0)) * int(gangs.max(initial=1)) < _ANY:
+        return amounts * gangs
+    return amounts.astype(object) * gangs
 
 
-def _of_assignment(model: Assignment, proof: Proof) -> IntegerMenus:
-    from apportion.proofs.assignment import placed
-
-    _plain(proof)
-    return placed(model, proof)
-
-
-def _freezing_names(instance: FreezingInstance, proof: Proof) -> list[str]:
-    from apportion.proofs.freezing import names_of
-
-    return names_of(instance, proof.cuts)
-
-
-def _matching_names(instance: MatchingInstance, proof: Proof) -> list[str]:
-    from apportion.proofs.matching import names_of
-
-    return names_of(instance, proof)
-
-
-def _assignment_names(model: Assignment, proof: Proof) -> list[str]:
-    from apportion.proofs.assignment import names_of
-
-    return names_of(model, proof)
-
-
-class _Stating(NamedTuple):
-    """How instances of one type are stated, and how multipliers name their capacities."""
-
-    menus: Callable[[Any, Proof], IntegerMenus]
-    names: Callable[[Any, Proof], list[str]]
-
-
-_STATING: Mapping[type, _Stating] = MappingProxyType(
-    {
-        MultipleChoiceKnapsack: _Stating(_of_arrays, lambda model, _: list(model.capacity_names)),
-        MultipleChoiceKnapsackInstance: _Stating(_of_knapsack, lambda one, _: list(one.capacities)),
-        GapFillingInstance: _Stating(_of_gap_filling, lambda one, _: ["idle_nodes"]),
-        FreezingInstance: _Stating(_of_freezing, _freezing_names),
-        MatchingInstance: _Stating(_of_matching, _matching_names),
-        Assignment: _Stating(_of_assignment, _assignment_names),
-    }
-)
+def _machines(
+    given: PoolUse, proof: Proof, limit: Fraction | None, rooms: list[int]
+) -> tuple[list[list[_Machine]], tuple[tuple[int, ...], ...]]:
+    """Return every machine's capacities of use and of time, and which are alike; add their rooms."""
+    taken_apart = frozenset(proof.apart)
+    if any(not 0 <= pool < len(given.pools) for pool in taken_apart):
+        raise MalformedProof("apart names a pool that the instance does not have")
+    machines: list[list[_Machine]] = []
+    alike: list[tuple[int, ...]] = []
+    for number, pool in enumerate(given.pools):
+        apart = number in taken_apart
+        if apart and pool.count > _MOST_APART:
+            raise MalformedProof(f"pool {pool.name!r} is too large to be taken apart")
+        if limit is not None and pool.count < 1:
+            raise MalformedProof("a machine without a unit has no time")
+        together = 1 if apart else pool.count
+        own: list[_Machine] = []
+        for _ in range(pool.count if apart else 1):
+            room = hours = None
+            if pool.capacity is not None:
+                room = len(rooms)
+                rooms.append(together * pool.capacity)
+            if limit is not None:
+                hours = len(rooms)
+                rooms.append(last_before(together * limit, proof.shift))
+            own.append((room, hours))
+        machines.append(own)
+        # two rows a machine, of use and of time, go together and are not exchanged one by one
+        kinds = [[row for row in rows if row is not None] for rows in zip(*own, strict=True)]
+        groups = [tuple(rows) for rows in kinds if len(rows) > 1]
+        if len(groups) == 1:
+            alike.extend(groups)
+    return machines, tuple(alike)
 
 
-def _of(instance: Any) -> _Stating:
-    stating = _STATING.get(type(instance))
-    if stating is None:
-        raise TypeError(f"there are no proofs about a {type(instance).__name__}")
-    return stating
+def _read_cuts(given: Columns, proof: Proof, limit: Fraction | None) -> Sequence[_ReadCut]:
+    """Return the cuts of a proof.
+
+    Raises
+    ------
+    MalformedProof
+        If one is no cut, or its reason does not hold.
+    """
+    if len(proof.cuts) > _MOST_CUTS:
+        raise MalformedProof(f"more than {_MOST_CUTS} cuts")
+    if not proof.cuts:
+        return ()
+    return node_cuts.read(given, proof) if given.pool_use is None else pool_cuts.read(given, proof, limit)
+
+
+def _names_of_cuts(cuts: Sequence[Cut]) -> list[str]:
+    """Return what multipliers name cuts; most have no name."""
+    return [
+        NodeWeights(cut["gpu_type"], tuple(cut["node_weights"])).name if "node_weights" in cut else ""
+        for cut in cuts
+    ]

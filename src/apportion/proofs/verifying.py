@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.instances.columns import Columns
+from apportion.proofs.bare_models import columns
 from apportion.proofs.certificate import (
     Claim,
     MalformedProof,
@@ -87,23 +89,25 @@ def verify(instance: Any, proof: Proof | bytes, limits: Limits | None = None) ->
         return Verdict("refused", str(error), None)
     if read.instance != digest:
         return Verdict("refused", "the proof is about another instance: the digests differ", read.claim)
-    return _walked(instance, read, limits or Limits())
+    return _walked(columns(instance), read, limits or Limits())
 
 
-def accepted(instance: Any, draft: Proof, limits: Limits) -> tuple[Proof, Verdict]:
+def accepted(
+    instance: Any, draft: Proof, limits: Limits, given: Columns | None = None
+) -> tuple[Proof, Verdict]:
     """Walk a draft against the instance that it was written about; a proved one names that instance."""
-    verdict = _walked(instance, validated(draft), limits)
+    verdict = _walked(given or columns(instance), validated(draft), limits)
     return named(instance, draft) if verdict.proved else draft, verdict
 
 
-def _walked(instance: Any, read: Proof, limits: Limits) -> Verdict:
+def _walked(given: Columns, read: Proof, limits: Limits) -> Verdict:
     """Return what becomes of a proof, whatever instance it names."""
     claim, budget = read.claim, Budget(limits)
     try:
-        if (given := shared(instance)) is not None:
-            left = open_share(given, read)
+        if (sharing := shared(given)) is not None:
+            left = open_share(sharing, read)
             return Verdict("refused" if left else "proved", left or "the prices show it", claim)
-        menus = stated(instance, read)
+        menus = stated(given, read)
         if any(len(vector) != len(menus.capacities) for vector in read.prices):
             return Verdict("refused", f"a price vector has not {len(menus.capacities)} prices", claim)
         if max(read.order, default=-1) >= menus.num_jobs:

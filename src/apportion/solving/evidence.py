@@ -27,19 +27,20 @@ from numpy.typing import NDArray
 
 from apportion.core.outcome import SearchTree, Termination
 from apportion.core.solution import Solution
-from apportion.instances import MatchingInstance
+from apportion.instances.columns import Columns
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
 from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs import Verdict
+from apportion.proofs.bare_models import columns
 from apportion.proofs.certificate import LARGEST_NUMBER, LARGEST_VECTORS, MalformedProof, Proof
 from apportion.proofs.stating import capacity_names
 from apportion.proofs.verifying import accepted
 from apportion.proofs.walking import Limits
 from apportion.solving.call import Subject, kind_of_any
 from apportion.solving.judge import usable
-from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, claim_at, shape_of, unit_of_times
+from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, apart_in, claim_at, cuts_of, unit_of_times
 from apportion.solving.proving import draft_of
 
 __all__ = ["quick_makespan_proof", "quick_proof", "surest_first", "with_proof"]
@@ -52,7 +53,7 @@ _SPARE = 8
 
 
 def quick_proof(
-    instance: Subject,
+    given: Columns,
     model: MultipleChoiceKnapsack | Assignment,
     objective: float,
     multipliers: Mapping[str, float] | NDArray[np.float64] | None,
@@ -62,7 +63,7 @@ def quick_proof(
 
     Parameters
     ----------
-    instance
+    given
         What it is about.
     model
         What was searched, job for job; no makespan.
@@ -79,9 +80,8 @@ def quick_proof(
     up = model.sense == "maximize"
     named = multipliers if isinstance(multipliers, Mapping) else {}
     shift, whole = _unit(model.values, total, objective)
-    shape = shape_of(instance)
     claim = claim_at(objective, exactly=whole, maximizes=up)
-    apart, cuts = shape.apart(instance), shape.cuts(instance, named, False)
+    apart, cuts = apart_in(given), cuts_of(given, named, False)
     if tree is not None:
         above, below = tree.unit.as_integer_ratio()
         kept = [
@@ -90,7 +90,7 @@ def quick_proof(
         ]
         unique = tuple(dict.fromkeys(prices for prices in kept if any(prices)))[:LARGEST_VECTORS]
         return _written(Proof("", claim, shift, unique, tuple(tree.order.tolist()), apart, cuts))
-    known = _known(instance, Proof("", claim, shift, (), (), apart, cuts), multipliers)
+    known = _known(given, Proof("", claim, shift, (), (), apart, cuts), multipliers)
     if known is None:
         return None
     paid = _paid(model, known, named)
@@ -112,13 +112,13 @@ def _written(proof: Proof) -> Proof | None:
 
 
 def _known(
-    instance: Subject, draft: Proof, multipliers: Mapping[str, float] | NDArray[np.float64] | None
+    given: Columns, draft: Proof, multipliers: Mapping[str, float] | NDArray[np.float64] | None
 ) -> list[float] | None:
     """Return the price of every capacity of the draft, ``None`` where one is missing."""
     if isinstance(multipliers, np.ndarray):
         known: list[float] = multipliers.tolist()
     else:
-        found = [(multipliers or {}).get(name) for name in capacity_names(instance, draft)]
+        found = [(multipliers or {}).get(name) for name in capacity_names(given, draft)]
         known = [price for price in found if price is not None]
         if len(known) < len(found):
             return None
@@ -190,13 +190,13 @@ _TOO_LATE = -1e300
 
 
 def quick_makespan_proof(
-    instance: Subject, model: Assignment, objective: float, weights: Mapping[str, float]
+    given: Columns, model: Assignment, objective: float, weights: Mapping[str, float]
 ) -> Proof | None:
     """Return a proof that no plan ends before a time, ``None`` where more than machines bounds it.
 
     Parameters
     ----------
-    instance
+    given
         What it is about.
     model
         What was searched, job for job.
@@ -205,11 +205,11 @@ def quick_makespan_proof(
     weights
         Prices of the pools.
     """
-    if model.divisible or is_tenanted(instance):
+    if model.divisible:
         return None
     unit = unit_of_times(model.values.tolist())
     claim = claim_at(objective, exactly=unit.exact, maximizes=False)
-    draft = Proof("", claim, unit.shift, (), (), shape_of(instance).apart(instance))
+    draft = Proof("", claim, unit.shift, (), (), apart_in(given))
     of_pools = np.array([weights.get(name, 0.0) for name in model.pool_names], dtype=np.float64)
     machines = np.bincount(model.pool, weights=model.counts, minlength=of_pools.size)
     prices = of_pools / np.maximum(machines, 1.0)
@@ -221,17 +221,17 @@ def quick_makespan_proof(
         return replace(draft, order=order)
     scale = 2.0 ** (_MAKESPAN_BITS - math.ceil(math.log2(paid)))
     whole = [round(price) for price in (prices * scale).tolist()]
-    return replace(draft, prices=(_laid_out(instance, model, whole, draft.apart),), order=order)
+    return replace(draft, prices=(_laid_out(given, model, whole, draft.apart),), order=order)
 
 
 def _laid_out(
-    instance: Subject, model: Assignment, prices: list[int], apart: tuple[int, ...]
+    given: Columns, model: Assignment, prices: list[int], apart: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the price of every capacity of the proof from prices of the pools: time has it, use has none."""
-    if not isinstance(instance, MatchingInstance):
-        return (*[0] * int(model.limited.sum()), *(prices[pool] for pool in model.pool.tolist()))
+    if given.alike is not None:
+        return (*[0] * len(given.capacities), *(prices[pool] for pool in model.pool.tolist()))
     found: list[int] = []
-    for number, pool in enumerate(instance.machines):
+    for number, pool in enumerate(() if given.pool_use is None else given.pool_use.pools):
         own = [prices[number]] if pool.capacity is None else [0, prices[number]]
         found += own * (pool.count if number in apart else 1)
     return tuple(found)
@@ -292,11 +292,12 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
     checking = 0.0
     near = solution.bound if solution.termination is Termination.GAP_REACHED else solution.objective
     brief: Proof | None = None
+    given = columns(instance)
     if near is not None and isinstance(model, MultipleChoiceKnapsack | Assignment):
-        brief = _in_brief(solution, model, near, tree)
+        brief = _in_brief(given, solution, model, near, tree)
         if brief is not None:
             began = time.perf_counter()
-            brief, verdict = accepted(instance, brief, quick)
+            brief, verdict = accepted(instance, brief, quick, given)
             checking += time.perf_counter() - began
             if verdict.proved:
                 return brief, checking
@@ -306,7 +307,7 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
     ]:
         try:
             proof = draft_of(
-                instance,
+                given,
                 target,
                 maximizes=kind_of_any(instance).maximizes(instance),
                 multipliers=_multipliers(solution),
@@ -318,7 +319,7 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
         except MalformedProof as error:
             return str(error), checking
         began = time.perf_counter()
-        proof, verdict = accepted(instance, proof, limits if thorough else quick)
+        proof, verdict = accepted(instance, proof, limits if thorough else quick, given)
         checking += time.perf_counter() - began
         if verdict.proved:
             return proof, checking
@@ -329,6 +330,7 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
 
 
 def _in_brief(
+    given: Columns,
     solution: Solution,
     model: MultipleChoiceKnapsack | Assignment,
     near: float,
@@ -337,9 +339,11 @@ def _in_brief(
     """Return a proof of what is at hand, if that is enough for one."""
     multipliers = _multipliers(solution)
     if isinstance(model, Assignment) and model.goal == "makespan":
+        if is_tenanted(solution.instance):
+            return None
         named = multipliers if isinstance(multipliers, Mapping) else {}
-        return quick_makespan_proof(solution.instance, model, near, named)
-    return quick_proof(solution.instance, model, near, multipliers, tree)
+        return quick_makespan_proof(given, model, near, named)
+    return quick_proof(given, model, near, multipliers, tree)
 
 
 def _multipliers(solution: Solution) -> Mapping[str, float] | NDArray[np.float64] | None:

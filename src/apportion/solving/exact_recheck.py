@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
 
 import numpy as np
 
 from apportion.core.outcome import Outcome, Termination, meets
 from apportion.core.solution import Certificate, Solution
-from apportion.instances import MatchingInstance
-from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.columns import Columns
 from apportion.models.assignment import Assignment
-from apportion.proofs.certificate import limits_of
+from apportion.proofs.bare_models import columns
 from apportion.solvers.search.in_integers import ExactOptimum, Option, best_choice, least_makespan
 from apportion.solving.attempt import Attempt, Checked, checked_plan
 from apportion.solving.call import Call, Subject
@@ -199,8 +197,8 @@ def _decided(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
         return _divided(model, tried, call)
     if isinstance(tried.structure, CompiledKnapsack):
         return _chosen(tried.structure, tried, call)
-    placements = _placements(instance if isinstance(instance, MatchingInstance) else model)
-    return None if placements is None else _placed(placements, instance, tried, call)
+    placements = _placements(columns(instance))
+    return None if placements is None else _placed(placements, tried, call)
 
 
 def _chosen(structure: CompiledKnapsack, tried: Attempt, call: Call) -> Attempt | None:
@@ -225,153 +223,112 @@ def _chosen(structure: CompiledKnapsack, tried: Attempt, call: Call) -> Attempt 
 
 @dataclass(frozen=True, slots=True)
 class _Placements:
-    """What every job of a matching may hold: a pool and machines of it, counted within the pool.
+    """What every job may hold: a row of the columns and machines of its pool, counted within the pool.
 
     Attributes
     ----------
+    given
+        The columns.
     menus
         The options by job; every machine with a capacity is a capacity of its own.
     held
-        By job and option, the pool or entry and the machines; no machines where they decide nothing.
+        By job and option, the row and the machines; no machines where they decide nothing.
     machines
         By job and option, the machines held, counted over all pools.
     capacities, required
         As for `best_choice`.
-    timed, maximize
-        What is decided.
     """
 
+    given: Columns
     menus: list[list[Option]]
-    held: list[list[tuple[str | int, tuple[int, ...]]]]
+    held: list[list[tuple[int, tuple[int, ...]]]]
     machines: list[list[tuple[int, ...]]]
     capacities: list[int]
     required: list[bool]
-    timed: bool
-    maximize: bool
 
 
-def _placements(subject: MatchingInstance | Assignment | object) -> _Placements | None:
+def _placements(given: Columns) -> _Placements | None:
     """Return the machines that jobs may hold; ``None`` where there are too many."""
-    if isinstance(subject, MatchingInstance):
-        return _of_instance(subject)
-    return _of_arrays(subject) if isinstance(subject, Assignment) else None
-
-
-def _of_arrays(model: Assignment) -> _Placements | None:
-    if model.num_options > _LARGEST or (model.counts != 1).any() or (model.gpus != 1).any():
+    if given.pool_use is None or given.uses.shape[0] > _LARGEST:
         return None
-    limited = np.flatnonzero(model.limited).tolist()
-    column = {machine: k for k, machine in enumerate(limited)}
-    menus, held = [], []
-    machines: list[list[tuple[int, ...]]] = []
-    for first, last in itertools.pairwise(model.offsets.tolist()):
-        on = model.machine[first:last].tolist()
-        menus.append(
-            [
-                Option(Fraction(value), _one(len(limited), [column[k]] if k in column else [], use))
-                for value, use, k in zip(
-                    model.values[first:last].tolist(), model.uses[first:last].tolist(), on, strict=True
-                )
-            ]
-        )
-        held.append([(row, ()) for row in range(first, last)])
-        machines.append([(k,) for k in on])
+    held, timed = given.pool_use, given.goal == "makespan"
+    bare = given.alike is not None
+    wanted = np.bincount(held.pool[held.pool >= 0], held.gang[held.pool >= 0], len(held.pools)).tolist()
+    counts = [min(one.count, int(gangs)) for one, gangs in zip(held.pools, wanted, strict=True)]
+    if max(counts, default=0) > _LARGEST or (bare and any(one.count != 1 for one in held.pools)):
+        return None
+    firsts = [0, *itertools.accumulate(counts)]
+    capacities: list[int] = []
+    columns: dict[int, int] = {}
+    for number, (one, count) in enumerate(zip(held.pools, counts, strict=True)):
+        if one.capacity is not None:
+            columns[number] = len(capacities)
+            capacities += [one.capacity] * count
+    menus: list[list[Option]] = []
+    places: list[list[tuple[int, tuple[int, ...]]]] = []
+    options = 0
+    values = given.pool_use.time.tolist() if timed else given.values
+    for first, last in itertools.pairwise(given.offsets.tolist()):
+        menus.append([])
+        places.append([])
+        for row in range(first, last):
+            pool, gang = int(held.pool[row]), int(held.gang[row])
+            if pool < 0:
+                continue
+            decides = timed or pool in columns
+            options += math.comb(counts[pool], gang) if decides else 1
+            if options > _LARGEST:
+                return None
+            for on in itertools.combinations(range(counts[pool]), gang) if decides else [()]:
+                at = [columns[pool] + k for k in on] if pool in columns else []
+                uses = (*_one(len(capacities), at, int(held.use[row])), *given.uses[row].tolist())
+                menus[-1].append(Option(_fraction(values[row]), uses))
+                places[-1].append((row, on))
+    machines = [[tuple(firsts[int(held.pool[row])] + k for k in on) for row, on in own] for own in places]
+    sizes = np.diff(given.offsets)
+    left_out = [size > len(own) for size, own in zip(sizes.tolist(), _running(given), strict=True)]
+    required = left_out if given.waits is None else given.waits.tolist()
     return _Placements(
-        menus,
-        cast("list[list[tuple[str | int, tuple[int, ...]]]]", held),
-        machines,
-        model.capacities[limited].tolist(),
-        model.required.tolist(),
-        model.goal == "makespan",
-        model.goal == "value",
+        given, menus, places, machines, [*capacities, *given.rooms], [not one for one in required]
     )
 
 
-def _of_instance(instance: MatchingInstance) -> _Placements | None:
-    timed = instance.objective == "makespan"
-    first: dict[str, int] = {}
-    counts: dict[str, int] = {}
-    columns: dict[str, int] = {}
-    capacities: list[int] = []
-    for pool in instance.machines:
-        taken = sum(job.on[pool.id].gpus for job in instance.jobs if pool.id in job.on)
-        count = min(pool.count, taken)
-        if count > _LARGEST:
-            return None
-        first[pool.id], counts[pool.id] = sum(counts.values()), count
-        if pool.capacity is not None:
-            columns[pool.id] = len(capacities)
-            capacities += [pool.capacity] * count
-    menus: list[list[Option]] = []
-    held: list[list[tuple[str | int, tuple[int, ...]]]] = []
-    options = 0
-    for job in instance.jobs:
-        menu: list[Option] = []
-        places: list[tuple[str | int, tuple[int, ...]]] = []
-        for name, entry in job.on.items():
-            decides = timed or name in columns
-            options += math.comb(counts[name], entry.gpus) if decides else 1
-            if options > _LARGEST:
-                return None
-            value = Fraction(getattr(entry, instance.field) or 0)
-            for on in itertools.combinations(range(counts[name]), entry.gpus) if decides else [()]:
-                at = [columns[name] + k for k in on] if name in columns else []
-                menu.append(Option(value, _one(len(capacities), at, entry.uses)))
-                places.append((name, on))
-        menus.append(menu)
-        held.append(places)
-    if is_tenanted(instance):
-        capacities += _limited(instance, menus, held)
-    machines = [[tuple(first[str(name)] + k for k in on) for name, on in places] for places in held]
-    required = [job.required for job in instance.jobs]
-    return _Placements(menus, held, machines, capacities, required, timed, instance.objective == "value")
+def _running(given: Columns) -> list[list[int]]:
+    """Return the rows of every job that hold a pool."""
+    pools = [] if given.pool_use is None else given.pool_use.pool.tolist()
+    bounds = itertools.pairwise(given.offsets.tolist())
+    return [[row for row in range(first, last) if pools[row] >= 0] for first, last in bounds]
 
 
-def _limited(
-    instance: MatchingInstance,
-    menus: list[list[Option]],
-    held: list[list[tuple[str | int, tuple[int, ...]]]],
-) -> list[int]:
-    """Keep what tenants may have, with its uses of their limits behind the others; return these limits.
-
-    Every job must run: one that is left out would forgo its share.
-    """
-    limits = limits_of(instance)
-    columns = range(len(limits.rooms))
-    for index, job in enumerate(instance.jobs):
-        taken = [limits.uses(job.id, str(name)) for name, _ in held[index]]
-        menus[index] = [
-            Option(option.value, (*option.uses, *(uses.get(column, 0) for column in columns)))
-            for option, uses in zip(menus[index], taken, strict=True)
-            if uses is not None
-        ]
-        held[index] = [place for place, uses in zip(held[index], taken, strict=True) if uses is not None]
-    return limits.rooms
+def _fraction(value: float | tuple[int, int]) -> Fraction:
+    return Fraction(*value) if isinstance(value, tuple) else Fraction(value)
 
 
 def _one(count: int, at: Sequence[int], use: int) -> tuple[int, ...]:
     return tuple(use if k in at else 0 for k in range(count))
 
 
-def _placed(held: _Placements, instance: Subject, tried: Attempt, call: Call) -> Attempt | None:
+def _placed(held: _Placements, tried: Attempt, call: Call) -> Attempt | None:
     """Decide a matching in whole numbers, machine by machine."""
+    timed, maximize = held.given.goal == "makespan", held.given.goal == "maximize"
     best = (
         least_makespan(held.menus, held.machines, held.capacities, held.required)
-        if held.timed
-        else best_choice(held.menus, held.capacities, held.required, maximize=held.maximize)
+        if timed
+        else best_choice(held.menus, held.capacities, held.required, maximize=maximize)
     )
     if best is None or best.choice is None:
         return None if best is None else _ended(tried, best, call, None)
     taken = [None if at is None else held.held[job][at] for job, at in enumerate(best.choice)]
-    if not isinstance(instance, MatchingInstance):
+    if held.given.alike is not None:
         point = np.array([-1 if one is None else one[0] for one in taken], dtype=np.int64)
         return _ended(tried, best, call, checked_plan(call, point, point))
-    named = {job.id: one for job, one in zip(instance.jobs, taken, strict=True) if one is not None}
+    names, jobs = held.given.names(), held.given.jobs
+    named = {job: one for job, one in zip(jobs, taken, strict=True) if one is not None}
     index = {job: list(on) if len(on) > 1 else on[0] for job, (_, on) in named.items() if on}
-    plan = {"assignment": {job: name for job, (name, _) in named.items()}, "machine_index": index}
-    if held.timed and any(len(on) > 1 for _, on in named.values()):
+    plan = {"assignment": {job: names[row] for job, (row, _) in named.items()}, "machine_index": index}
+    if timed and any(len(on) > 1 for _, on in named.values()):
         starts = _starts(held, best)
-        plan["start_s"] = {instance.jobs[job].id: start for job, start in starts.items()}
+        plan["start_s"] = {jobs[job]: start for job, start in starts.items()}
     return _ended(tried, best, call, checked_plan(call, plan, None))
 
 

@@ -128,7 +128,7 @@ def entry_of(subject: Subject, name: str | None) -> FormulationEntry:
     first = formulation(kind.name, name)
     if name is not None or first.produces == "knapsack" or not is_tenanted(subject):
         return first
-    sums = kind.offering is not None and kind.offering.sums(subject)
+    sums = kind.option_set is not None and kind.option_set.sums(subject)
     entries = FORMULATIONS[kind.name].values()
     return next(one for one in entries if (one.produces == "knapsack" if sums else one.levels is not None))
 

@@ -1,26 +1,32 @@
-"""What proofs hold beside prices, as a table by type of instance: node cuts, pools apart, a unit of time."""
+"""What proofs hold beside prices, as columns say it: cuts, pools apart, a unit of time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from apportion.instances import FreezingInstance, MatchingInstance
-from apportion.instances.freezing.check import configurations
-from apportion.instances.freezing.nodes import NodeWeights, nodes_of
-from apportion.models.assignment import Assignment
+from apportion.instances.columns import Columns
+from apportion.instances.freezing.nodes import NodeWeights
 from apportion.proofs.certificate import Claim, Cut, Proof
-from apportion.proofs.freezing import exceed_nodes
 from apportion.proofs.integer_menus import last_before
-from apportion.proofs.schedules import too_long, units
+from apportion.proofs.node_cuts import exceed_nodes
+from apportion.proofs.pool_cuts import on_pools, too_long, units
 from apportion.solving.judge import outward
 
-__all__ = ["LARGEST_SHIFT", "NEAR", "ProofShape", "UnitOfTime", "claim_at", "shape_of", "unit_of_times"]
+__all__ = [
+    "LARGEST_SHIFT",
+    "NEAR",
+    "UnitOfTime",
+    "apart_in",
+    "claim_at",
+    "cuts_of",
+    "timed_cuts_of",
+    "unit_of_time",
+    "unit_of_times",
+]
 
 LARGEST_SHIFT = 1100
 """The finest unit of a proof is two to the power of minus this."""
@@ -60,43 +66,62 @@ class UnitOfTime(NamedTuple):
     exact: bool
 
 
-def _apart(instance: MatchingInstance) -> tuple[int, ...]:
+def _by_pool(given: Columns) -> Iterator[tuple[int, str, int, dict[int, tuple[float, int]], set[int]]]:
+    """Yield every pool: position, name, machines, what jobs take of it (time, gang), and their uses."""
+    assert given.pool_use is not None
+    held, taken = given.pool_use, on_pools(given)
+    uses = dict(
+        zip(zip(given.owner.tolist(), held.pool.tolist(), strict=True), held.use.tolist(), strict=True)
+    )
+    for job, places in (given.barred or {}).items():
+        names = [pool.name for pool in held.pools]
+        uses |= {(job, names.index(place.pool)): place.use for place in places}
+    jobs: list[dict[int, tuple[float, int]]] = [{} for _ in held.pools]
+    used: list[set[int]] = [set() for _ in held.pools]
+    for (job, pool), own in taken.items():
+        jobs[pool][job] = own
+        used[pool].add(uses[job, pool])
+    for number, one in enumerate(held.pools):
+        yield number, one.name, one.count, dict(sorted(jobs[number].items())), used[number]
+
+
+def apart_in(given: Columns) -> tuple[int, ...]:
     """Return the pools to be decided machine by machine: without gangs, and where it makes a difference."""
-    small = sum(pool.count for pool in instance.machines) * len(instance.jobs) <= _APART
+    if given.pool_use is None or "cuts" not in given.sections:
+        return ()
+    small = sum(pool.count for pool in given.pool_use.pools) * len(given.jobs) <= _APART
+    if not small or all(pool.count == 1 for pool in given.pool_use.pools):
+        return ()
     found = []
-    for number, pool in enumerate(instance.machines):
-        entries = [job.on[pool.id] for job in instance.jobs if pool.id in job.on]
-        sizes = {entry.uses for entry in entries} - {0}
-        gangs = any(entry.gpus > 1 for entry in entries)
-        if pool.count == 1 or not small:
+    for number, _, count, jobs, used in _by_pool(given):
+        gangs, sizes = [gang for _, gang in jobs.values()], used - {0}
+        limited = given.pool_use.pools[number].capacity is not None
+        if count == 1:
             continue
-        if gangs:
-            sets = sum(math.comb(pool.count, entry.gpus) for entry in entries)
-            wanted = pool.capacity is not None and bool(sizes) and sets <= _MOST_SETS
+        if any(gang > 1 for gang in gangs):
+            wanted = limited and bool(sizes) and sum(math.comb(count, gang) for gang in gangs) <= _MOST_SETS
         else:
-            wanted = (pool.capacity is not None and len(sizes) > 1) or instance.objective == "makespan"
+            wanted = (limited and len(sizes) > 1) or given.goal == "makespan"
         if wanted:
             found.append(number)
     return tuple(found)
 
 
-def _pool_cuts(instance: MatchingInstance, draft: Proof) -> tuple[Cut, ...]:
+def timed_cuts_of(given: Columns, draft: Proof) -> tuple[Cut, ...]:
     """Return weights, and the least sets of jobs that take too long together, for every pool with gangs."""
-    if instance.objective != "makespan" or draft.claim.bound is None:
+    if given.goal != "makespan" or "cuts" not in given.sections or draft.claim.bound is None:
         return ()
     last = last_before(Fraction(draft.claim.bound), draft.shift)
     cuts: list[Cut] = []
     steps = [_ORDERS]
-    for number, pool in enumerate(instance.machines):
-        jobs = {at: job.on[pool.id] for at, job in enumerate(instance.jobs) if pool.id in job.on}
-        gangs = {entry.gpus for entry in jobs.values()} - {1}
-        if pool.count == 1 or not gangs:
+    for number, _, count, jobs, _ in _by_pool(given):
+        if count == 1 or all(gang == 1 for _, gang in jobs.values()):
             continue
-        if pool.count <= _LARGEST_NODE:
-            cuts += [{"pool": number, "weights": weights} for weights in _fractions(pool.count)]
+        if count <= _LARGEST_NODE:
+            cuts += [{"pool": number, "weights": weights} for weights in _fractions(count)]
         if len(jobs) <= _GANG_JOBS:
-            held = {at: (units(entry, draft.shift), entry.gpus) for at, entry in jobs.items()}
-            excluded = _too_long_together(held, pool.count, last, steps)
+            held = {job: (units(time, draft.shift), gang) for job, (time, gang) in jobs.items()}
+            excluded = _too_long_together(held, count, last, steps)
             cuts += [{"pool": number, "excluded": list(several)} for several in excluded]
     return tuple(cuts)
 
@@ -123,45 +148,51 @@ def _fractions(size: int) -> list[list[int]]:
     return [*drawn, [int(2 * part > size) for part in range(1, size + 1)]]
 
 
-def _cuts(instance: FreezingInstance, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
+def cuts_of(given: Columns, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
     """Return the node weights that multipliers are named by and, thoroughly, a few more for every node type.
 
     Those count how often a k-th of a node goes into a job, rounded down, and the jobs larger than half a
     node. Of few jobs there are also the sets that do not lie on the nodes together.
     """
-    named = [NodeWeights.named(instance, name) for name in names if name not in instance.gpus]
-    found = {(one.gpu_type, one.weights) for one in named if one is not None}
+    sizes = {name: nodes.size for name, nodes in (given.nodes or {}).items() if nodes is not None}
+    if not sizes:
+        return ()
+    named = (NodeWeights.named(sizes, name) for name in names if name not in given.capacities)
     cuts = [one for one in named if one is not None]
-    for gpu_type, size in instance.gpus_per_node.items() if thorough else ():
+    found = {(one.gpu_type, one.weights) for one in cuts}
+    for gpu_type, size in sizes.items() if thorough else ():
         for weights in map(tuple, _fractions(size)):
             if (gpu_type, weights) not in found and size <= _LARGEST_NODE:
                 found.add((gpu_type, weights))
                 cuts.append(NodeWeights(gpu_type, weights))
     weighed = ({"gpu_type": one.gpu_type, "node_weights": list(one.weights)} for one in cuts)
-    return (*weighed, *(_unpacked(instance) if thorough and len(instance.jobs) <= _NODE_JOBS else ()))
+    return (*weighed, *(_unpacked(given) if thorough and len(given.jobs) <= _NODE_JOBS else ()))
 
 
-def _unpacked(instance: FreezingInstance) -> list[Cut]:
+def _unpacked(given: Columns) -> list[Cut]:
     """Return the least sets of jobs with so many GPUs that fit a type, but not its nodes together."""
     found: list[Cut] = []
     tried = 0
-    for gpu_type, room in instance.gpus.items():
-        nodes = nodes_of(instance, gpu_type)
-        counts = [
-            {one[1] for one in configurations(instance, job) if one[0] == gpu_type} for job in instance.jobs
-        ]
-        able = [at for at, own in enumerate(counts) if own] if nodes is not None else []
+    for k, (gpu_type, room) in enumerate(zip(given.capacities, given.rooms, strict=True)):
+        nodes = (given.nodes or {}).get(gpu_type)
+        if nodes is None:
+            continue
+        counts: list[set[int]] = [set() for _ in given.jobs]
+        for job, gpus in zip(given.owner.tolist(), given.uses[:, k].tolist(), strict=True):
+            if gpus:
+                counts[job].add(gpus)
+        able = [at for at, own in enumerate(counts) if own]
         own_type: list[dict[int, int]] = []
         for size in range(2, len(able) + 1):
             for jobs in combinations(able, size):
-                for gpus in product(*(sorted(counts[at]) for at in jobs)):
-                    chosen = dict(zip(jobs, gpus, strict=True))
-                    if sum(gpus) > room or any(_holds(one, chosen) for one in own_type):
+                for several in product(*(sorted(counts[at]) for at in jobs)):
+                    chosen = dict(zip(jobs, several, strict=True))
+                    if sum(several) > room or any(_holds(one, chosen) for one in own_type):
                         continue
                     tried += 1
                     if tried > _PACKINGS or len(found) >= _MOST_PACKED:
                         return found
-                    if nodes is not None and exceed_nodes(nodes, list(gpus)):
+                    if exceed_nodes(nodes, list(several)):
                         own_type.append(chosen)
                         excluded = {str(at): least for at, least in chosen.items()}
                         found.append({"gpu_type": gpu_type, "excluded": excluded})
@@ -173,14 +204,12 @@ def _holds(least: Mapping[int, int], chosen: Mapping[int, int]) -> bool:
     return all(chosen.get(at, 0) >= gpus for at, gpus in least.items())
 
 
-def _unit_of_time(instance: MatchingInstance) -> UnitOfTime | None:
-    if instance.objective != "makespan":
+def unit_of_time(given: Columns) -> UnitOfTime | None:
+    """Return the unit where the objective is a time, else ``None``."""
+    if given.goal != "makespan" or given.pool_use is None:
         return None
-    return unit_of_times([entry.time_s or 0.0 for job in instance.jobs for entry in job.on.values()])
-
-
-def _unit_of_model(model: Assignment) -> UnitOfTime | None:
-    return unit_of_times(model.values.tolist()) if model.goal == "makespan" else None
+    barred = [place.time for places in (given.barred or {}).values() for place in places]
+    return unit_of_times([*given.pool_use.time[given.pool_use.pool >= 0].tolist(), *barred])
 
 
 def unit_of_times(times: Sequence[float]) -> UnitOfTime:
@@ -194,74 +223,3 @@ def unit_of_times(times: Sequence[float]) -> UnitOfTime:
     near = NEAR * min((time for time in times if time), default=1.0)
     close = math.ceil(math.log2(len(times)) - math.log2(near))
     return UnitOfTime(min(LARGEST_SHIFT, max(_TIME_BITS - math.ceil(math.log2(total)), close)), False)
-
-
-def _no_pools(_: object) -> tuple[int, ...]:
-    return ()
-
-
-def _no_cuts(_: object, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
-    return ()
-
-
-def _no_pool_cuts(instance: object, draft: Proof) -> tuple[Cut, ...]:
-    return ()
-
-
-def _no_time(_: object) -> None:
-    return None
-
-
-_Of = TypeVar("_Of")
-
-
-@dataclass(frozen=True, slots=True)
-class ProofShape(Generic[_Of]):
-    """What the proofs about one type of instance hold beside prices and an order.
-
-    Attributes
-    ----------
-    about
-        The type of instance.
-    pools, node_cuts, time_unit, pool_cuts
-        What `apart`, `cuts`, `unit_of_time` and `timed_cuts` ask.
-    """
-
-    about: type[_Of]
-    pools: Callable[[_Of], tuple[int, ...]] = _no_pools
-    node_cuts: Callable[[_Of, Iterable[str], bool], tuple[Cut, ...]] = _no_cuts
-    time_unit: Callable[[_Of], UnitOfTime | None] = _no_time
-    pool_cuts: Callable[[_Of, Proof], tuple[Cut, ...]] = _no_pool_cuts
-
-    def apart(self, instance: object) -> tuple[int, ...]:
-        """Return the pools to be decided machine by machine."""
-        return self.pools(instance) if isinstance(instance, self.about) else ()
-
-    def cuts(self, instance: object, names: Iterable[str], thorough: bool) -> tuple[Cut, ...]:
-        """Return the cuts that names of multipliers hold, and more if thorough."""
-        return self.node_cuts(instance, names, thorough) if isinstance(instance, self.about) else ()
-
-    def unit_of_time(self, instance: object) -> UnitOfTime | None:
-        """Return the unit where the objective is a time, else ``None``."""
-        return self.time_unit(instance) if isinstance(instance, self.about) else None
-
-    def timed_cuts(self, instance: object, draft: Proof) -> tuple[Cut, ...]:
-        """Return the cuts that hold under the claim of a draft, in its unit."""
-        return self.pool_cuts(instance, draft) if isinstance(instance, self.about) else ()
-
-
-_Shapes = ProofShape[FreezingInstance] | ProofShape[MatchingInstance] | ProofShape[Assignment]
-_SHAPES: Mapping[type, _Shapes] = MappingProxyType(
-    {
-        FreezingInstance: ProofShape(FreezingInstance, node_cuts=_cuts),
-        MatchingInstance: ProofShape(
-            MatchingInstance, pools=_apart, time_unit=_unit_of_time, pool_cuts=_pool_cuts
-        ),
-        Assignment: ProofShape(Assignment, time_unit=_unit_of_model),
-    }
-)
-
-
-def shape_of(instance: object) -> _Shapes | ProofShape[object]:
-    """Return what proofs about an instance hold beside prices and an order; nothing where it has no entry."""
-    return _SHAPES.get(type(instance), ProofShape(object))

@@ -19,15 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.outcome import SearchTree, meets
+from apportion.instances.columns import Columns
 from apportion.models.exact_sums import over_columns
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
 from apportion.proofs.stating import capacity_names, stated
-from apportion.solving.call import Subject
 from apportion.solving.judge import outward
-from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, claim_at, shape_of
+from apportion.solving.proof_shapes import (
+    LARGEST_SHIFT,
+    NEAR,
+    apart_in,
+    claim_at,
+    cuts_of,
+    timed_cuts_of,
+    unit_of_time,
+)
 
 __all__ = ["RealMenus", "descend", "draft_of", "fitted_to_depths"]
 
@@ -129,7 +137,7 @@ _DEPTHS = (0.6, 0.3, 0.15)
 
 
 def draft_of(
-    instance: Subject,
+    given: Columns,
     objective: Fraction | None,
     *,
     maximizes: bool,
@@ -143,7 +151,7 @@ def draft_of(
 
     Parameters
     ----------
-    instance
+    given
         What it is about.
     objective
         The exact objective of a plan; ``None`` to show that there is none. Where worths are no whole numbers
@@ -164,18 +172,17 @@ def draft_of(
     claim = Claim("infeasible")
     if objective is not None:
         claim = claim_at(objective, exactly=True, maximizes=maximizes)
-    shape = shape_of(instance)
     named = {} if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
     empty = Proof("", claim, 0, ())
-    if (given := shared(instance)) is not None:
-        return _of_shares(instance, given, empty, objective, named)
-    apart, cuts = shape.apart(instance), shape.cuts(instance, named, thorough)
+    if (sharing := shared(given)) is not None:
+        return _of_shares(given, sharing, empty, objective, named)
+    apart, cuts = apart_in(given), cuts_of(given, named, thorough)
     draft = replace(empty, apart=apart, cuts=cuts)
-    unit = None if objective is None else shape.unit_of_time(instance)
+    unit = None if objective is None else unit_of_time(given)
     if unit is not None:
         draft, menus, exact = replace(draft, shift=unit.shift), None, unit.exact
     else:
-        draft, menus, exact = _in_a_unit(instance, draft, maximizes)
+        draft, menus, exact = _in_a_unit(given, draft, maximizes)
     if objective is not None and not (exact and exactly):
         draft = replace(draft, claim=claim_at(objective, exactly=False, maximizes=maximizes))
         menus = (
@@ -184,9 +191,9 @@ def draft_of(
             else replace(menus, threshold=threshold(draft.claim, draft.shift, maximizes))
         )
     if thorough and unit is not None:
-        draft = replace(draft, cuts=(*draft.cuts, *shape.timed_cuts(instance, draft)))
-    begin = _begin(instance, draft, multipliers)
-    menus = stated(instance, draft) if menus is None else menus
+        draft = replace(draft, cuts=(*draft.cuts, *timed_cuts_of(given, draft)))
+    begin = _begin(given, draft, multipliers)
+    menus = stated(given, draft) if menus is None else menus
     if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
         return _restated(draft, menus, tree)
     if thorough and row_multipliers is not None and row_multipliers.size == menus.num_jobs:
@@ -195,46 +202,46 @@ def draft_of(
 
 
 def _of_shares(
-    instance: Subject, given: Shared, draft: Proof, objective: Fraction | None, named: Mapping[str, float]
+    given: Columns, sharing: Shared, draft: Proof, objective: Fraction | None, named: Mapping[str, float]
 ) -> Proof:
     """Return a proof of prices alone: of the objective, or of what they show where that meets it."""
     if objective is None:
         return draft
-    known = [named.get(name, 0.0) for name in price_names(instance)]
+    known = [named.get(name, 0.0) for name in price_names(given)]
     sizes = [math.frexp(price)[1] for price in known if price > 0]
     vectors: tuple[tuple[int, ...], ...] = ()
     if sizes:  # every bit of every double, if the largest is not beyond what the format holds
         bits = min(_DOUBLE_BITS - min(sizes), _LARGEST_BITS - max(sizes))
         vectors = (tuple(round(scaled(price, bits)) for price in known),)
     exact = replace(draft, prices=vectors)
-    if not open_share(given, exact):
+    if not open_share(sharing, exact):
         return exact
-    shown = outward(shown_by(given, vectors), upper=False)
+    shown = outward(shown_by(sharing, vectors), upper=False)
     return replace(exact, claim=Claim("no_better_plan", shown)) if meets(float(objective), shown) else exact
 
 
-def _in_a_unit(instance: Subject, draft: Proof, maximizes: bool) -> tuple[Proof, IntegerMenus, bool]:
+def _in_a_unit(given: Columns, draft: Proof, maximizes: bool) -> tuple[Proof, IntegerMenus, bool]:
     """Return the draft in a unit that gives all worths about 54 bits, its menus, and if all are whole."""
     bound = draft.claim.bound
     if bound is None:
-        return draft, stated(instance, draft), True
+        return draft, stated(given, draft), True
     draft = replace(draft, shift=_first_shift(bound))
-    menus, total = _totalled(instance, draft)
+    menus, total = _totalled(given, draft)
     size = menus.worths.size
     while total < size << 20:  # crumbs that rounding left: look again, closer
         if draft.shift >= LARGEST_SHIFT:
             return draft, menus, True
         draft = replace(draft, shift=min(draft.shift + 140, LARGEST_SHIFT))
-        menus, total = _totalled(instance, draft)
+        menus, total = _totalled(given, draft)
     unit = draft.shift + _BITS - total.bit_length()
     fine, lost = menus.worths, draft.shift - unit
-    draft, menus = _in_unit(instance, draft, menus, unit, maximizes)
+    draft, menus = _in_unit(given, draft, menus, unit, maximizes)
     if bool((menus.worths % 256 == 0).all()) and _divides(fine, lost):
         return draft, menus, True
     needed = math.ceil(math.log2(size) - math.log2(NEAR * max(abs(bound), 1e-9))) + 2
     if needed > draft.shift:
         draft = replace(draft, shift=min(needed, LARGEST_SHIFT))
-        menus = stated(instance, draft)
+        menus = stated(given, draft)
     return draft, menus, False
 
 
@@ -253,30 +260,30 @@ def _first_shift(bound: float) -> int:
 
 
 def _in_unit(
-    instance: Subject, draft: Proof, menus: IntegerMenus, shift: int, maximizes: bool
+    given: Columns, draft: Proof, menus: IntegerMenus, shift: int, maximizes: bool
 ) -> tuple[Proof, IntegerMenus]:
-    """Return draft and menus in another unit; a coarser one needs no look at the instance.
+    """Return draft and menus in another unit; a coarser one needs no rounding of values anew.
 
     Rounded up twice is rounded up once: ceil(ceil(x 2^a) / 2^b) = ceil(x 2^(a - b)) for whole b >= 0.
     """
     finer, draft = draft.shift, replace(draft, shift=shift)
     if shift > finer:
-        return draft, stated(instance, draft)
+        return draft, stated(given, draft)
     worths = -((-menus.worths) >> (finer - shift))
     if worths.dtype == object:
         worths = as_int64(worths.tolist())
     return draft, replace(menus, worths=worths, threshold=threshold(draft.claim, shift, maximizes))
 
 
-def _totalled(instance: Subject, draft: Proof) -> tuple[IntegerMenus, int]:
+def _totalled(given: Columns, draft: Proof) -> tuple[IntegerMenus, int]:
     """Return the menus in the unit of the draft, and the sum of the amounts of their worths."""
-    menus = stated(instance, draft)
+    menus = stated(given, draft)
     amounts = np.abs(menus.worths)
     return menus, int(amounts.sum() if amounts.dtype == object else amounts.astype(np.float64).sum())
 
 
 def _begin(
-    instance: Subject, draft: Proof, multipliers: Mapping[str, float] | NDArray[np.float64] | None
+    given: Columns, draft: Proof, multipliers: Mapping[str, float] | NDArray[np.float64] | None
 ) -> NDArray[np.float64] | None:
     """Return given multipliers by capacity, in units of worth; ``None`` where they name none."""
     if multipliers is None or draft.claim.bound is None:
@@ -284,7 +291,7 @@ def _begin(
     if isinstance(multipliers, np.ndarray):
         known = multipliers.tolist()
     else:
-        names = capacity_names(instance, draft)
+        names = capacity_names(given, draft)
         if "" in names or not any(name in multipliers for name in names):
             return None
         known = [multipliers.get(name, 0.0) for name in names]

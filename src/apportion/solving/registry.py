@@ -147,6 +147,8 @@ class FormulationEntry:
         Whether a choice must also be placed, on nodes or machines: it then builds a `PlacedFormulation`.
     levels
         Of a linear one that knows tenants, the menus in which their levels are asked.
+    explained
+        The menus by which a kind is explained whose first formulation this is; itself where there are none.
     where_relaxed
         The formulation that takes its place for an instance of which its model is a relaxation only.
     """
@@ -159,12 +161,22 @@ class FormulationEntry:
     on_nodes: bool = False
     where_relaxed: str | None = None
     levels: FormulationEntry | None = None
+    explained: FormulationEntry | None = None
 
     def compile(self, instance: Any) -> Formulation:
         """Return the formulation of an instance, one of the protocol that `produces` says."""
         compiled: Formulation = loaded(self.build)(instance, **dict(self.arguments))
         return compiled
 
+
+_ALL_DEPTHS = FormulationEntry(
+    "all_depths",
+    "knapsack",
+    "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
+    (("separate_depth", False),),
+    description="GPUs and depth per job, no depth dropped",
+    on_nodes=True,
+)
 
 FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
     {
@@ -212,6 +224,9 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                     "apportion.formulations.matching.by_machine:MatchingByMachine",
                     description="one machine per job: R||Cmax, generalised assignment, shares of time",
                     where_relaxed="by_unit",
+                    explained=FormulationEntry(
+                        "menus", "knapsack", "apportion.formulations.matching.menus:MatchingMenus"
+                    ),
                 ),
                 "by_unit": FormulationEntry(
                     "by_unit",
@@ -251,20 +266,27 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                         "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
                         description="GPUs per job, its best depth on them; all depths under a penalty cap",
                         on_nodes=True,
+                        explained=_ALL_DEPTHS,  # a depth that cannot be optimal may be asked about
                     ),
-                    FormulationEntry(
-                        "all_depths",
-                        "knapsack",
-                        "apportion.formulations.freezing.on_nodes:FreezingOnNodes",
-                        (("separate_depth", False),),
-                        description="GPUs and depth per job, no depth dropped",
-                        on_nodes=True,
-                    ),
+                    _ALL_DEPTHS,
                 )
             }
         ),
     }
 )
+
+
+_OF_OPTIONS: Mapping[str, FormulationEntry] = MappingProxyType(
+    {
+        "options": FormulationEntry(
+            "options",
+            "knapsack",
+            "apportion.formulations.of_options:OptionMenus",
+            description="the options of a kind, one by one",
+        )
+    }
+)
+"""Of a kind that brings no formulation."""
 
 
 def formulation(kind: str, name: str | None) -> FormulationEntry:
@@ -275,7 +297,7 @@ def formulation(kind: str, name: str | None) -> FormulationEntry:
     InvalidOption
         If the kind has none of that name.
     """
-    table = FORMULATIONS[kind]
+    table = FORMULATIONS.get(kind, _OF_OPTIONS)
     if name is None:
         return next(iter(table.values()))
     key = str(name).replace("-", "_")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from apportion.core.errors import InvalidInstance
 from apportion.instances.kind import Edits, Kind, Wording
+from apportion.instances.tenants.options import Option, OptionSet
 from tests.instances.licences import meaning
 from tests.instances.licences.schema import LicenceInstance, LicenceJob
 
@@ -36,6 +38,20 @@ def _pin(instance: LicenceInstance, choices: Mapping[str, int | str]) -> Licence
     )
 
 
+def _offers(instance: LicenceInstance, job: LicenceJob) -> Iterator[Option]:
+    yield Option(str(job.needs), {"licences": job.needs}, job.worth, 0.0)
+    if job.held is None:
+        yield Option(None, {}, 0.0, 0.0, idle=True)
+
+
+def _taken(_: LicenceInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
+    return {job: str(number) for job, number in plan["licensed"].items()}
+
+
+def _plan(instance: LicenceInstance, taken: Mapping[str, str]) -> dict[str, Any]:
+    return {"licensed": {job: int(number) for job, number in taken.items()}}
+
+
 LICENCES = Kind(
     "licences",
     LicenceInstance,
@@ -45,6 +61,7 @@ LICENCES = Kind(
     meaning.exact_bound,
     in_id_order=_in_id_order,
     edits=Edits(LicenceJob, _capacities, _change_capacity, _pin, pin_field="held"),
+    option_set=OptionSet(_offers, _taken, _plan),
     wording=Wording(units={"objective": " points"}, option=lambda name: f"{name} of the licences"),
     schemas="tests.instances.licences",
 )

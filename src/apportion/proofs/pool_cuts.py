@@ -13,25 +13,30 @@ before the job ahead, begin no later than in any schedule that begins them in th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from apportion.instances import MatchingEntry, MatchingInstance
-from apportion.proofs.certificate import Cut, MalformedProof, Proof
-from apportion.proofs.integer_menus import last_before, scaled
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["LARGEST_POOL", "PoolCut", "read", "too_long", "units"]
+from apportion.instances.columns import Columns
+from apportion.proofs.certificate import Cut, MalformedProof, Proof
+from apportion.proofs.integer_menus import IntegerArray, last_before, scaled
+
+__all__ = ["LARGEST_POOL", "PoolCut", "on_pools", "read", "too_long", "units"]
 
 LARGEST_POOL = 10_000
 """Machines of the largest pool that weights are told of."""
-_MOST_CUTS = 10_000
 _MOST_ORDERS = 100_000
 """Beginnings of orders that are tried for all cuts together before one counts as not shown."""
 _JOBS_AN_ORDER = 256
 """Jobs times machines of one beginning that count as one more."""
 _MOST_PAIRS = 10_000_000
-"""Weights times machines of all cuts, and cuts times entries, up to which they are looked at."""
+"""Weights times machines of all cuts, and cuts times options, up to which they are looked at."""
+
+Taken = Mapping[tuple[int, int], tuple[float, int]]
+"""By job and pool: time and machines held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,48 +48,56 @@ class PoolCut:
     weights: Sequence[int]
     excluded: frozenset[int]
 
-    def use(self, job: int, pool: int, entry: MatchingEntry, time: int) -> int:
-        """Return what a job's entry takes."""
-        if pool != self.pool:
-            return 0
-        return time * self.weights[entry.gpus - 1] if self.weights else int(job in self.excluded)
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> Iterator[int]:
+        """Yield what options take of it."""
+        assert given.pool_use is not None
+        columns = (given.owner[kept], given.pool_use.pool[kept], given.pool_use.gang[kept], times)
+        for job, pool, gang, time in zip(*(one.tolist() for one in columns), strict=True):
+            if pool != self.pool:
+                yield 0
+            else:
+                yield time * self.weights[gang - 1] if self.weights else int(job in self.excluded)
 
 
-def units(entry: MatchingEntry, shift: int) -> int:
-    """Return the whole units of time that an entry surely takes."""
-    return int(scaled(entry.time_s or 0.0, shift) // 1)
+def units(time: float, shift: int) -> int:
+    """Return the whole units that a time surely takes."""
+    return int(scaled(time, shift) // 1)
 
 
-def read(instance: MatchingInstance, proof: Proof, limit: Fraction | None) -> list[PoolCut]:
-    """Return the cuts of a proof.
+def on_pools(given: Columns) -> Taken:
+    """Return what jobs take of pools, whether they may have them or not."""
+    assert given.pool_use is not None
+    held, number = given.pool_use, {pool.name: at for at, pool in enumerate(given.pool_use.pools)}
+    columns = (given.owner, held.pool, held.time, held.gang)
+    rows = zip(*(one.tolist() for one in columns), strict=True)
+    found = {(job, pool): (time, gang) for job, pool, time, gang in rows if pool >= 0}
+    for job, places in (given.barred or {}).items():
+        found |= {(job, number[place.pool]): (place.time, place.gang) for place in places}
+    return found
 
-    Raises
-    ------
-    MalformedProof
-        If one is no cut, or its reason does not hold.
-    """
-    if proof.cuts and limit is None:
+
+def read(given: Columns, proof: Proof, limit: Fraction | None) -> list[PoolCut]:
+    """Return the cuts of a proof."""
+    if limit is None or given.pool_use is None:
         raise MalformedProof("cuts of pools belong to bounds on makespans")
-    if len(proof.cuts) > _MOST_CUTS:
-        raise MalformedProof(f"more than {_MOST_CUTS} cuts")
     pairs = sum(
         len(cut["weights"]) * sum(map(bool, cut["weights"])) for cut in proof.cuts if _is_list(cut, "weights")
     )
-    if pairs + len(proof.cuts) * sum(len(job.on) for job in instance.jobs) > _MOST_PAIRS:
+    taken, steps = on_pools(given), [_MOST_ORDERS]
+    if pairs + len(proof.cuts) * len(taken) > _MOST_PAIRS:
         raise MalformedProof(f"more than {_MOST_PAIRS} weights and uses of cuts")
-    steps = [_MOST_ORDERS]
-    return [_read(instance, cut, proof.shift, limit, steps) for cut in proof.cuts if limit is not None]
+    return [_read(given, taken, cut, proof.shift, limit, steps) for cut in proof.cuts]
 
 
 def _is_list(cut: Cut, field: str) -> bool:
     return isinstance(cut.get(field), list)
 
 
-def _read(instance: MatchingInstance, cut: Cut, shift: int, limit: Fraction, steps: list[int]) -> PoolCut:
-    number = cut.get("pool")
-    if type(number) is not int or not 0 <= number < len(instance.machines):
+def _read(given: Columns, taken: Taken, cut: Cut, shift: int, limit: Fraction, steps: list[int]) -> PoolCut:
+    number, pools = cut.get("pool"), () if given.pool_use is None else given.pool_use.pools
+    if type(number) is not int or not 0 <= number < len(pools):
         raise MalformedProof(f"a cut names the pool {number!r}, which the instance does not have")
-    pool = instance.machines[number]
+    pool = pools[number]
     if set(cut) == {"pool", "weights"}:
         weights = cut["weights"]
         known = isinstance(weights, list) and len(weights) == pool.count <= LARGEST_POOL
@@ -95,10 +108,10 @@ def _read(instance: MatchingInstance, cut: Cut, shift: int, limit: Fraction, ste
         return PoolCut(number, room, tuple(weights), frozenset())
     if set(cut) == {"pool", "excluded"} and isinstance(cut["excluded"], list):
         jobs = cut["excluded"]
-        if not jobs or not all(type(job) is int and 0 <= job < len(instance.jobs) for job in jobs):
+        if not jobs or not all(type(job) is int and 0 <= job < len(given.jobs) for job in jobs):
             raise MalformedProof("excluded must name jobs by position")
-        entries = [instance.jobs[job].on.get(pool.id) for job in set(jobs)]
-        held = [(units(entry, shift), entry.gpus) for entry in entries if entry is not None]
+        rows = [taken[job, number] for job in set(jobs) if (job, number) in taken]
+        held = [(units(time, shift), gang) for time, gang in rows]
         if len(held) < len(jobs) or not too_long(held, pool.count, last_before(limit, shift), steps):
             raise MalformedProof("excluded jobs are not shown to take too long together")
         return PoolCut(number, len(jobs) - 1, (), frozenset(jobs))

@@ -1,0 +1,175 @@
+"""The options of an instance of any kind as exact columns: what proofs, price bounds and statements read.
+
+An option's worth, its uses and the machines that it holds are what its kind says of it, unrounded. A kind may
+give the same columns quicker, in vectors (`OptionSet.columns`); a test holds these to the options one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.instances.freezing.nodes import TypeNodes
+from apportion.instances.kinds import Kind
+from apportion.instances.tenants.check import ledger_of, shared_capacities
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.options import Place, Pool
+
+__all__ = ["Columns", "Goal", "PoolUse", "columns_of", "listed"]
+
+Goal = Literal["maximize", "minimize", "makespan", "shares"]
+Integers = NDArray[np.int64]
+Exact = NDArray[np.float64] | Sequence[tuple[int, int]]
+"""Numbers as doubles, or each as what it is over what, whole."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolUse:
+    """What options hold of pools of machines.
+
+    Attributes
+    ----------
+    pools
+        The pools.
+    pool, gang, use
+        int64 [options]: position of the pool (-1: none), machines held, and use of each.
+    time
+        float64 [options].
+    """
+
+    pools: Sequence[Pool]
+    pool: Integers
+    gang: Integers
+    use: Integers
+    time: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Every admissible option, job after job.
+
+    Attributes
+    ----------
+    goal
+        A sum that is maximised or minimised, a makespan, or one where jobs share machines by time.
+    jobs
+        The jobs' names.
+    offsets
+        int64 [jobs + 1].
+    values
+        What options are worth.
+    uses
+        int64 [options, capacities].
+    capacities, rooms
+        Names, which may repeat for a bare model, and amounts; rooms of pools do not stand here.
+    waits
+        bool [jobs]: jobs that may get nothing beside their options, worth 0; ``None`` for none.
+    pool_use
+        What options hold of machines; ``None`` for a kind without.
+    nodes
+        By capacity that lies on nodes: these, ``None`` where their size is not told.
+    sections
+        In which order proofs price capacities, pools and cuts.
+    names
+        The options' names.
+    barred
+        By job, machines that it is known to take but may not have.
+    alike
+        Groups of capacities that may be exchanged, of a bare model.
+    """
+
+    goal: Goal
+    jobs: Sequence[str]
+    offsets: Integers
+    values: Exact
+    uses: Integers
+    capacities: Sequence[str]
+    rooms: Sequence[int]
+    waits: NDArray[np.bool_] | None = None
+    pool_use: PoolUse | None = None
+    nodes: Mapping[str, TypeNodes | None] | None = None
+    sections: tuple[str, ...] = ("capacities",)
+    names: Callable[[], Sequence[str | None]] = tuple
+    barred: Mapping[int, Sequence[Place]] | None = None
+    alike: Callable[[bool], tuple[tuple[int, ...], ...]] | None = None
+
+    @property
+    def owner(self) -> Integers:
+        """The job of every option."""
+        return np.arange(self.offsets.size - 1).repeat(np.diff(self.offsets))
+
+
+def columns_of(kind: Kind, instance: Any) -> Columns:
+    """Return the columns of an instance, those of its kind where it gives any."""
+    if kind.option_set is not None and kind.option_set.columns is not None and not is_tenanted(instance):
+        found: Columns = kind.option_set.columns(instance)
+        return found
+    return listed(kind, instance)
+
+
+def listed(kind: Kind, instance: Any) -> Columns:
+    """Return the columns of an instance, option by option, under the limits of its tenants."""
+    option_set = kind.option_set
+    if option_set is None:
+        raise TypeError(f"there are no proofs about a {type(instance).__name__}")
+    pools, nodes = option_set.pools(instance), option_set.nodes(instance)
+    used: list[Mapping[str, int]]
+    if is_tenanted(instance):
+        ledger = ledger_of(kind, instance)
+        limits, menus = ledger.limits, list(ledger.offers.values())
+        used = [ledger.uses(job, at) for job, own in ledger.offers.items() for at in range(len(own))]
+    else:
+        limits = shared_capacities(kind, instance)
+        menus = [list(option_set.offers(instance, job)) for job in instance.jobs]
+        used = [offer.uses for own in menus for offer in own]
+    options = [offer for own in menus for offer in own]
+    number = {pool.name: at for at, pool in enumerate(pools)}
+    column = {name: k for k, name in enumerate(name for name in limits if name not in number)}
+    uses = np.zeros((len(options), len(column)), dtype=np.int64)
+    for row, own_uses in enumerate(used if column else ()):
+        for name, use in own_uses.items():
+            if name in column:
+                uses[row, column[name]] = use
+    values = [offer.value for offer in options]
+    floats = all(type(value) is float for value in values)
+    pool_use, barred = None, dict[int, Sequence[Place]]()
+    if pools:
+        pool_use = _pool_use(pools, number, [offer.place for offer in options])
+        for at, (job, own) in enumerate(zip(instance.jobs, menus, strict=True)):
+            if left := option_set.barred(instance, job, {offer.name for offer in own}):
+                barred[at] = left
+    cut = ("cuts",) if pools or nodes else ()
+    return Columns(
+        option_set.goal(instance)
+        if option_set.goal
+        else "maximize"
+        if kind.maximizes(instance)
+        else "minimize",
+        [job.id for job in instance.jobs],
+        np.concatenate(([0], np.cumsum([len(own) for own in menus]))).astype(np.int64),
+        np.array(values, dtype=np.float64) if floats else [value.as_integer_ratio() for value in values],
+        uses,
+        list(column),
+        [limits[name] for name in column],
+        pool_use=pool_use,
+        nodes=nodes,
+        sections=("pools", *cut, "capacities") if pools else ("capacities", *cut),
+        names=lambda: [offer.name for offer in options],
+        barred=barred,
+    )
+
+
+def _pool_use(pools: Sequence[Pool], number: Mapping[str, int], places: Sequence[Place | None]) -> PoolUse:
+    nowhere = Place("", 1, 0, 0.0)
+    known = [nowhere if place is None else place for place in places]
+    return PoolUse(
+        pools,
+        np.array([number.get(place.pool, -1) for place in known], dtype=np.int64),
+        np.array([place.gang for place in known], dtype=np.int64),
+        np.array([place.use for place in known], dtype=np.int64),
+        np.array([place.time for place in known], dtype=np.float64),
+    )

@@ -1,0 +1,82 @@
+"""What no plan of an instance is better than at given prices, exactly, for every kind whose worths add up.
+
+    lambda . C + sum_j max_i (v_ji - lambda . u_ji)        (weak duality; the mirror image of costs)
+
+Valid for prices >= 0 of capacities, of limits of tenants, and of capacities that follow from an
+instance (`OptionSet.derived`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.instances.columns import Columns, columns_of
+from apportion.instances.kind import Kind
+from apportion.instances.tenants.check import shared_capacities
+from apportion.instances.tenants.ledger import is_tenanted
+
+__all__ = ["price_bound"]
+
+
+def price_bound(kind: Kind, instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
+    """Return the bound; ``None`` if a required job has no admissible option.
+
+    Raises
+    ------
+    InvalidInstance
+        If the multipliers do not name every capacity, or name what is none, or are not finite numbers >= 0.
+    """
+    option_set = kind.option_set
+    assert option_set is not None
+    extreme = None if is_tenanted(instance) else option_set.extreme
+    given: Columns = columns_of(kind, instance) if extreme is None else extreme(instance)
+    rooms = dict(zip(given.capacities, given.rooms, strict=True)) | shared_capacities(kind, instance)
+    beyond = {name: option_set.derived(instance, name) for name in multipliers if name not in rooms}
+    for name, price in multipliers.items():
+        number = isinstance(price, int | float) and not isinstance(price, bool)
+        known = name in rooms or beyond[name] is not None
+        if not known or not number or not math.isfinite(price) or price < 0:
+            said = "must be a capacity, a quota or a floor with a finite number >= 0"
+            raise InvalidInstance(Problem(f"$.certificate.multipliers.{name}", said))
+    if not shared_capacities(kind, instance).keys() <= multipliers.keys():
+        raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))
+    sign = 1 if kind.maximizes(instance) else -1
+    prices = {name: Fraction(price) for name, price in multipliers.items() if price}
+    ratios = [value if isinstance(value, tuple) else value.as_integer_ratio() for value in _listed(given)]
+    # of doubles a power of two; whole numbers take less time than fractions
+    unit = math.lcm(*(price.denominator for price in prices.values()), *{below for _, below in ratios})
+    worths = [sign * above * (unit // below) for above, below in ratios]
+    total = 0
+    for name, exact in prices.items():
+        price, derived = exact.numerator * (unit // exact.denominator), beyond.get(name)
+        total += price * (rooms[name] if derived is None else derived.limit)
+        amounts = _uses(given, name) if derived is None else derived.amounts(given)
+        used = np.asarray(amounts, dtype=np.int64)
+        for row in np.flatnonzero(used).tolist():
+            worths[row] -= price * int(used[row])
+    for job, (first, last) in enumerate(pairwise(given.offsets.tolist())):
+        waits = [0] if given.waits is not None and given.waits[job] else []
+        if first == last and not waits:
+            return None
+        total += max([*worths[first:last], *waits])
+    return Fraction(sign * total, unit)
+
+
+def _listed(given: Columns) -> Any:
+    return given.values.tolist() if isinstance(given.values, np.ndarray) else given.values
+
+
+def _uses(given: Columns, name: str) -> Any:
+    """Return what options take of a capacity, or of all machines of a pool together."""
+    if name in given.capacities:
+        return given.uses[:, list(given.capacities).index(name)]
+    assert given.pool_use is not None
+    number = [pool.name for pool in given.pool_use.pools].index(name)
+    return np.where(given.pool_use.pool == number, given.pool_use.gang * given.pool_use.use, 0)
