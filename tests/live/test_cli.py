@@ -343,7 +343,9 @@ def test_doctor_without_arguments_checks_what_it_can(
     monkeypatch.setenv("APPORTION_STATE", str(folder))
     monkeypatch.chdir(tmp_path)
     called = apportion("doctor", "--json")
-    found = {each["check"]: each["verdict"] for each in json.loads(called.out)["findings"]}
+    findings = json.loads(called.out)["findings"]
+    assert all(set(each) == {"check", "verdict", "told", "advice", "node"} for each in findings)
+    found = {each["check"]: each["verdict"] for each in findings}
     assert called.code == 1
     assert found == {"commands": "mend", "encryption": "mend", "address": "ok", "shared folder": "ok"}
 

@@ -65,11 +65,23 @@ def command(
     verdicts = [finding.verdict for finding in found]
     wrong, unknown = verdicts.count(Verdict.MEND), verdicts.count(Verdict.UNKNOWN)
     if as_json:
-        say(msgspec.json.encode({"well": not wrong and not unknown, "findings": found}).decode())
+        findings = [_fields(finding) for finding in found]
+        say(msgspec.json.encode({"well": not wrong and not unknown, "findings": findings}).decode())
     else:
         rest = f", {unknown} not checked" if unknown else ""
         say(f"{counted(len(found), 'check')}, {wrong} to be mended{rest}")
     return 1 if wrong else 5 if unknown else 0
+
+
+def _fields(finding: Finding) -> dict[str, str | None]:
+    """Return a finding by the names that its JSON has had from the beginning."""
+    return {
+        "check": finding.check,
+        "verdict": finding.verdict.value,
+        "told": finding.message,
+        "advice": finding.advice,
+        "node": finding.node,
+    }
 
 
 def _line(finding: Finding) -> str:
