@@ -262,7 +262,7 @@ def _with_floors(
     return model.under(
         np.column_stack([model.uses, *columns]),
         np.concatenate((model.capacities, np.array(limits, dtype=np.int64))),
-        (*model.capacity_names, *(f"share of {name}" for name in ledger.floors)),
+        (*model.capacity_names, *(ledger.floor_names[name] for name in ledger.floors)),
     )
 
 

@@ -12,6 +12,7 @@ from apportion.core.options import SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import pooled
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.assignment.call import AssignmentCall
 from apportion.solvers.assignment.linear_assignment import is_transportation, potentials, solve_slots
 from apportion.solvers.general.scaling import extreme_scale, unscaled, with_callback_in_own_unit
@@ -33,6 +34,8 @@ def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
     """
     if model.goal == "makespan" and not model.required.all():
         return _only_required(model, options, start)
+    if model.repeats:
+        return _as_menus(model, options, start)
     scale = extreme_scale(model.values)
     if scale != 1.0:
         scaled = replace(model, values=model.values * scale)
@@ -46,6 +49,31 @@ def solve(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
         return _solved(call, start)
     except KeyboardInterrupt:
         return call.interrupted()
+
+
+def _as_menus(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
+    """Solve a sum where a job has several entries on one machine: tables of jobs and machines hold one."""
+    from apportion.solvers import exact
+
+    found = exact.solve(_menus(model), options, Start(start.point))
+    return replace(found, multipliers=None, row_multipliers=None)
+
+
+def _menus(model: Assignment) -> MultipleChoiceKnapsack:
+    """Return an assignment of costs or values as menus, its limited machines as capacities."""
+    limited = np.flatnonzero(model.limited)
+    uses = np.zeros((model.num_options, limited.size), dtype=np.int64)
+    for column, machine in enumerate(limited.tolist()):
+        mine = model.machine == machine
+        uses[mine, column] = model.uses[mine]
+    return MultipleChoiceKnapsack.from_arrays(
+        model.values,
+        uses,
+        model.offsets,
+        model.capacities[limited],
+        required=model.required,
+        sense="minimize" if model.goal == "cost" else "maximize",
+    )
 
 
 def _only_required(model: Assignment, options: SolveOptions, start: Start) -> Outcome:
@@ -118,6 +146,10 @@ def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] |
     """Return a feasible point and prices, each ``None`` where there is none: what others begin with."""
     if (model.required & (np.diff(model.offsets) == 0)).any() or model.num_options == 0:
         return None, None
+    if model.repeats:
+        from apportion.solvers import exact
+
+        return exact.start(_menus(model))[0], None
     if model.divisible or model.goal == "makespan":
         from apportion.solvers.makespan import by_tree
 

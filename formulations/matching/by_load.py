@@ -124,7 +124,8 @@ class MatchingByLoad:
             m.at_most(limit.name, _sum(x, held, [cells[row].uses for row in held]), float(limit.limit))
         for name, (floor, members) in ledger.floors.items():
             held = [row for row, cell in enumerate(cells) if cell.job in members]
-            m.at_least(f"share of {name}", _sum(x, held, [cells[row].share for row in held]), float(floor))
+            shares = [cells[row].share for row in held]
+            m.at_least(ledger.floor_names[name], _sum(x, held, shares), float(floor))
         m.objective(end.sum())
         return m.build()
 

@@ -49,6 +49,7 @@ OPTION_SET = OptionSet(
     offered,
     _taken,
     derived=_derived,
+    stopped=lambda job: job.current is not None and not job.menu,
     nodes=lambda instance: {name: nodes_of(instance, name) for name in instance.gpus},
     columns=lambda instance: loaded("apportion.instances.freezing.option_columns:columns")(instance),
 )

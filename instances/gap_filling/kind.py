@@ -49,11 +49,17 @@ def _taken(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Mapping[str
     return {job.id: str(len(allocation.get(job.id, ()))) for job in instance.jobs}
 
 
+def _stopped(job: GapFillingJob) -> bool:
+    now = len(job.current_nodes)
+    return job.pinned_count == 0 and job.min_nodes <= now <= job.max_nodes and now not in job.forbidden_counts
+
+
 _COLUMNS = "apportion.instances.gap_filling.option_columns:columns"
 
 OPTION_SET = OptionSet(
     _offers,
     _taken,
+    stopped=_stopped,
     columns=lambda instance: loaded(_COLUMNS)(instance),
     extreme=lambda instance: loaded(_COLUMNS)(instance, extreme=True),
 )

@@ -72,13 +72,12 @@ def change_tenant(instance: Any, tenant: str, changes: Mapping[str, float | int 
 def wider(instance: Any, ledger: TenantLedger, limit: str, amount: int) -> Any | None:
     """Return the instance with one limit of the ledger wider; ``None`` for one that is no single field."""
     for row in ledger.rows:
-        if row.name == limit and " without " not in limit:
-            tenant = limit.removeprefix(f"{row.capacity} of ")
+        if row.name == limit and (tenant := row.borrower) is not None:
             quota = ledger.tree.nodes[tenant].tenant.quotas[row.capacity]
             more = (quota.borrowing_limit or 0) + amount
             return change_tenant(instance, tenant, {f"{row.capacity}.borrowing_limit": more})
-    name = limit.removeprefix("share of ")
-    if name != limit and name in ledger.fairness.floors:
-        floors = {**ledger.fairness.floors, name: max(0, ledger.fairness.floors[name] - amount)}
-        return replace(instance, fairness=replace(instance.fairness, floors=floors))
+    for name, floor in ledger.fairness.floors.items():
+        if ledger.floor_names.get(name) == limit:
+            floors = {**ledger.fairness.floors, name: max(0, floor - amount)}
+            return replace(instance, fairness=replace(instance.fairness, floors=floors))
     return None

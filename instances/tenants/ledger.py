@@ -5,7 +5,7 @@ A floor under a share is a limit as well: of what its jobs could have at best, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
@@ -15,6 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.instances.tenants.names import distinct
 from apportion.instances.tenants.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
@@ -61,11 +62,12 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
     return found
 
 
-def _stop_cost(job: Any, offers: list[Option]) -> float:
+def _stop_cost(job: Any, offers: list[Option], stopped: Callable[[Any], bool]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
     if job.stop_cost is UNSET or not job.stop_cost:
         return 0.0
-    return job.stop_cost if any(offer.current and not offer.idle for offer in offers) else 0.0
+    runs = any(offer.current and not offer.idle for offer in offers) or stopped(job)
+    return job.stop_cost if runs else 0.0
 
 
 class TenantLedger:
@@ -95,6 +97,8 @@ class TenantLedger:
         The limits of the tree.
     capacities
         How much there is of what tenants share, by name.
+    job_prefix
+        What stands before a job's name where it is named among tenants, as in floors.
     shares_out
         Whether the instance has a rule of fairness.
     """
@@ -108,16 +112,24 @@ class TenantLedger:
         self.jobs = {job.id: job for job in instance.jobs}
         offers_of = option_set.offers
         options = {job.id: list(offers_of(instance, job)) for job in instance.jobs}
-        self.stop_costs = {name: _stop_cost(self.jobs[name], offers) for name, offers in options.items()}
+        self.stop_costs = {
+            name: _stop_cost(self.jobs[name], offers, option_set.stopped) for name, offers in options.items()
+        }
         self.offers = {
             name: _admissible(self.jobs[name], offers, sign * self.stop_costs[name])
             for name, offers in options.items()
         }
         self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
         self._told = self.offers
+        self.job_prefix = self.tree.job_prefix
         self._counted = share_counter(self.fairness.share, self.capacities)
         self.offers = {name: self._above_floor(name, offers) for name, offers in self.offers.items()}
-        self.rows: list[Row] = rows_of(self.tree, capacities)
+        using: dict[str, set[str]] = {}
+        for name, offers in self.offers.items():
+            if isinstance(leaf := self.jobs[name].tenant, str):
+                for capacity in {one for offer in offers for one, use in offer.uses.items() if use}:
+                    using.setdefault(capacity, set()).add(leaf)
+        self.rows: list[Row] = rows_of(self.tree, capacities, using)
         self._rows_of_leaf: dict[str, list[Row]] = {}
         for row in self.rows:
             for leaf in row.leaves:
@@ -185,6 +197,16 @@ class TenantLedger:
         }
 
     @cached_property
+    def floor_names(self) -> dict[str, str]:
+        """What the floor under a tenant is called among limits; no capacity and no row has that name."""
+        taken = {*self.capacities, *(row.name for row in self.rows)}
+        found = {}
+        for name in self.tree.nodes:
+            found[name] = distinct(f"share of {name}", taken)
+            taken.add(found[name])
+        return found
+
+    @cached_property
     def _floors_of_job(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for name, (_, members) in self.floors.items():
@@ -215,7 +237,7 @@ class TenantLedger:
         for name in self._floors_of_job.get(job_id, ()):
             forgone = self.best[job_id] - self.shares[job_id][position]
             if forgone:
-                found[f"share of {name}"] = forgone
+                found[self.floor_names[name]] = forgone
         return found
 
     def _shares_of(self, name: str, offers: list[Option]) -> list[int]:
@@ -228,7 +250,7 @@ class TenantLedger:
         return [known[offer.name] for offer in offers]
 
     def _above_floor(self, name: str, offers: list[Option]) -> list[Option]:
-        floor = self.fairness.floors.get(f"job {name}", 0)
+        floor = self.fairness.floors.get(self.job_prefix + name, 0)
         if not floor:
             return offers
         shares = self._shares_of(name, offers)
@@ -241,7 +263,7 @@ class TenantLedger:
             if floor > most:
                 options = f"is {floor}, but its jobs reach {most} at most"
                 raise InvalidInstance.at(f"$.fairness.floors.{name}", options)
-            found[f"share of {name}"] = most - floor
+            found[self.floor_names[name]] = most - floor
         return found
 
 

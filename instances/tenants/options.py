@@ -98,6 +98,8 @@ class OptionSet:
         for a name that is none.
     capacities
         ``capacities(instance)``: what is shared, where that is not what edits name.
+    stopped
+        ``stopped(job)``: whether a job that runs now is held to nothing, so that no offer says that it runs.
     sums
         ``sums(instance)``: whether the objective is the sum of what offers add to it.
     goal
@@ -118,6 +120,7 @@ class OptionSet:
     plan: Callable[[Any, Mapping[str, str]], dict[str, Any]] | None = None
     derived: Callable[[Any, str], DerivedCapacity | None] = lambda _instance, _name: None
     capacities: Callable[[Any], dict[str, int]] | None = None
+    stopped: Callable[[Any], bool] = lambda _: False
     sums: Callable[[Any], bool] = lambda _: True
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()

@@ -7,15 +7,19 @@ by what they withhold and the others by what they use: where nobody limits lendi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
+from apportion.core.errors import InvalidInstance
+from apportion.instances.tenants.names import distinct
 from apportion.instances.tenants.tree import Tree
 
 __all__ = ["MOST_ROWS", "Row", "most_rows", "rows_alone", "rows_of"]
 
 MOST_ROWS = 4096
 """Rows of one limit, above which lending limits are too many to be told apart."""
+_MOST_TOGETHER = 8 * MOST_ROWS
+"""Rows of all capacities together at most: as many take a second."""
 
 
 class Row(NamedTuple):
@@ -24,33 +28,63 @@ class Row(NamedTuple):
     Attributes
     ----------
     name
-        ``CAPACITY of TENANT``, or ``CAPACITY of TENANT without ...``; the cluster is ``everybody``.
+        ``CAPACITY of TENANT``, or ``CAPACITY of TENANT without ...``; the cluster is ``everybody``. A number
+        stands behind it where a capacity or a row before it is called the same.
     capacity
         Whose uses are added up.
     leaves
         The tenants whose jobs count.
     limit
         What the sum may not exceed, at least 0.
+    borrower
+        The tenant whose borrowing limit alone this is; ``None`` for other rows.
     """
 
     name: str
     capacity: str
     leaves: frozenset[str]
     limit: int
+    borrower: str | None
 
 
-def rows_of(tree: Tree, capacities: Mapping[str, int]) -> list[Row]:
-    """Return every row of the tree, the capacities themselves left out."""
+def rows_of(tree: Tree, capacities: Mapping[str, int], using: Mapping[str, Set[str]]) -> list[Row]:
+    """Return every row of the tree, the capacities themselves left out.
+
+    Where they are more than `MOST_ROWS` for all capacities together, those that follow from others are left
+    out: a subtree that uses nothing is counted by what it withholds, and what nobody uses has no rows.
+
+    Parameters
+    ----------
+    tree, capacities
+        The tenants, and what they share.
+    using
+        By capacity the leaves whose jobs can use any of it.
+
+    Raises
+    ------
+    InvalidInstance
+        If they are too many all the same.
+    """
     found: list[Row] = []
+    taken = set(capacities)
+    few = sum(most_rows(tree, capacity) for capacity in capacities) <= MOST_ROWS
     for capacity, total in capacities.items():
+        used = None if few else using.get(capacity, frozenset())
+        if used is not None and not used:
+            continue
         reserves = tree.reserves(capacity)
         limits = tree.limits(capacity)
         scopes: list[tuple[str | None, int]] = [(None, total)] if any(reserves.values()) else []
         for scope, limit in [*scopes, *limits.items()]:
             tops = tree.roots if scope is None else tree.nodes[scope].children or (scope,)
-            for left in _left_out(tree, tops, reserves, scope):
+            for left in _left_out(tree, tops, reserves, scope, used):
                 if scope is not None or left:
-                    found.append(_row(tree, capacity, scope, limit, left, reserves))
+                    row = _row(tree, capacity, scope, limit, left, reserves)
+                    found.append(row._replace(name=distinct(row.name, taken)))
+                    taken.add(found[-1].name)
+            if len(found) > _MOST_TOGETHER:
+                said = "too many tenants limit what they lend of too many capacities; limit fewer, higher up"
+                raise InvalidInstance.at("$.tenants", said)
     return found
 
 
@@ -63,7 +97,7 @@ def rows_alone(tree: Tree, name: str, capacities: Iterable[str]) -> list[Row]:
     found: list[Row] = []
     for capacity in capacities:
         guaranteed, reserves = tree.guarantees(capacity)[name], tree.reserves(capacity)
-        for left in _left_out(tree, tree.nodes[name].children or (name,), reserves, name):
+        for left in _left_out(tree, tree.nodes[name].children or (name,), reserves, name, None):
             row = _row(tree, capacity, name, guaranteed, left, reserves)
             found.append(row._replace(name=f"guaranteed {row.name}"))
     return found
@@ -91,17 +125,23 @@ def _withholds(tree: Tree, name: str, reserves: Mapping[str, int]) -> bool:
 
 
 def _left_out(
-    tree: Tree, tops: tuple[str, ...], reserves: Mapping[str, int], scope: str | None
+    tree: Tree, tops: tuple[str, ...], reserves: Mapping[str, int], scope: str | None, used: Set[str] | None
 ) -> Iterator[tuple[str, ...]]:
-    """Yield every set of tenants, none above another, that may be counted by what they withhold."""
+    """Yield every set of tenants, none above another, that may be counted by what they withhold.
+
+    Of subtrees without a leaf in `used` only the set that withholds most; ``None``: all of them.
+    """
     if not tops:
         yield ()
         return
     first, *rest = tops
-    for others in _left_out(tree, tuple(rest), reserves, scope):
-        for below in _left_out(tree, tree.nodes[first].children, reserves, scope):
-            yield (*below, *others)
-        if first != scope and _withholds(tree, first, reserves):
+    idle = used is not None and first != scope and used.isdisjoint(tree.below(first))
+    apart = first != scope and _withholds(tree, first, reserves)
+    for others in _left_out(tree, tuple(rest), reserves, scope, used):
+        if not (idle and apart):
+            for below in _left_out(tree, tree.nodes[first].children, reserves, scope, used):
+                yield (*below, *others)
+        if apart:
             yield (first, *others)
 
 
@@ -119,4 +159,5 @@ def _row(
     whom = "everybody" if scope is None else scope
     without = f" without {', '.join(sorted(left))}" if left else ""
     withheld = sum(reserves[name] for name in left)
-    return Row(f"{capacity} of {whom}{without}", capacity, frozenset(leaves), max(0, limit - withheld))
+    name = f"{capacity} of {whom}{without}"
+    return Row(name, capacity, frozenset(leaves), max(0, limit - withheld), None if left else scope)

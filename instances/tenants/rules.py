@@ -20,6 +20,7 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
+from apportion.instances.tenants.names import job_prefix
 from apportion.instances.tenants.rows import MOST_ROWS, most_rows
 from apportion.instances.tenants.schema import (
     LARGEST_PRIORITY,
@@ -252,9 +253,11 @@ def check_floors(instance: Any, problems: list[Problem]) -> None:
         return
     if not floors:
         return
-    known = {f"job {job.id}" for job in instance.jobs if isinstance(job, TenantedJob) and hasattr(job, "id")}
+    known = set[str]()
     if isinstance(instance.tenants, tuple | list):
         known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
+    prefix = job_prefix(known)
+    known |= {prefix + job.id for job in instance.jobs if isinstance(job, TenantedJob) and hasattr(job, "id")}
     for name, share in floors.items():
         if name not in known:
             meant = did_you_mean(name, known)

@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from apportion.instances.tenants.names import job_prefix
 from apportion.instances.tenants.options import Option
 from apportion.instances.tenants.schema import MOST_SHARE, Quota, Tenant
 
@@ -120,6 +121,11 @@ class Tree:
     def roots(self) -> tuple[str, ...]:
         """The tenants at the top."""
         return tuple(name for name, node in self.nodes.items() if node.parent is None)
+
+    @property
+    def job_prefix(self) -> str:
+        """What stands before a job's name among names of tenants."""
+        return job_prefix(self.nodes)
 
     @property
     def leaves(self) -> tuple[str, ...]:

@@ -229,7 +229,8 @@ def _outdone(
 
 def _vector(told: Told, plan: _Plan, group: Mapping[str, Fraction]) -> list[int]:
     """Return the levels of a group under a plan, the least first."""
-    steps = min(10**6, math.lcm(*(weight.numerator for weight in group.values())))
+    heaviest = math.ceil(max(group.values()))
+    steps = min(10**6 * heaviest, math.lcm(*(weight.numerator for weight in group.values())))
     return sorted(math.floor(steps * _of(told, plan, name) / weight) for name, weight in group.items())
 
 

@@ -140,7 +140,8 @@ def _least(solution: Solution, levels: Sequence[Level], ledger: TenantLedger) ->
     shares = {job: 0 if place is None else ledger.shares[job][place] for job, place in places.items()}
     found = []
     for level in levels:
-        job = level.name.removeprefix("job ")
-        members = (job,) if job != level.name else ledger.members(level.name)
+        tenant = level.name in ledger.tree.nodes
+        job = level.name.removeprefix(ledger.job_prefix)
+        members = ledger.members(level.name) if tenant else frozenset([job])
         found.append(sum(shares[member] for member in members) / ledger.unit / level.weight)
     return min(found, default=None)

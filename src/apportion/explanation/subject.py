@@ -210,7 +210,8 @@ class Subject:
         wanted = (self.kind.wording.waiting or LEFT_OUT) if name == "nothing" else name
         pinned = edits.pin(self.instance, {menus.job_names()[job]: wanted})
         if self.tenants:
-            pinned = under_floors(pinned, self.floors)
+            # without floors a rule of fairness that nobody asked for would ask for levels
+            pinned = under_floors(pinned, self.floors or None)
             try:
                 ledger_of(self.kind, pinned)
             except InvalidInstance:  # what is due is out of reach with it: the menus say so

@@ -20,6 +20,7 @@ from apportion.core.outcome import Termination
 from apportion.core.solution import Certificate, Solution
 from apportion.instances.multiple_choice_knapsack.schema import MultipleChoiceKnapsackInstance
 from apportion.instances.tenants.ledger import under_floors
+from apportion.instances.tenants.names import may_clash
 from apportion.instances.tenants.tree import Tree, tree_of
 from apportion.solving.call import Call
 from apportion.solving.judge import judge, outward
@@ -34,6 +35,8 @@ def parts_of(instance: Any) -> tuple[Any, ...]:
     if not isinstance(instance, MultipleChoiceKnapsackInstance) or instance.tenants is UNSET:
         return ()
     tree = tree_of(instance.tenants)
+    if may_clash(instance.capacities, tree.nodes):  # a part names its limits without knowing the others
+        return ()
     if len(tree.roots) < 2 or any(not isinstance(job.tenant, str) for job in instance.jobs):
         return ()
     root = {leaf: top for top in tree.roots for leaf in tree.below(top)}
@@ -83,7 +86,10 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
     solutions
         What was found for each of `parts_of`; fewer where the call was interrupted.
     """
-    floors = {name: share for one in solutions for name, share in (one.floors or {}).items()}
+    # where one tree has no plan there is none, and nobody has a share
+    nothing = any(one.termination is Termination.INFEASIBLE for one in solutions)
+    kept = () if nothing else solutions
+    floors = {name: share for one in kept for name, share in (one.floors or {}).items()}
     under: Any = under_floors(call.instance, floors)
     report = plan = None
     if all(one.plan is not None for one in solutions):
@@ -120,8 +126,6 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
     call.log.lap("check")
     objective = None if plan is None or report is None else report.objective
     first = solutions[0]
-    # where nothing is kept and there is no plan all the same, nobody has a share
-    nothing = verdict.termination is Termination.INFEASIBLE and not any(floors.values())
     return Solution(
         instance=call.instance,
         backend=first.backend,

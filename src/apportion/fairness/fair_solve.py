@@ -223,7 +223,8 @@ def shared_out(
         """Return what ended a search that decided nothing; without a limit a placement gave up."""
         return watch.ended or (Termination.TIME_LIMIT if placing.late() else Termination.NODE_LIMIT)
 
-    planned = solver.hold({})
+    stuck = not all(ledger.offers.values())  # a job that must run has no option: nobody has a share
+    planned = False if stuck else solver.hold({})
     if not planned:
         said = "no plan was found before any share was looked at"
         return Sharing({}, placing.menus, None, (), (said,), ended=None if planned is False else open_end())
@@ -324,7 +325,8 @@ def solved_fairly(
 
     def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> CompiledModel:
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
-        if proof or entry.produces != "knapsack" or any(name.startswith("job ") for name in sharing.floors):
+        of_jobs = sharing.floors.keys() - menus.ledger.tree.nodes.keys()
+        if proof or entry.produces != "knapsack" or of_jobs:
             return compiler(subject, entry)
         return structure_of(sharing.menus.under(under), entry)
 

@@ -71,7 +71,8 @@ class Question:
 
     def prices(self, model: LevelModel, multipliers: Sequence[float]) -> dict[str, float]:
         """Return multipliers by the names that certificates give to capacities, limits and shares."""
-        names = (*model.model.capacity_names, *(f"share of {one.name}" for one in self.shared))
+        floors = model.placing.menus.ledger.floor_names
+        names = (*model.model.capacity_names, *(floors[one.name] for one in self.shared))
         return dict(zip(names, multipliers[: len(names)], strict=True))
 
 
@@ -96,9 +97,7 @@ def question(
     """
     counted = list(dict.fromkeys(one for requirement in requirements for one in requirement.heights))
     shared = [
-        one
-        for one in dict.fromkeys((*floors, *counted))
-        if len(one.jobs) > 1 or (valued and not one.name.startswith("job "))
+        one for one in dict.fromkeys((*floors, *counted)) if len(one.jobs) > 1 or (valued and not one.is_job)
     ]
     kept = _above(model, {one: floor for one, floor in floors.items() if one not in set(shared)})
     own, num = model.model.num_capacities, int(kept.sum())

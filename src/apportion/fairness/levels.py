@@ -28,6 +28,7 @@ from apportion.fairness.share_holders import LevelRequirement, ShareHolder
 __all__ = ["LeximinSolver"]
 
 _MOST_STEPS = 1_000_000
+"""Steps of a level to one unit of share over the heaviest weight, as levels are told apart."""
 
 
 class _Found(NamedTuple):
@@ -82,7 +83,8 @@ class LeximinSolver:
     def fill(self, holders: list[ShareHolder]) -> None:
         """Raise the shares of a group level by level; it needs a choice to begin with."""
         self.answering.turn_to(holders)
-        steps = min(_MOST_STEPS, math.lcm(*(one.weight.numerator for one in holders)))
+        heaviest = math.ceil(max(one.weight for one in holders))
+        steps = min(_MOST_STEPS * heaviest, math.lcm(*(one.weight.numerator for one in holders)))
         group = _Group(holders, steps)
         self._groups.append(group)
         active, rise, least = holders, len(holders), 0

@@ -21,16 +21,19 @@ class ShareHolder:
     Attributes
     ----------
     name
-        The tenant's id, or ``job NAME``: as floors are named.
+        The tenant's id, or the job's behind `TenantLedger.job_prefix`: as floors are named.
     jobs
         The ids of the jobs whose shares add up to it.
     weight
         Its weight, above 0.
+    is_job
+        Whether it is a job and no tenant.
     """
 
     name: str
     jobs: tuple[str, ...]
     weight: Fraction
+    is_job: bool = False
 
     def __eq__(self, other: object) -> bool:
         """Return whether the names are the same: holders are looked up by the hundred thousand."""
@@ -99,7 +102,7 @@ def _job(ledger: TenantLedger, job: str, *, weighted: bool) -> ShareHolder:
     tenant = ledger.jobs[job].tenant
     known = weighted and isinstance(tenant, str)
     weight = Fraction(ledger.tree.nodes[tenant].tenant.weight) if known else Fraction(1)
-    return ShareHolder(f"job {job}", (job,), weight)
+    return ShareHolder(ledger.job_prefix + job, (job,), weight, is_job=True)
 
 
 def _priority(ledger: TenantLedger, job: str) -> int:

@@ -125,7 +125,10 @@ class Assignment(Ragged):
         InvalidInstance
             If a shape or a value is wrong; the message names the array.
         """
-        value = np.ascontiguousarray(values, dtype=np.float64)
+        try:
+            value = np.ascontiguousarray(values, dtype=np.float64)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise _invalid("values", f"must be finite numbers in one dimension: {error}") from None
         offset = np.ascontiguousarray(offsets, dtype=np.int64)
         if value.ndim != 1 or not np.isfinite(value).all():
             raise _invalid("values", "must be finite numbers in one dimension")
@@ -162,9 +165,18 @@ class Assignment(Ragged):
             raise _invalid("divisible", f"is for a makespan alone, not for a {goal}")
         if divisible and not must.all():
             raise _invalid("required", "must hold for all jobs where work is divisible: leave the others out")
+        if goal == "makespan" and _repeats(on, offset, num_machines):
+            raise _invalid(
+                "machine", "must be another one in every entry of a job, where times are scheduled"
+            )
         has_capacity = np.broadcast_to(np.asarray(limited, dtype=np.bool_), (num_machines,))
         if capacities is None:
             has_capacity = np.zeros(num_machines, dtype=np.bool_)
+        room = _spread("capacities", 0 if capacities is None else capacities, num_machines)
+        if has_capacity.any() and room[has_capacity].min() < 0:
+            raise _invalid("capacities", "must be at least 0")
+        if divisible and has_capacity.any():
+            raise _invalid("capacities", "must be None where work is divisible: shares of time use none")
         return cls(
             goal=goal,
             values=value,
@@ -173,7 +185,7 @@ class Assignment(Ragged):
             uses=use,
             gpus=unit,
             counts=units,
-            capacities=_spread("capacities", 0 if capacities is None else capacities, num_machines),
+            capacities=room,
             limited=has_capacity,
             required=must,
             pool=of_pool,
@@ -237,6 +249,11 @@ class Assignment(Ragged):
     def num_capacities(self) -> int:
         """How many prices a certificate has."""
         return int(self.priced.size) + (self.num_jobs if self.divisible else 0)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a job has two entries on one machine, as it may where values or costs add up."""
+        return _repeats(self.machine, self.offsets, self.num_machines)
 
     def nameless(self) -> Assignment:
         """Return the model without the names of its jobs."""
@@ -350,10 +367,18 @@ def _invalid(name: str, message: str) -> InvalidInstance:
     return InvalidInstance(Problem(f"$.{name}", message))
 
 
+def _repeats(machine: NDArray[np.int64], offsets: NDArray[np.int64], num_machines: int) -> bool:
+    """Return whether a job has two entries on one machine."""
+    owner = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    return bool(np.unique(owner * num_machines + machine).size < machine.size)
+
+
 def _spread(name: str, raw: ArrayLike, size: int) -> NDArray[np.int64]:
     array = np.asarray(raw)
     if array.size and array.dtype.kind not in "iu":
         raise _invalid(name, "must be integers")
     if array.shape not in ((), (size,)):
         raise _invalid(name, f"must be one integer or {size}")
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 1 << 63:
+        raise _invalid(name, "must be integers of 64 bits")
     return np.broadcast_to(array.astype(np.int64), (size,))

@@ -23,6 +23,7 @@ from apportion.core.outcome import Termination, meets
 from apportion.instances.kinds import Kind
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
+from apportion.instances.tenants.names import distinct
 from apportion.instances.tenants.rows import Row, rows_alone
 from apportion.proofs.claims import CLAIMS, Line, Shares, Verdict
 
@@ -33,8 +34,10 @@ _MOST_STATES = 20_000
 """States after any job, up to which every choice is looked at."""
 _MOST_CHILDREN = 600_000
 """States times options of one job, up to which the next states are made."""
+_MOST_NUMBERS = 12_000_000
+"""Numbers of those, one for every limit and share: 100 MB each time they are copied."""
 _MOST_STEPS = 1_000_000
-"""Steps of a level to one unit of share over weight, as levels are told apart."""
+"""Steps of a level to one unit of share over the heaviest weight, as levels are told apart."""
 _LARGEST = 1 << 50
 """Numbers of states are smaller."""
 
@@ -47,7 +50,7 @@ class Holder(NamedTuple):
     Attributes
     ----------
     name
-        The tenant's id, or ``job NAME``.
+        The tenant's id, or the job's behind `TenantLedger.job_prefix`.
     jobs
         The ids of the jobs whose shares add up to it.
     weight
@@ -166,7 +169,8 @@ def levels_of(ledger: TenantLedger, shares: Mapping[str, int]) -> tuple[tuple[in
 
 
 def _levels(group: Sequence[Holder], shares: Sequence[int]) -> tuple[int, ...]:
-    steps = min(_MOST_STEPS, math.lcm(*(one.weight.numerator for one in group)))
+    heaviest = math.ceil(max(one.weight for one in group))
+    steps = min(_MOST_STEPS * heaviest, math.lcm(*(one.weight.numerator for one in group)))
     return tuple(sorted(one.level(share, steps) for one, share in zip(group, shares, strict=True)))
 
 
@@ -193,7 +197,7 @@ def holders_by_group(ledger: TenantLedger) -> list[list[Holder]]:
         weight = Fraction(node.tenant.weight) if weighted and node is not None else Fraction(1)
         own = jobs[name].priority
         rank = int(own) if own is not UNSET else node.priority if node is not None else 0
-        return rank, Holder(f"job {name}", frozenset([name]), weight)
+        return rank, Holder(ledger.job_prefix + name, frozenset([name]), weight)
 
     if rule.over == "jobs":
         return _by_class(job(name, weighted=True) for name in jobs)
@@ -260,6 +264,8 @@ def _best_alone(
     What is due to tenants inside is kept.
     """
     limits = {name: limit for name, limit in ledger.limits.items() if name not in ledger.capacities}
+    taken = set(ledger.limits)
+    rows = [row._replace(name=distinct(row.name, taken)) for row in rows]
     limits |= {row.name: row.limit for row in rows}
     named = {name: ledger.members(name) for name in inside}
     options = {
@@ -354,7 +360,8 @@ def _reachable(
     most = np.array([cap.get(name, _LARGEST) for name in named], dtype=np.int64)
     states: Integers = np.array([[*limits.values(), *[0] * (len(named) + 1)]], dtype=np.int64)
     for rows_, after in zip(takes, reversed(reach[:-1]), strict=True):
-        if len(states) * len(rows_) > _MOST_CHILDREN:
+        children_made = len(states) * len(rows_)
+        if children_made > _MOST_CHILDREN or children_made * states.shape[1] > _MOST_NUMBERS:
             raise _TooMany
         children = np.repeat(states, len(rows_), axis=0)
         taken = np.tile(rows_, (len(states), 1))
@@ -421,7 +428,8 @@ def shares_of(
     if not record["floors"] and not record.get("levels") and record["plan"] is None:
         return _no_shares(record)
     due = due_shares(kind, instance, record["floors"] if record["plan"] is not None else {})
-    floors = _floors(ledger, record, due)
+    floors = _kept_by_a_plan(record, _floors(ledger, record, due))
+    floors = _none_worth_more(kind, instance, record, due, floors)
     lines = [floors, _levels_claim(ledger, record, due, floors.verdict)]
     if record.get("fair_bound") is not None:
         sure = due if floors.verdict is Verdict.DERIVED else None
@@ -452,7 +460,8 @@ def _floors(ledger: TenantLedger, record: Mapping[str, Any], due: DueShares | No
     if lost:
         alone = due.guaranteed[lost[0]]
         reason = f"{lost[0]} has {alone} alone on its guarantee, {floors.get(lost[0], 0)} is kept"
-        return Line("floors", Verdict.REFUSED if due.kept else Verdict.WORD, reason)
+        ended = record["termination"] not in CLAIMS  # a limit may come before what is due is known
+        return Line("floors", Verdict.REFUSED if due.kept and not ended else Verdict.WORD, reason)
     more = [name for name in floors if name not in known and floors[name] > due.guaranteed[name]]
     if more:
         return Line("floors", Verdict.REFUSED, f"{more[0]} is due {due.guaranteed[more[0]]}, not more")
@@ -472,6 +481,32 @@ def _floors(ledger: TenantLedger, record: Mapping[str, Any], due: DueShares | No
     return Line("floors", Verdict.REFUSED, "the sorted shares are not the greatest that can be had")
 
 
+def _kept_by_a_plan(record: Mapping[str, Any], line: Line) -> Line:
+    """Return what becomes of floors without a plan: what is due can be kept, so that there is one."""
+    if record["plan"] is not None or line.verdict is Verdict.REFUSED:
+        return line
+    if record["termination"] == Termination.INFEASIBLE and any(record["floors"].values()):
+        return Line("floors", Verdict.REFUSED, "shares that are due can be kept, so that there is a plan")
+    return Line("floors", Verdict.WORD, "no plan shows that these shares can be kept together")
+
+
+def _none_worth_more(
+    kind: Kind, instance: Any, record: Mapping[str, Any], due: DueShares | None, line: Line
+) -> Line:
+    """Return what becomes of floors of a plan that is called the best: equally fair ones count, too."""
+    claimed, objective = record["termination"] in CLAIMS, record["objective"]
+    if line.verdict is not Verdict.DERIVED or not claimed or due is None or not due.levels:
+        return line
+    if due.best is None or objective is None:
+        return Line("floors", Verdict.WORD, f"{line.how}; the best plan as fair is not derived")
+    sign = 1 if kind.maximizes(instance) else -1
+    short = sign * (due.best - Fraction(objective)) - due.rounding
+    gap = 0.0 if record["termination"] == Termination.OPTIMAL else record["gap"] or 0.0
+    if short <= max(_NEAR, Fraction(gap)) * abs(Fraction(objective)):
+        return line
+    return Line("floors", Verdict.WORD, f"{line.how}; a plan as fair is worth more")
+
+
 def _levels_claim(
     ledger: TenantLedger, record: Mapping[str, Any], due: DueShares | None, floors: Verdict
 ) -> Line:
@@ -489,7 +524,13 @@ def _levels_claim(
             return Line("levels", Verdict.REFUSED, f"the bound of {name} does not fit its share")
         if ledger.fairness.keep == 1.0 and share != record["floors"].get(name, 0) / ledger.unit:
             return Line("levels", Verdict.REFUSED, f"the level of {name} is not the share that is kept")
-    if floors is Verdict.DERIVED and due is not None and ledger.fairness.keep == 1.0:
+    as_due = due is not None and levels_of(ledger, record["floors"]) == due.levels
+    if (
+        as_due
+        and record["plan"] is not None
+        and ledger.fairness.keep == 1.0
+        and floors is not Verdict.REFUSED
+    ):
         return Line("levels", Verdict.DERIVED, "the sorted shares are the greatest of all choices")
     unproved = sum(level["evidence"] is None for level in levels)
     reason = f"{len(levels)} levels are our own search's word"

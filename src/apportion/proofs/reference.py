@@ -395,6 +395,8 @@ def worth_of_plan(statement: Any) -> Fraction:
 
 
 if __name__ == "__main__":
-    verdict, message = check(json.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2]).read_bytes())
+    with Path(sys.argv[2]).open("rb") as file:
+        proof = file.read(LARGEST_FILE + 1)
+    verdict, message = check(json.loads(Path(sys.argv[1]).read_bytes()), proof)
     print(f"{'incomplete' if verdict is None else str(verdict).lower()}: {message}")
     sys.exit(2 if verdict is None else not verdict)

@@ -14,6 +14,7 @@ from typing import Any
 from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Termination, absolute_gap, meets, relative_gap
 from apportion.instances.kinds import Kind, kind_of, kinds
+from apportion.instances.tenants.check import shared_capacities
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.proofs.claims import CLAIMS, Bound, Facts, Line, Plan, Proved, Shares, Verdict, decided
 from apportion.proofs.claims_of_fairness import shares_of
@@ -159,7 +160,10 @@ def verified(
         found += _Claims(instance, guaranteed, record, proof).lines()
     except InvalidInstance as error:
         return Verification((*found, Line("floors", Verdict.REFUSED, str(error))))
-    same = record["certificate"]["digest"] == digest(instance, record)
+    try:
+        same = record["certificate"]["digest"] == digest(instance, record)
+    except UnicodeEncodeError:
+        return Verification((*found, Line("digest", Verdict.REFUSED, "the document holds half a character")))
     reason = "matches" if same else "the document or the instance was edited"
     return Verification((*found, _line("digest", same, reason)))
 
@@ -335,7 +339,7 @@ class _Claims:
         shown, claimed = proved[1], self._record["bound"]
         if shown is None or claimed is None:
             return False
-        return bool(self._sign * (shown - claimed) <= absolute_gap(claimed, float(_TOLERANCE)))
+        return bool(self._sign * (shown - claimed) <= 0 or meets(claimed, shown))
 
     def _proof_is_near(self, proved: tuple[Proved, float | None]) -> bool:
         """Return whether a proof's bound is within 1e-18 of an objective nearer to 0 than a billionth.
@@ -370,6 +374,8 @@ class _Claims:
     ) -> Facts:
         record = self._record
         termination, objective = Termination(record["termination"]), record["objective"]
+        if trusted and self._report is not None:  # what is stored may be off by as much as a bound may
+            objective = self._report.objective
         multipliers_show = proof_shows = False
         if trusted and exact is not None:
             met = meets(objective, record["verified_bound"])
@@ -398,7 +404,8 @@ class _Claims:
         if termination is not Termination.INFEASIBLE:
             return False
         try:
-            return self._kind.exact_bound(self._held, {}) is None
+            free = dict.fromkeys(shared_capacities(self._kind, self._held), 0.0)
+            return self._kind.exact_bound(self._held, free) is None
         except ValueError:
             return False
 
