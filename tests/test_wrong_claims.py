@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -13,13 +15,16 @@ import pytest
 import apportion
 from apportion.cli.main import main
 from apportion.core.errors import InvalidInstance
+from apportion.instances import edits
 from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import under_floors
-from apportion.instances.tenants.names import distinct, job_prefix
+from apportion.instances.tenants.tree import distinct, job_prefix
 from apportion.io.stored import Verification, digest, document, verify
 from apportion.models.assignment import Assignment
-from apportion.proofs.certificate import encode
+from apportion.proofs import Claim, Proof, reference
+from apportion.proofs.certificate import encode, instance_digest
+from apportion.proofs.statement import statement_of
 from tests.cli.calling import call
 
 
@@ -246,3 +251,126 @@ def test_arrays_that_mean_nothing_are_refused(goal: Any, values: Any, more: dict
     arrays: dict[str, Any] = {"machine": [0], "offsets": [0, 1], "num_machines": 1, **more}
     with pytest.raises(InvalidInstance):
         Assignment.from_arrays(goal, values, **arrays)
+
+
+def test_a_way_out_names_what_helps() -> None:
+    """Where nothing could be placed the least that helped was to leave out nobody, and to add nothing."""
+    gang = {"id": "gang", "required": False, "on": {"q": {"uses": 1, "cost": 3.0, "gpus": 2}}}
+    document = {
+        "kind": "matching",
+        "schema_version": "1",
+        "objective": "cost",
+        "machines": [{"id": "q", "count": 3, "capacity": 1}],
+        "jobs": [{"id": "wide", "on": {"q": {"uses": 2, "cost": 8.0}}}, gang],
+    }
+    found = apportion.explain(apportion.read(document)).relaxations
+    assert [(dict(one.add), one.leave_out, one.minimal, one.verified) for one in found] == [
+        ({}, ("wide",), True, True)
+    ]
+
+
+def test_a_job_that_is_held_to_nothing_costs_its_stop() -> None:
+    """Pinned to 0 nodes it stopped for free, and the pinned optimum was above the free one."""
+    scaling = {"nodes": [0, 1], "rate": [0.0, 5.0]}
+    common = {"tenant": "a", "min_nodes": 1, "max_nodes": 1, "rescale_up_s": 0.0, "rescale_down_s": 0.0}
+    jobs = [
+        {**common, "id": "runs", "stop_cost": 3.0, "scaling": scaling, "current_nodes": ["n1"]},
+        {**common, "id": "new", "scaling": {**scaling, "rate": [0.0, 6.0]}},
+    ]
+    document = {"kind": "gap_filling", "schema_version": "1", "horizon_s": 1.0, "nodes": ["n1"]}
+    instance = apportion.read({**document, "tenants": [{"id": "a"}], "jobs": jobs})
+    held = apportion.solve(edits.pin(instance, {"runs": "0"}))
+    report = apportion.check(instance, held.require())
+    assert (apportion.solve(instance).objective, held.objective, report.objective) == (5.0, 3.0, 3.0)
+
+
+def test_a_rule_of_fairness_that_nobody_asked_for_decides_nothing() -> None:
+    jobs = [
+        {"id": "j0", "tenant": "a", "on": {"q": {"value": 2.0}, "p": {"value": 1.0, "uses": 0}}},
+        {"id": "j1", "tenant": "a", "on": {"q": {"value": 6.0}, "p": {"value": 3.0, "uses": 1}}},
+    ]
+    document = {"kind": "matching", "schema_version": "1", "objective": "value", "jobs": jobs}
+    tenants = [{"id": "a"}, {"id": "c", "quotas": {"p": {"guarantee": 1}}}]
+    machines = [{"id": "p", "capacity": 1}, {"id": "q"}]
+    instance = apportion.read({**document, "machines": machines, "tenants": tenants})
+    told = next(one for one in apportion.explain(instance).jobs if one.job == "j0").runner_up
+    assert told is not None and told.needed is not None
+    assert told.needed.exact == 1.0
+
+
+def stored(plan: str, objective: float, bound: float) -> tuple[Any, dict[str, Any]]:
+    """Return an instance whose optimum is 1000000001.9, and a result told of it."""
+    menu = [option("x", 1e9, 1), option("y", 1000000001.9, 1)]
+    instance = apportion.read({**json.loads(_ONE), "jobs": [{"id": "a", "options": menu}]})
+    told = stored_of(instance)
+    told |= {"plan": {"choice": {"a": plan}}, "objective": objective, "bound": bound}
+    told["check"]["objective"] = 1e9 if plan == "x" else 1000000001.9
+    told["gap"] = abs(bound - objective) / objective
+    told["certificate"]["digest"] = None
+    told["certificate"]["digest"] = digest(instance, told)
+    return instance, told
+
+
+def test_optimal_is_within_a_billionth_once() -> None:
+    """The objective told might be as far from the plan's as the bound from the objective told."""
+    instance, told = stored("x", 1000000000.99, 1000000001.9)
+    assert not verify(instance, told).ok
+
+
+@pytest.mark.parametrize("capacities", [{}, {"gpu": 1}])
+def test_that_a_job_has_no_option_is_derived(capacities: dict[str, int]) -> None:
+    document = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
+    instance = apportion.read({**document, "capacities": capacities, "jobs": [{"id": "a", "options": []}]})
+    found = verify(instance, stored_of(instance)).claims
+    assert next(line.verdict.value for line in found if line.claim == "termination") == "derived"
+
+
+def stored_of(instance: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(json.dumps(document(apportion.solve(instance))))
+    return told
+
+
+def test_half_a_character_is_refused_and_raises_nothing() -> None:
+    instance = apportion.read({**json.loads(_ONE), "name": "one"})
+    told = {**stored_of(instance), "notes": ["\ud800"]}
+    assert not verify(instance, told).ok
+
+
+_ONE = (
+    '{"kind":"multiple_choice_knapsack","schema_version":"1","sense":"maximize","capacities":{"gpu":1},'
+    '"jobs":[{"id":"a","options":[{"id":"x","value":1.0,"uses":{"gpu":1}}]}]}'
+)
+
+
+def test_a_bound_of_tiny_values_is_no_bound_of_others() -> None:
+    """A bound of 4e-19 was verified where 5e-19 can be had: the proof's might be 1e-18 off."""
+    instance = _tiny()
+    proof = encode(Proof(instance_digest(instance), Claim("no_better_plan", 5e-19), shift=200, prices=()))
+    told = stored_of(instance)
+    told |= {"termination": "gap_reached", "solution": "feasible", "plan": {"choice": {"b": "x"}}}
+    told |= {"objective": 4e-19, "bound": 4e-19, "gap": 0.0, "verified_bound": None, "evidence": "by_proof"}
+    told["check"] = {"feasible": True, "objective": 4e-19, "violations": []}
+    told["certificate"] = {"source": "enumeration", "multipliers": None, "digest": None}
+    told["certificate"]["digest"] = digest(instance, told)
+    assert not verify(instance, told, proof).verified
+
+
+def _tiny() -> Any:
+    jobs = [
+        {"id": name, "required": False, "options": [option("x", value, 1)]}
+        for name, value in (("a", 5e-19), ("b", 4e-19))
+    ]
+    document = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
+    return apportion.read({**document, "capacities": {"gpu": 1}, "jobs": jobs})
+
+
+def test_no_reader_of_proofs_takes_a_key_twice() -> None:
+    """The last of two keys counted for two of the three checkers; the one in C refused."""
+    instance = _tiny()
+    text = gzip.decompress(
+        encode(Proof(instance_digest(instance), Claim("no_better_plan", 1.0), 80, ()))
+    ).decode()
+    statement = json.loads(json.dumps(statement_of(instance)))
+    for found, verdict in ((text, True), (text.replace('"kind":', '"kind":"infeasible","kind":'), False)):
+        assert (apportion.verify(instance, found.encode()).status == "proved") is verdict
+        assert reference.check(statement, found.encode())[0] is verdict

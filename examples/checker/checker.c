@@ -21,11 +21,9 @@ struct V { char kind, *key, *text; V *first, *next; int many; }; /* kind: { [ " 
 
 enum { MOST_BYTES = 1 << 30 };
 static long most_states = 3000000;
-static jmp_buf out;
-static const char *why;
+static jmp_buf out; static const char *why;
 static struct Block { struct Block *next; N aligned; } *blocks;
-static int verdict;
-static size_t taken;
+static int verdict; static size_t taken;
 
 static void stop(int code, const char *told) { verdict = code; why = told; longjmp(out, 1); }
 static void need(int holds, const char *told) { if (!holds) stop(1, told); }
@@ -57,8 +55,15 @@ static void blank(void) { at += strspn(at, " \t\r\n"); }
 static char *string(void) { /* as it is spelt */
     char *begin = ++at;
     for (; *at != '"'; at++) need((unsigned char)*at >= ' ' && (*at != '\\' || *++at), "no JSON");
-    *at++ = 0;
-    return begin;
+    return *at++ = 0, begin;
+}
+static int is(V *one, const char *text) { return one->text && !strcmp(one->text, text); }
+static size_t run(const char *text) { return strspn(text, "0123456789"); }
+static int is_number(const char *text) { /* as JSON spells numbers */
+    size_t size = run(text += *text == '-');
+    if (!size || (*text == '0' && size > 1) || (*(text += size) == '.' && !run(++text))) return 0;
+    if (*(text += run(text)) == 'e' || *text == 'E') text += 1 + (text[1] == '+' || text[1] == '-'), size = run(text), text += size;
+    return size && !*text;
 }
 static V *value(int depth) {
     V *found = make(sizeof *found), **last = &found->first;
@@ -71,6 +76,8 @@ static V *value(int depth) {
             char *key = NULL;
             if (found->many++) need(*at++ == ',', "no JSON"), blank();
             if (end == '}') need(*at == '"', "no JSON"), key = string(), blank(), need(*at++ == ':', "no JSON");
+            if (key && found->many > 20000) stop(2, "too many keys");
+            for (V *one = found->first; key && one; one = one->next) need(strcmp(one->key, key), "a key twice");
             *last = value(depth + 1), (*last)->key = key, last = &(*last)->next;
             blank();
         }
@@ -78,19 +85,15 @@ static V *value(int depth) {
         return found;
     }
     size_t size = strspn(at, "+-.0123456789abcdefghijklmnopqrstuvwxyzE");
-    need(size > 0, "no JSON");
-    found->text = make(size + 1), memcpy(found->text, at, size), at += size;
-    char *plain = found->text + (*found->text == '-');
-    found->kind = strspn(found->text, "+-.0123456789eE") == size ? '0' : 'l';
-    int digit = *plain >= '0' && *plain <= '9', leading = *plain == '0' && plain[1] >= '0' && plain[1] <= '9';
-    need(found->kind == 'l' || (digit && !leading), "no number");
+    found->text = memcpy(make(size + 1), at, size), at += size;
+    found->kind = is_number(found->text) ? '0' : 'l';
+    need(found->kind == '0' || is(found, "null") || is(found, "true") || is(found, "false"), "no JSON");
     return found;
 }
 static V *parse(const char *path) {
     FILE *file = fopen(path, "rb");
     need(file != NULL, "no such file");
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
+    long size = (fseek(file, 0, SEEK_END), ftell(file));
     rewind(file);
     if (size > 1 << 26) fclose(file), stop(1, "the file is too long");
     char *text = at = make(size + 1);
@@ -100,14 +103,12 @@ static V *parse(const char *path) {
     return blank(), need(!*at, "no JSON"), found;
 }
 static V *maybe(V *in, const char *key) {
-    V *found = NULL;
     need(in && in->kind == '{', "no object");
-    for (V *one = in->first; one; one = one->next) if (!strcmp(one->key, key)) found = one; /* the last counts */
-    return found;
+    for (V *one = in->first; one; one = one->next) if (!strcmp(one->key, key)) return one;
+    return NULL;
 }
 static V *field(V *in, const char *key) { V *found = maybe(in, key); need(found != NULL, key); return found; }
 static V *list(V *in, const char *key) { V *one = field(in, key); need(one->kind == '[', key); return one; }
-static int is(V *one, const char *text) { return one->text && !strcmp(one->text, text); }
 static int null(V *one) { return !one || (one->kind == 'l' && is(one, "null")); }
 static int digits(const char *text) { return *text && strspn(text, "0123456789") == strlen(text); }
 static int integral(V *one) { return one->kind == '0' && digits(one->text + (*one->text == '-')); }
@@ -214,7 +215,8 @@ static void state_choices(void) {
     int *apart = make((pools->many + 1) * sizeof(int)), **columns = make((pools->many + 1) * sizeof(int *));
     timed = is(goal, "makespan") && bounded;
     need(maximizes || is(goal, "minimize") || is(goal, "makespan"), "an unknown goal");
-    for (V *one = prices->first; one; one = one->next) refined |= is(one, "cuts");
+    for (V *one = prices->first; one; refined |= is(one, "cuts"), one = one->next)
+        for (V *other = one->next; other; other = other->next) need(!is(other, one->text), "a section twice");
     read_positions("apart", pools->many, apart);
     need(refined || !list(proof, "apart")->many, "no pool to take apart");
     long most = limits->many, number_of_pool = 0;
@@ -259,6 +261,7 @@ static void state_choices(void) {
                 together = apart[pool] ? (long)whole(field(own, "count"), 1, 10000) : 1;
                 if (!apart[pool]) use = mul(use, gang), time = mul(time, gang), gang = 1;
             }
+            need(!gang || columns[pool] != NULL, "pools have no section");
             sets(job, worth, base, columns[pool], together, 0, gang, use, time);
         }
 }
@@ -349,8 +352,7 @@ static void closed(void) { /* stops: true where no choice is worth more than the
                 for (int k = 0; k < cells; k++) next[k] = states[s][k] - (k < width ? one.uses[k] : losses[k - width]);
             }
         }
-        qsort(after, found, sizeof *after, by_room);
-        count = 0;
+        qsort(after, found, sizeof *after, by_room), count = 0;
         for (long s = 0; s < found; s++) {
             int same = count > 0;
             for (int k = 0; k < width && same; k++)
@@ -362,14 +364,12 @@ static void closed(void) { /* stops: true where no choice is worth more than the
     stop(count > 0, count ? "a choice exceeds the threshold" : "the walk is closed");
 }
 static void check(const char *path) {
-    proof = parse(path);
-    read_claim();
+    proof = parse(path), read_claim();
     if (is(field(statement, "goal"), "shares")) stop(2, "shares of machines are not read here");
     if (list(proof, "cuts")->many) stop(2, "cuts are not read here");
     sizes = make((num_jobs + 1) * sizeof(int)), menus = make((num_jobs + 1) * sizeof *menus);
     turn_of = make((num_jobs + 1) * sizeof(int));
-    state_choices();
-    read_positions("order", num_jobs, turn_of);
+    state_choices(), read_positions("order", num_jobs, turn_of);
     many_vectors = 1 + list(proof, "prices")->many, vectors = make((many_vectors * width + 1) * sizeof(N));
     int v = 1;
     for (V *vector = list(proof, "prices")->first; vector; vector = vector->next, v++) {

@@ -15,12 +15,11 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.instances.tenants.names import distinct
 from apportion.instances.tenants.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.rules import check_floors
 from apportion.instances.tenants.schema import Fairness, Tenanted
-from apportion.instances.tenants.tree import RELATIVE, Tree, share_counter, tree_of, unit_of
+from apportion.instances.tenants.tree import RELATIVE, Tree, distinct, share_counter, tree_of, unit_of
 
 __all__ = ["TenantLedger", "is_tenanted", "shares_are_due", "under_floors"]
 

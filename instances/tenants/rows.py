@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from apportion.core.errors import InvalidInstance
-from apportion.instances.tenants.names import distinct
-from apportion.instances.tenants.tree import Tree
+from apportion.instances.tenants.tree import Tree, distinct
 
 __all__ = ["MOST_ROWS", "Row", "most_rows", "rows_alone", "rows_of"]
 

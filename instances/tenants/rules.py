@@ -20,7 +20,6 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
-from apportion.instances.tenants.names import job_prefix
 from apportion.instances.tenants.rows import MOST_ROWS, most_rows
 from apportion.instances.tenants.schema import (
     LARGEST_PRIORITY,
@@ -31,7 +30,7 @@ from apportion.instances.tenants.schema import (
     Tenant,
     TenantedJob,
 )
-from apportion.instances.tenants.tree import Tree, tree_of
+from apportion.instances.tenants.tree import Tree, job_prefix, tree_of
 
 __all__ = ["check_floors", "check_tenants", "settle_tenants"]
 

@@ -5,22 +5,37 @@ The share of a job in whole units: what is compared between jobs and, added up, 
 Dominant shares are counted in parts that divide every capacity, so that three jobs of one GPU have what one
 job of three has; all other shares, and dominant ones under capacities without such a part above a millionth
 of a millionth, in billionths.
+
+Rows of limits, and floors under shares, stand beside names that people choose in one JSON object, so none of
+their names may equal one of those: a name that is taken gets a number behind it, and jobs get a longer prefix
+where a tenant has theirs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
-from apportion.instances.tenants.names import job_prefix
 from apportion.instances.tenants.options import Option
 from apportion.instances.tenants.schema import MOST_SHARE, Quota, Tenant
 
-__all__ = ["BILLION", "RELATIVE", "Counter", "Node", "Tree", "share_counter", "tree_of", "unit_of"]
+__all__ = [
+    "BILLION",
+    "RELATIVE",
+    "Counter",
+    "Node",
+    "Tree",
+    "distinct",
+    "job_prefix",
+    "may_clash",
+    "share_counter",
+    "tree_of",
+    "unit_of",
+]
 
 
 BILLION = 1_000_000_000
@@ -191,3 +206,38 @@ def tree_of(tenants: Sequence[Tenant]) -> Tree:
         nodes[name] = Node(tenant, tenant.parent, own, 0 if above is None else above.depth + 1, priority)
         waiting.extend(own)
     return Tree(nodes)
+
+
+def distinct(wanted: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: the one wanted, or the same with the least number that is free.
+
+    >>> distinct("gpu of a", {"gpu of a", "gpu of a [2]"})
+    'gpu of a [3]'
+    """
+    found, number = wanted, 2
+    while found in taken:
+        found, number = f"{wanted} [{number}]", number + 1
+    return found
+
+
+def job_prefix(tenants: Iterable[str]) -> str:
+    """Return what stands before a job's name where shares of tenants and of jobs are named together.
+
+    >>> job_prefix(["a", "b"]), job_prefix(["job x"])
+    ('job ', 'job job ')
+    """
+    names, found = list(tenants), "job "
+    while any(name.startswith(found) for name in names):
+        found = f"job {found}"
+    return found
+
+
+def may_clash(capacities: Iterable[str], tenants: Iterable[str]) -> bool:
+    """Return whether a name could be read as that of a row or a floor: its names then hang on all others."""
+    if "share" in (owned := set(capacities)):
+        return True
+    words = (" of ", " without ", ", ")
+    return any(
+        name == "everybody" or name.startswith("job ") or any(word in name for word in words)
+        for name in owned.union(tenants)
+    )

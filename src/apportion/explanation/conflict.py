@@ -41,6 +41,11 @@ __all__ = ["conflicts", "find", "leave_out", "more_capacity"]
 Verify = Callable[[Mapping[str, int], Sequence[str]], bool]
 
 
+_UNPLACED = "what is chosen cannot be placed on nodes or machines"
+_MOST_TRIED = 20
+"""Jobs that are left out one by one where no count says which."""
+
+
 def more_capacity(
     demand: MultipleChoiceKnapsack, resolver: Resolver, verify: Verify
 ) -> tuple[Relaxation | None, str]:
@@ -68,6 +73,8 @@ def more_capacity(
         used, minimal = solved
     extra = np.maximum(used - demand.capacities, 0)
     add = {demand.capacity_names[k]: int(extra[k]) for k in np.flatnonzero(extra)}
+    if not add:
+        return None, f"there is enough of every capacity: {_UNPLACED}"
     cost = float((extra / np.maximum(demand.capacities, 1)).sum())
     verified, note = _verified(verify, add, ())
     return Relaxation("add_capacity", add, (), cost, minimal, verified, note), ""
@@ -90,9 +97,28 @@ def leave_out(
             return None, "the fewest jobs to leave out were not found within the limit"
         gone, minimal = solved
     left = np.sort(np.concatenate((np.flatnonzero(empty), gone)))
+    if not left.size:
+        return _one_left_out(demand, names, rest, resolver, verify)
     ids = tuple(names[job] for job in left)
     verified, note = _verified(verify, {}, ids)
     return Relaxation("leave_out", {}, ids, float(len(ids)), minimal, verified, note), ""
+
+
+def _one_left_out(
+    demand: MultipleChoiceKnapsack,
+    names: Sequence[str],
+    jobs: NDArray[np.int64],
+    resolver: Resolver,
+    verify: Verify,
+) -> tuple[Relaxation | None, str]:
+    """Return one job without which the others can be placed, those that need most looked at first."""
+    needs = (least_uses(demand)[jobs] / np.maximum(demand.capacities, 1)).sum(axis=1)
+    for job in jobs[np.argsort(-needs, kind="stable")][:_MOST_TRIED].tolist():
+        if resolver.exhausted:
+            break
+        if _verified(verify, {}, (names[job],))[0]:
+            return Relaxation("leave_out", {}, (names[job],), 1.0, True, True, ""), ""
+    return None, f"no single job was found without which there is a plan: {_UNPLACED}"
 
 
 def _verified(verify: Verify, add: Mapping[str, int], ids: Sequence[str]) -> tuple[bool, str]:

@@ -20,8 +20,7 @@ from apportion.core.outcome import Termination
 from apportion.core.solution import Certificate, Solution
 from apportion.instances.multiple_choice_knapsack.schema import MultipleChoiceKnapsackInstance
 from apportion.instances.tenants.ledger import under_floors
-from apportion.instances.tenants.names import may_clash
-from apportion.instances.tenants.tree import Tree, tree_of
+from apportion.instances.tenants.tree import Tree, may_clash, tree_of
 from apportion.solving.call import Call
 from apportion.solving.judge import judge, outward
 

@@ -195,7 +195,7 @@ def decode(data: bytes, digest: str | None = None) -> Proof:
     try:
         text = _unpacked(data, digest)
         _check_memory(text)
-        fields = json.loads(text)
+        fields = json.loads(text, object_pairs_hook=_distinct)
     except (ValueError, RecursionError, zlib.error, EOFError) as error:
         raise MalformedProof(f"the proof is not readable: {error}") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
@@ -266,6 +266,14 @@ def validated(proof: Proof) -> Proof:
     if not words:
         raise MalformedProof("cuts must be objects")
     return proof
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, in which no key may stand twice: readers differ in which of them counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
 
 
 def _unpacked(data: bytes, digest: str | None) -> bytes:

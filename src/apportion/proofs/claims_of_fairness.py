@@ -23,8 +23,8 @@ from apportion.core.outcome import Termination, meets
 from apportion.instances.kinds import Kind
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
-from apportion.instances.tenants.names import distinct
 from apportion.instances.tenants.rows import Row, rows_alone
+from apportion.instances.tenants.tree import distinct
 from apportion.proofs.claims import CLAIMS, Line, Shares, Verdict
 
 __all__ = ["DueShares", "Holder", "due_shares", "holders_by_group", "levels_of", "shares_of"]

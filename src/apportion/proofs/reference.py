@@ -93,13 +93,12 @@ def read_proof(data: bytes) -> Any:
         data = unpacking.decompress(data, LARGEST_FILE)
         need(unpacking.eof and not unpacking.unused_data, "the file is too long or cut off")
     need(len(data) <= LARGEST_FILE, "the file is too long")
-    proof = json.loads(data)
+    proof = json.loads(data, object_pairs_hook=lambda own: dict(own) if len(dict(own)) == len(own) else {})
     fields = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
     need(isinstance(proof, dict) and proof.get("format") == "apportion-proof", "no proof")
     need(type(proof.get("version")) is int and proof["version"] in (1, 2), "an unknown version")
     need(set(proof) == fields | ({"rows"} if proof["version"] == 2 else set()), "fields lack or are unknown")
-    proof.setdefault("rows", [])
-    claim = proof["claim"]
+    claim, proof["rows"] = proof["claim"], proof.get("rows", [])
     need(isinstance(claim, dict) and set(claim) == {"kind", "bound"}, "no claim")
     if claim != {"kind": "infeasible", "bound": None}:
         need(claim["kind"] == "no_better_plan" and type(claim["bound"]) in (int, float), "no claim")
@@ -108,8 +107,8 @@ def read_proof(data: bytes) -> Any:
     for name, least, beyond in (("prices", 0, 1 << 1024), ("rows", 1 - (1 << 62), 1 << 62)):
         need(isinstance(proof[name], list) and len(proof[name]) <= 64, f"no {name}, or too many")
         need(all(wholes(vector, least, beyond) for vector in proof[name]), f"no {name}")
-    for name in ("order", "apart"):
-        need(wholes(proof[name], 0, 1 << 40) and len(set(proof[name])) == len(proof[name]), f"no {name}")
+    for one in (proof["order"], proof["apart"]):
+        need(wholes(one, 0, 1 << 40) and len(set(one)) == len(one), "no order, or nothing to take apart")
     need(isinstance(proof["cuts"], list) and all(isinstance(cut, dict) for cut in proof["cuts"]), "no cuts")
     return proof
 
@@ -169,11 +168,11 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
                 for places in some:
                     taken = zip(places, (use * times, time * times), strict=True)
                     own |= {place: amount for place, amount in taken if place is not None}
-                need(wholes([*own.values()], 0, 1 << 2000), "a use is no whole number from 0")
+                need(wholes([*own.values()], 0, 1 << 3000), "a use is no whole number from 0")
                 cells += len(rooms)
                 need(cells <= MOST_CELLS, "too large a table", TimeoutError)
                 menus[-1].append((worth, tuple(own.get(k, 0) for k in range(len(rooms)))))
-    need(wholes(rooms, -(1 << 2000), 1 << 2000), "a capacity is no whole number")
+    need(wholes(rooms, -(1 << 3000), 1 << 3000), "a capacity is no whole number")
     need(all(len(vector) == len(rooms) for vector in proof["prices"]), "a price vector of another length")
     need(all(len(row) == len(menus) for row in proof["rows"]), "a vector of rows of another length")
     need(max(proof["order"], default=-1) < len(menus), "the order names no job")
@@ -395,8 +394,7 @@ def worth_of_plan(statement: Any) -> Fraction:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[2]).open("rb") as file:
-        proof = file.read(LARGEST_FILE + 1)
-    verdict, message = check(json.loads(Path(sys.argv[1]).read_bytes()), proof)
+    data = b"" if Path(sys.argv[2]).stat().st_size > LARGEST_FILE else Path(sys.argv[2]).read_bytes()
+    verdict, message = check(json.loads(Path(sys.argv[1]).read_bytes()), data)
     print(f"{'incomplete' if verdict is None else str(verdict).lower()}: {message}")
     sys.exit(2 if verdict is None else not verdict)
