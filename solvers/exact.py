@@ -33,7 +33,7 @@ def solve(
         A feasible choice to begin with, what every job has now, and multipliers of the round before.
     """
     point = None if start.point is None else start.point.astype(np.int64, copy=False)
-    preferred = start.preferred
+    preferred, began = start.preferred, perf_counter()
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import one_capacity
 
@@ -41,18 +41,25 @@ def solve(
         outcome = one_capacity.solve(model, options, point, preferred=preferred, hint=near)
         if options.deterministic and preferred is None:
             return _first_in_order(model, outcome)
-        return outcome
-    from apportion.solvers.multiknapsack import several_capacities
+    else:
+        from apportion.solvers.multiknapsack import several_capacities
 
-    began = perf_counter()
-    outcome = several_capacities.solve(model, options, point, start.hint, start.bound)
+        outcome = several_capacities.solve(model, options, point, start.hint, start.bound)
     if preferred is None or outcome.point is None:
         return outcome
-    from apportion.solvers.multiknapsack.repair import least_change
+    from apportion.solvers.least_change import fewest_changes
 
-    end = math.inf if options.time_limit is None else began + options.time_limit
-    found = outcome.point.astype(np.int64)
-    return replace(outcome, point=least_change(model, found, preferred, lambda: perf_counter() >= end))
+    spent = perf_counter() - began
+    left = None if options.time_limit is None else max(0.0, options.time_limit - spent)
+    kept = fewest_changes(
+        model,
+        outcome.point.astype(np.int64),
+        preferred,
+        replace(options, time_limit=left),
+        seconds=spent,
+        optimal=outcome.termination is Termination.OPTIMAL,
+    )
+    return replace(outcome, point=kept)
 
 
 def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:

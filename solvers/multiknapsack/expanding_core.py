@@ -81,6 +81,8 @@ _SECONDS_PER_ENTRY = 2e-5
 """Seconds per use that HiGHS may take before it first looks at the clock: 0.77 for 44,400 on two cores."""
 _OVERRUN = 0.05
 """Seconds by which HiGHS may be late."""
+_ITERATIONS = 10
+"""Iterations of the simplex method that count as a node: a root of thousands has none."""
 _SECONDS_PER_NODE = 1e-2
 """What deterministic mode charges for a node, and for a core's own relaxation."""
 
@@ -181,7 +183,8 @@ class ExpandingCore:
             enough=lambda value: best.closes(best.sign * (part.value + value)),
             reduced=nodes is not None,  # looking for more takes thrice the search
         )
-        clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_NODE)
+        work = max(1, answer.nodes, answer.iterations // _ITERATIONS)
+        clock.charge(work, (1 + answer.nodes) * _SECONDS_PER_NODE)
         self._counters["mip_calls"] += 1
         self._counters["mip_nodes"] += answer.nodes
         return self._taken(core, answer, part)

@@ -52,6 +52,8 @@ class CoreAnswer:
         Branch-and-bound nodes.
     status
         HiGHS's own words.
+    iterations
+        Of the simplex method: what the search took before its first node, too.
     """
 
     choice: NDArray[np.int64] | None
@@ -59,6 +61,7 @@ class CoreAnswer:
     proven: bool
     nodes: int
     status: str
+    iterations: int = 0
 
 
 def solve_core(
@@ -125,7 +128,7 @@ def solve_core(
         return CoreAnswer(None, None, False, 0, str(error))
     believed = bool((np.minimum(menus.capacities, menus.uses.sum(axis=1)) <= _LARGEST).all())
     if said.termination is Termination.INFEASIBLE:
-        return CoreAnswer(None, None, believed, said.nodes, said.raw)
+        return CoreAnswer(None, None, believed, said.nodes, said.raw, said.iterations)
     choice = None
     if said.point is not None:
         picked = np.flatnonzero(said.point > 0.5)
@@ -135,7 +138,7 @@ def solve_core(
     if believed and choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
         value = float(menus.values[choice].sum())
         proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
-    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw)
+    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw, said.iterations)
 
 
 _SLICE = {True: 10_000, False: 2_000}

@@ -206,6 +206,10 @@ _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
 _LONG_REPAIR = 200_000
 """Uses from which a limit could end a repair before anything fits: a greedy choice comes first."""
+_MANY = 8
+"""Capacities from which a choice by density comes before multipliers, which take long to find."""
+_SOON_READ = 4_000_000
+"""Uses up to which all options are ordered by density although the limit has passed: some 30 ms."""
 _LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
 """Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
 _GREATEST_HINT = 2.0**900
@@ -333,10 +337,13 @@ class _Run:
             # Building took the limit: one pass for an incumbent, and the bound at no price.
             self._shown.at(np.zeros(model.num_capacities))
             self._thinned(menus, menus.values)
+            if menus.uses.size <= _SOON_READ and menus.num_capacities >= _MANY:
+                self._greedy(menus)  # two options a job are far from what all of them give
             return StopReason("limit")
         sparse = has_sparse_rows(menus)
-        if sparse:  # one call of HiGHS, which may take all of the time, comes before any repair
-            self._greedy(menus)
+        quick = menus.num_options * menus.num_capacities <= _QUICK
+        if sparse or (menus.num_capacities >= _MANY and not quick):
+            self._greedy(menus)  # one call of HiGHS, or a dual, may take all of the time before any repair
         dual, top = solve_large(
             menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
@@ -360,7 +367,6 @@ class _Run:
             self._mark("repair")
         if sparse and (ended := self._cores(menus, dual)) is not None:
             return self._shown.by_ending(ended, menus, dual.multipliers)
-        quick = menus.num_options * menus.num_capacities <= _QUICK
         first = dual.choices[-1:] if quick else dual.choices
         if not sparse:
             near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
@@ -379,9 +385,9 @@ class _Run:
         return self._shown.by_ending(ending, search.live, dual.multipliers)
 
     def _greedy(self, menus: OptionTable) -> None:
-        """Offer the choices by density: by uses alone, and where a job counts as much as a whole capacity."""
+        """Offer the choices by density: where a job counts as much as a whole capacity, and by uses alone."""
         least = cheapest(menus)
-        for per_job in (0.0, 1.0):
+        for per_job in (1.0, 0.0):
             choice = by_density(menus, least, per_job)
             if choice is None:
                 break

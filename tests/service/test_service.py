@@ -243,6 +243,7 @@ def test_another_user_can_neither_read_nor_command_it(running: Service) -> None:
         "try: socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('connected')\n"
         "except PermissionError: print('denied')\n"
     )
+    running.ok("POST", "/sessions", {"name": "mine", "instance": instance_of(2)})
     record = record_file(running.folder / "record")
     words = [str(running.socket), str(record), str(record.with_name("record.sqlite3-wal"))]
     done = subprocess.run([sys.executable, "-c", source, *words], capture_output=True, text=True, check=False)

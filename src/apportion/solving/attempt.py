@@ -101,7 +101,10 @@ def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) ->
     if lowering.relaxed and outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
         outcome = replace(outcome, termination=Termination.SOLUTION_LIMIT)
         call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
-    return Asked(outcome, None if columns is None else lowering.point(columns), structure, known)
+    point = None if columns is None else lowering.point(columns)
+    if point is not None and isinstance(structure, CompiledKnapsack) and outcome.termination in _DECIDED:
+        point = structure.least_changed(point, call.remaining())
+    return Asked(outcome, point, structure, known)
 
 
 def fits_doubles(uses: NDArray[np.int64], capacities: NDArray[np.int64]) -> bool:
@@ -184,6 +187,7 @@ class _Relay:
             raise
 
 
+_DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 _MOST_ROUNDS = 500
 _MOST_REPAIRS = 100
 

@@ -528,6 +528,16 @@ class CompiledKnapsack(FormulatedModel[KnapsackFormulation]):
         known = None if start is None else lowered.point(rows_of(start))
         return Lowering(lowered.model, known, lowered.choice)
 
+    def least_changed(self, point: Point, options: SolveOptions) -> Point:
+        """Return an optimum of equal value that stops and moves fewer jobs, where one is found."""
+        from apportion.solvers.least_change import fewest_changes
+
+        preferred = self.formulation.preferred()
+        if preferred is None or not self.model.check(rows_of(point)).feasible:
+            return point
+        choice = rows_of(point)
+        return fewest_changes(self.model, choice, preferred, options, seconds=0.0, optimal=True)
+
     def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
         """Ask a knapsack solver; who changes least is preferred."""
         solver = cast(KnapsackSolver, backend.load())
