@@ -51,14 +51,12 @@ def solve(
 
     spent = perf_counter() - began
     left = None if options.time_limit is None else max(0.0, options.time_limit - spent)
-    kept = fewest_changes(
-        model,
-        outcome.point.astype(np.int64),
-        preferred,
-        replace(options, time_limit=left),
-        seconds=spent,
-        optimal=outcome.termination is Termination.OPTIMAL,
-    )
+    choice, optimal = outcome.point.astype(np.int64), outcome.termination is Termination.OPTIMAL
+    limited = replace(options, time_limit=left)
+    try:
+        kept = fewest_changes(model, choice, preferred, limited, seconds=spent, optimal=optimal)
+    except KeyboardInterrupt:
+        return replace(outcome, termination=Termination.INTERRUPTED)
     return replace(outcome, point=kept)
 
 

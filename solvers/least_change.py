@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.scaling import grid
 
@@ -58,6 +59,11 @@ def fewest_changes(
         What the choice took: as long may be looked for fewer changes.
     optimal
         Whether the choice is an optimum: of others jobs are only given back one by one.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        As it comes.
     """
     end = math.inf if options.time_limit is None else perf_counter() + options.time_limit
     kept = least_change(model, choice, preferred, lambda: perf_counter() >= end)
@@ -81,6 +87,8 @@ def fewest_changes(
         from apportion.solvers.multiknapsack import several_capacities
 
         found = several_capacities.solve(ranked, limited, kept)
+    if found.termination is Termination.INTERRUPTED:
+        raise KeyboardInterrupt
     other = kept if found.point is None else found.point.astype(np.int64)
     return other if ranked.objective(other) > ranked.objective(kept) else kept
 

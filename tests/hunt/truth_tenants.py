@@ -36,8 +36,19 @@ def offers(told: Told, job: Told) -> list[Offer]:
     held = [offer for offer in told_of if offer.current]
     if job.get("preemptible") is False and held:
         return held
-    stopped = Fraction(job.get("stop_cost", 0)) * (-1 if _maximize(told) else 1) if held else Fraction(0)
+    runs = bool(held) or _held_to_nothing(told, job)
+    stopped = Fraction(job.get("stop_cost", 0)) * (-1 if _maximize(told) else 1) if runs else Fraction(0)
     return [o._replace(value=o.value + stopped) if o.idle else o for o in told_of]
+
+
+def _held_to_nothing(told: Told, job: Told) -> bool:
+    """Return whether a job that runs now may have nothing alone: it is stopped all the same."""
+    if told["kind"] == "freezing":
+        return job.get("current") is not None and not job["menu"]
+    if told["kind"] != "gap_filling" or job.get("pinned_count") != 0:
+        return False
+    now = len(job.get("current_nodes", []))
+    return job["min_nodes"] <= now <= job["max_nodes"] and now not in job.get("forbidden_counts", [])
 
 
 def _children(told: Told) -> dict[str | None, list[Told]]:

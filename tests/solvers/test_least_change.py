@@ -81,3 +81,17 @@ def test_general_solvers_keep_what_runs_too(backend: str) -> None:
         instance = round_of(seed, 2, tenants=False)
         solution = apportion.solve(instance, backend=backend, time_limit=120.0)
         assert ranked(instance, solution.require()) == best(instance)
+
+
+@pytest.mark.parametrize("backend", ["exact", "highs"])
+def test_ctrl_c_while_ties_are_looked_at_keeps_the_optimum(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    instance = round_of(3, 2, tenants=False)
+    free = apportion.solve(instance)
+    monkeypatch.setattr("apportion.solvers.least_change.least_change", interrupted)
+    solution = apportion.solve(instance, backend=backend)
+    assert (solution.termination.value, solution.objective) == ("interrupted", free.objective)

@@ -103,7 +103,10 @@ def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) ->
         call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
     point = None if columns is None else lowering.point(columns)
     if point is not None and isinstance(structure, CompiledKnapsack) and outcome.termination in _DECIDED:
-        point = structure.least_changed(point, call.remaining())
+        try:
+            point = structure.least_changed(point, call.remaining())
+        except KeyboardInterrupt:
+            outcome = replace(outcome, termination=Termination.INTERRUPTED)
     return Asked(outcome, point, structure, known)
 
 
