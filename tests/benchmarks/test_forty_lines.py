@@ -62,7 +62,7 @@ def test_it_finds_what_enumeration_finds(library: ctypes.CDLL) -> None:
 def test_it_ends_at_its_limit(library: ctypes.CDLL) -> None:
     model = make("knapsack", {"seed": 0, "items": 250, "capacities": 5}, None)
     found = Prepared(model).search(library, 0.05)
-    assert not found.proven and 0.05 <= found.cpu_s < 1.0
+    assert not found.proven and 0.045 <= found.cpu_s < 1.0
     assert found.value is not None and model.objective(found.rows) == found.value
 
 
