@@ -101,7 +101,7 @@ def fitting_names(names: Sequence[str], width: int) -> str:
 
     Examples
     --------
-    >>> listed(["node1", "node2", "node3", "node4"], 20)
+    >>> fitting_names(["node1", "node2", "node3", "node4"], 20)
     'node1 and 3 more'
     """
     whole = " ".join(names)
