@@ -13,7 +13,7 @@ from typing import NamedTuple
 from apportion.core.errors import InvalidInstance
 from apportion.instances.tenants.tree import Tree, distinct
 
-__all__ = ["MOST_ROWS", "Row", "most_rows", "rows_alone", "rows_of"]
+__all__ = ["MOST_ROWS", "Row", "most_rows", "named_apart", "rows_alone", "rows_of"]
 
 MOST_ROWS = 4096
 """Rows of one limit, above which lending limits are too many to be told apart."""
@@ -78,12 +78,19 @@ def rows_of(tree: Tree, capacities: Mapping[str, int], using: Mapping[str, Set[s
             tops = tree.roots if scope is None else tree.nodes[scope].children or (scope,)
             for left in _left_out(tree, tops, reserves, scope, used):
                 if scope is not None or left:
-                    row = _row(tree, capacity, scope, limit, left, reserves)
-                    found.append(row._replace(name=distinct(row.name, taken)))
-                    taken.add(found[-1].name)
+                    found += named_apart([_row(tree, capacity, scope, limit, left, reserves)], taken)
             if len(found) > _MOST_TOGETHER:
                 said = "too many tenants limit what they lend of too many capacities; limit fewer, higher up"
                 raise InvalidInstance.at("$.tenants", said)
+    return found
+
+
+def named_apart(rows: Iterable[Row], taken: set[str]) -> list[Row]:
+    """Return rows under names that are not taken, and that are taken from now on."""
+    found = []
+    for row in rows:
+        found.append(row._replace(name=distinct(row.name, taken)))
+        taken.add(found[-1].name)
     return found
 
 

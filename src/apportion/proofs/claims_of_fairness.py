@@ -23,8 +23,7 @@ from apportion.core.outcome import Termination, meets
 from apportion.instances.kinds import Kind
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
-from apportion.instances.tenants.rows import Row, rows_alone
-from apportion.instances.tenants.tree import distinct
+from apportion.instances.tenants.rows import Row, named_apart, rows_alone
 from apportion.proofs.claims import CLAIMS, Line, Shares, Verdict
 
 __all__ = ["DueShares", "Holder", "due_shares", "holders_by_group", "levels_of", "shares_of"]
@@ -264,8 +263,7 @@ def _best_alone(
     What is due to tenants inside is kept.
     """
     limits = {name: limit for name, limit in ledger.limits.items() if name not in ledger.capacities}
-    taken = set(ledger.limits)
-    rows = [row._replace(name=distinct(row.name, taken)) for row in rows]
+    rows = named_apart(rows, set(ledger.limits))
     limits |= {row.name: row.limit for row in rows}
     named = {name: ledger.members(name) for name in inside}
     options = {
