@@ -22,8 +22,8 @@ import numpy as np
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import relative_gap
 from apportion.models import MultipleChoiceKnapsack
+from apportion.models.exact_sums import grid
 from apportion.solvers.clock import Clock
-from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import dual, repair
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build, without_dominated
 from apportion.solvers.multiknapsack.proving import Proving

@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, Union
 
+from apportion.core.outcome import Report
 from apportion.instances.freezing import FreezingInstance
 from apportion.instances.freezing.kind import FREEZING
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.gap_filling.kind import GAP_FILLING
-from apportion.instances.kind import Kind
+from apportion.instances.kind import Kind, options_bound
 from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.kind import MATCHING
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
 from apportion.instances.multiple_choice_knapsack.kind import MULTIPLE_CHOICE_KNAPSACK
-from apportion.instances.tenants.check import with_tenants
+from apportion.instances.tenants.check import checked, less_stops
+from apportion.instances.tenants.ledger import is_tenanted
 
 __all__ = ["KINDS", "Instance", "Kind", "any_instance", "kind_of", "kinds"]
 
 Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
 
+
+def _with_tenants(kind: Kind) -> Kind:
+    """Return a kind whose checker, objective and bound know tenants, where an instance has any."""
+    if kind.option_set is None:
+        return kind
+
+    def check(instance: Any, plan: Any) -> Report:
+        report = kind.check(instance, plan)
+        if not is_tenanted(instance) or report.violations or report.objective is None:
+            return report
+        return checked(kind, instance, plan, report)
+
+    def exact_objective(instance: Any, plan: Mapping[str, Any]) -> Fraction:
+        total = kind.exact_objective(instance, plan)
+        return less_stops(kind, instance, plan, total) if is_tenanted(instance) else total
+
+    def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
+        adds_up = kind.option_set is not None and kind.option_set.sums(instance)
+        if kind.exact_bound is not options_bound and not (adds_up and is_tenanted(instance)):
+            return kind.exact_bound(instance, multipliers)
+        from apportion.instances.price_bound import price_bound
+
+        return price_bound(kind, instance, multipliers)
+
+    return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
+
+
 KINDS: Mapping[str, Kind] = MappingProxyType(
-    {kind.name: with_tenants(kind) for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING)}
+    {kind.name: _with_tenants(kind) for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING)}
 )
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
+from apportion.models.exact_sums import grid
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solvers.general.scaling import grid
 
 __all__ = ["fewest_changes", "least_change"]
 

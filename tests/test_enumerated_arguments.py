@@ -24,7 +24,6 @@ from apportion.instances.readers import read_text
 from apportion.io.schemas import committed
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModelBuilder
-from apportion.scale.decomposition.sources import GeneratedMenus
 from apportion.scale.executors import open_executor
 
 MODEL = apportion.MultipleChoiceKnapsack.from_arrays([1.0], [1], [0, 1], [1])
@@ -64,7 +63,6 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "generate_unrelated(correlated)": lambda word: generate_unrelated(1, 2, 2, correlated=word),
     "generate_assignment(law)": lambda word: generate_assignment(1, 2, 2, law=word),
     "generated_jobs(mix)": lambda word: generated_jobs(1, mix=word),
-    "GeneratedMenus(law)": lambda word: GeneratedMenus(1, law=word),
     "ring_term(law)": lambda word: ring_term(np.ones(1), word),
     "model_similarity(information)": lambda word: believed_times((), (), cast(Any, None), word),
 }

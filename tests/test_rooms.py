@@ -5,16 +5,22 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import networkx as nx
 import pytest
 
+import apportion
+
 ROOMS = 16
-MOST_FILES, MOST_LINES = 450, 600
+MOST_FILES, MOST_LINES = 440, 600
+MOST_ENTERED = {"gap_filling_small.json": 30, "three_teams.json": 55}
+"""Files whose functions run in a solve, by example: how many a reader would walk through."""
 _REFERENCE = re.compile(r"apportion(?:\.\w+)+:\w+")
 _UPWARD = {"apportion.core.extension_points", "apportion.solving.registry"}
 """The only modules whose references in strings may lead to a higher room."""
@@ -96,3 +102,22 @@ def test_references_in_strings_lead_down_as_imports_do(root: Path, modules: dict
                 if height[other.split(".")[1]] < height[room]:
                     upward.append(f"{name} -> {text}")
     assert upward == []
+
+
+@pytest.mark.parametrize("example", MOST_ENTERED)
+def test_a_plan_passes_through_few_files(root: Path, modules: dict[str, Module], example: str) -> None:
+    ours = {str(module.path.resolve()) for module in modules.values()}
+    instance = apportion.read(root / "examples" / example)
+    apportion.solve(instance)  # what is loaded or built once is there now
+    entered = set[str]()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        entered.add(os.path.realpath(frame.f_code.co_filename))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        apportion.solve(instance)
+    finally:
+        sys.setprofile(before)
+    assert 10 < len(entered & ours) <= MOST_ENTERED[example], sorted(entered & ours)

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Violation
-from apportion.instances.kind import Kind, options_bound
-from apportion.instances.tenants.ledger import TenantLedger, is_tenanted
+from apportion.instances.kind import Kind
+from apportion.instances.tenants.ledger import TenantLedger
 from apportion.instances.tenants.options import Option
 
-__all__ = ["claims_of", "ledger_of", "positions", "shared_capacities", "with_tenants"]
+__all__ = ["checked", "claims_of", "ledger_of", "less_stops", "positions", "shared_capacities"]
 
 _KEPT = 2.0**-10
 """A sum that keeps less than this part of its terms is formed exactly."""
@@ -50,37 +49,6 @@ def shared_capacities(kind: Kind, instance: Any) -> dict[str, int]:
     return kind.edits.capacities(instance) if kind.edits else {}
 
 
-def with_tenants(kind: Kind) -> Kind:
-    """Return a kind whose checker, objective and bound know tenants, where an instance has any."""
-    if kind.option_set is None:
-        return kind
-
-    def check(instance: Any, plan: Any) -> Report:
-        report = kind.check(instance, plan)
-        if not is_tenanted(instance) or report.violations or report.objective is None:
-            return report
-        return _checked(kind, instance, plan, report)
-
-    def exact_objective(instance: Any, plan: Mapping[str, Any]) -> Fraction:
-        total = kind.exact_objective(instance, plan)
-        if not is_tenanted(instance):
-            return total
-        ledger = ledger_of(kind, instance)
-        places = positions(kind, instance, plan, ledger)
-        stopped = sum((Fraction(cost) for cost in _stop_costs(places, ledger)), Fraction(0))
-        return total - stopped if kind.maximizes(instance) else total + stopped
-
-    def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
-        adds_up = kind.option_set is not None and kind.option_set.sums(instance)
-        if kind.exact_bound is not options_bound and not (adds_up and is_tenanted(instance)):
-            return kind.exact_bound(instance, multipliers)
-        from apportion.instances.price_bound import price_bound
-
-        return price_bound(kind, instance, multipliers)
-
-    return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
-
-
 def positions(kind: Kind, instance: Any, plan: Any, ledger: TenantLedger) -> dict[str, int | None]:
     """Return the position of the offer that every job gets in a plan, ``None`` where it may not have it."""
     if kind.option_set is None:
@@ -100,6 +68,14 @@ def positions(kind: Kind, instance: Any, plan: Any, ledger: TenantLedger) -> dic
     return found
 
 
+def less_stops(kind: Kind, instance: Any, plan: Mapping[str, Any], total: Fraction) -> Fraction:
+    """Return an exact objective with the costs of whom a plan stops."""
+    ledger = ledger_of(kind, instance)
+    places = positions(kind, instance, plan, ledger)
+    stopped = sum((Fraction(cost) for cost in _stop_costs(places, ledger)), Fraction(0))
+    return total - stopped if kind.maximizes(instance) else total + stopped
+
+
 def claims_of(ledger: TenantLedger, capacity: str, used: Mapping[str, int]) -> dict[str, int]:
     """Return what every subtree claims of a capacity: its use, or what it withholds, whichever is more."""
     tree, found = ledger.tree, dict[str, int]()
@@ -112,7 +88,8 @@ def claims_of(ledger: TenantLedger, capacity: str, used: Mapping[str, int]) -> d
     return found
 
 
-def _checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
+def checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
+    """Return the report of a feasible plan with what tenants refuse, and less what stopping costs."""
     ledger = _book(kind, instance)
     places = positions(kind, instance, plan, ledger)
     violations: list[Violation] = []

@@ -15,13 +15,22 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.suggestions import did_you_mean
+from apportion.instances.fields import check_count
 from apportion.instances.tenants.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of
-from apportion.instances.tenants.rules import check_floors
-from apportion.instances.tenants.schema import Fairness, Tenanted
-from apportion.instances.tenants.tree import RELATIVE, Tree, distinct, share_counter, tree_of, unit_of
+from apportion.instances.tenants.schema import Fairness, Tenant, Tenanted, TenantedJob
+from apportion.instances.tenants.tree import (
+    RELATIVE,
+    Tree,
+    distinct,
+    job_prefix,
+    share_counter,
+    tree_of,
+    unit_of,
+)
 
-__all__ = ["TenantLedger", "is_tenanted", "shares_are_due", "under_floors"]
+__all__ = ["TenantLedger", "check_floors", "is_tenanted", "shares_are_due", "under_floors"]
 
 
 def is_tenanted(instance: Any) -> bool:
@@ -59,6 +68,26 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
     if problems:
         raise InvalidInstance(problems)
     return found
+
+
+def check_floors(instance: Any, problems: list[Problem]) -> None:
+    """Note every floor that is no share, or of nobody."""
+    floors = instance.fairness.floors
+    if not isinstance(floors, dict):
+        problems.append(Problem("$.fairness.floors", "must be an object of shares"))
+        return
+    if not floors:
+        return
+    known = set[str]()
+    if isinstance(instance.tenants, tuple | list):
+        known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
+    prefix = job_prefix(known)
+    known |= {prefix + job.id for job in instance.jobs if isinstance(job, TenantedJob) and hasattr(job, "id")}
+    for name, share in floors.items():
+        if name not in known:
+            meant = did_you_mean(name, known)
+            problems.append(Problem(f"$.fairness.floors.{name}", f"is no tenant, and no job of ours{meant}"))
+        check_count(f"$.fairness.floors.{name}", share, problems, high=10**18)
 
 
 def _stop_cost(job: Any, offers: list[Option], stopped: Callable[[Any], bool]) -> float:

@@ -20,6 +20,7 @@ from apportion.instances.fields import (
     check_number,
     settle_numbers,
 )
+from apportion.instances.tenants.ledger import check_floors
 from apportion.instances.tenants.rows import MOST_ROWS, most_rows
 from apportion.instances.tenants.schema import (
     LARGEST_PRIORITY,
@@ -30,9 +31,9 @@ from apportion.instances.tenants.schema import (
     Tenant,
     TenantedJob,
 )
-from apportion.instances.tenants.tree import Tree, job_prefix, tree_of
+from apportion.instances.tenants.tree import Tree, tree_of
 
-__all__ = ["check_floors", "check_tenants", "settle_tenants"]
+__all__ = ["check_tenants", "settle_tenants"]
 
 _Listed = Sequence[tuple[int, TenantedJob]]
 """Jobs with their places in the instance."""
@@ -242,23 +243,3 @@ def _check_fairness(instance: Any, jobs: _Listed, problems: list[Problem], rates
             if job.finish is UNSET:
                 problems.append(Problem(f"$.jobs[{index}].finish", "is missing: finish_time_ratio needs it"))
     check_floors(instance, problems)
-
-
-def check_floors(instance: Any, problems: list[Problem]) -> None:
-    """Note every floor that is no share, or of nobody."""
-    floors = instance.fairness.floors
-    if not isinstance(floors, dict):
-        problems.append(Problem("$.fairness.floors", "must be an object of shares"))
-        return
-    if not floors:
-        return
-    known = set[str]()
-    if isinstance(instance.tenants, tuple | list):
-        known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
-    prefix = job_prefix(known)
-    known |= {prefix + job.id for job in instance.jobs if isinstance(job, TenantedJob) and hasattr(job, "id")}
-    for name, share in floors.items():
-        if name not in known:
-            meant = did_you_mean(name, known)
-            problems.append(Problem(f"$.fairness.floors.{name}", f"is no tenant, and no job of ours{meant}"))
-        check_count(f"$.fairness.floors.{name}", share, problems, high=10**18)

@@ -1,6 +1,6 @@
 """The one door to CP-SAT: a model to write into, and one call that configures, solves and reads.
 
-Nothing else imports ``ortools.sat``. Models of intervals and counts (`makespan.gangs`, `packing.by_cp_sat`)
+Nothing else imports ``ortools.sat``. Models of intervals and counts (`makespan.gangs`, `packing.few_moves`)
 write their own constraints; the parameters and the status table are here alone.
 """
 

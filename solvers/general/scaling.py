@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from apportion.core.options import Incumbent, SolveOptions
 from apportion.core.outcome import Outcome
+from apportion.models.exact_sums import grid
 from apportion.models.linear import LinearModel
 
 __all__ = [
     "Scaling",
     "extreme_scale",
-    "grid",
     "power_of_two_scale",
     "scaling_of",
     "unscaled",
@@ -122,24 +122,6 @@ def _largest(
     top = np.zeros(length)
     np.maximum.at(top, at, size)
     return top, top > 0
-
-
-def grid(values: NDArray[np.float64]) -> float:
-    """Return a step such that all sums of the values are multiples of it, 0 if none is evident.
-
-    Values with at most three decimals count; whoever can beat an incumbent then does so by one step at least.
-    A decimal as float64 is off by ``2**-53`` of itself, its product by as much again: what differs more is no
-    such decimal. The differences of all options together stay far below a step.
-    """
-    for decimals in range(4):
-        scaled = values * 10.0**decimals
-        whole = np.round(scaled)
-        if np.abs(whole).max(initial=0.0) * values.size > 2.0**43:
-            return 0.0
-        if (np.abs(scaled - whole) <= 2.0**-51 * np.abs(whole)).all():
-            step = int(np.gcd.reduce(whole.astype(np.int64))) if whole.size else 0
-            return step / 10.0**decimals
-    return 0.0
 
 
 def extreme_scale(values: NDArray[np.float64]) -> float:

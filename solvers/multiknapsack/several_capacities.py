@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from apportion.core.options import KnownBound, SolveOptions
 from apportion.core.outcome import Outcome, SearchTree, Termination
+from apportion.models.exact_sums import grid
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
-from apportion.solvers.general.scaling import grid, power_of_two_scale, unscaled, with_callback_in_own_unit
+from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
 from apportion.solvers.multiknapsack.dual import Dual, model_bound, solve_large
 from apportion.solvers.multiknapsack.expanding_core import ExpandingCore

@@ -14,23 +14,36 @@ and Gomory's, whose optimum is the best bound of this form.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models.linear import Block, LinearModel
 from apportion.models.packing import NodePacking, heaviest
-from apportion.solvers.packing.search import Nodes, Search, best_fit, fewest_moves, is_chain
+from apportion.solvers.general.cp_sat_call import Limits, call, new_model
+from apportion.solvers.general.guard import usable
+from apportion.solvers.packing.search import (
+    Nodes,
+    Search,
+    best_fit,
+    fewest_moves,
+    is_chain,
+    nodes_that_matter,
+)
 
-__all__ = ["Placement", "pack", "violated_weights"]
+__all__ = ["Placement", "fewest_moves_by_cp_sat", "pack", "violated_weights"]
 
 
 _LARGEST_LP = 20
 """Node size up to which patterns are enumerated: a partition of 20 is one of 627."""
 _LARGEST_DENOMINATOR = 60
+_WORK = 4.0
+"""CP-SAT's deterministic time: a few seconds."""
 _LARGEST_SIZE = 64
 """Node size beyond which there are no weights; a node of more GPUs has not been built."""
 
@@ -197,20 +210,10 @@ def pack(packing: NodePacking, seconds: float | None = None) -> Placement:
         found = fewest_moves(packing, stayers)
         if found.complete:
             return Placement(found.nodes, proven=True)
-    found = _by_cp_sat(packing, stayers, seconds)
+    found = fewest_moves_by_cp_sat(packing, stayers, seconds)
     if found.nodes is None and not found.complete:
         return Placement(None if anywhere is None else _falling(packing, stayers), proven=False)
     return Placement(found.nodes, proven=found.complete)
-
-
-def _by_cp_sat(packing: NodePacking, stayers: list[int], seconds: float | None) -> Search:
-    from apportion.solvers.general.guard import usable
-
-    if not usable("ortools"):
-        return Search(None, False)
-    from apportion.solvers.packing.by_cp_sat import fewest_moves as by_cp_sat
-
-    return by_cp_sat(packing, stayers, seconds)
 
 
 def _falling(packing: NodePacking, stayers: list[int]) -> Nodes | None:
@@ -221,3 +224,57 @@ def _falling(packing: NodePacking, stayers: list[int]) -> Nodes | None:
         if found is not None:
             return found
     return None
+
+
+def fewest_moves_by_cp_sat(packing: NodePacking, stayers: list[int], seconds: float | None) -> Search:
+    """Return a packing with few moves and, of equally few, on few nodes; see `Search`.
+
+    Jobs that move are interchangeable within a size, so there is a count per node and size, not a variable
+    per node and job.
+    """
+    if not usable("ortools"):
+        return Search(None, False)
+    model = new_model()
+    sizes = packing.sizes()
+    keep = {job: model.new_bool_var("") for job in stayers}
+    taken: dict[int, list[Any]] = defaultdict(list)
+    for job, stays in keep.items():
+        for node in packing.current[job] or ():
+            taken[node].append(packing.share(job) * stays)
+    counts: dict[tuple[int, int], Any] = {}
+    opened = []
+    for node in nodes_that_matter(packing):
+        room = packing.room(node)
+        for size in sizes:
+            if size <= room:
+                counts[node, size] = model.new_int_var(0, room // size, "")
+        load = sum(size * counts[node, size] for size in sizes if size <= room) + sum(taken[node])
+        in_use = model.new_bool_var("")
+        opened.append(in_use)
+        model.add(load <= room * in_use)
+    for size, pieces in sizes.items():
+        kept = sum(packing.needed(job) * stays for job, stays in keep.items() if packing.share(job) == size)
+        free = sum(count for (_, of), count in counts.items() if of == size)
+        model.add(free + kept == pieces)
+    model.minimize(sum(opened) - (len(opened) + 1) * sum(keep.values()))
+    said = call(model, Limits(seconds=seconds, work=_WORK))
+    if said.value is None:
+        return Search(None, said.termination is Termination.INFEASIBLE)
+    staying = {job for job, stays in keep.items() if said.value(stays)}
+    slots = {key: said.value(count) for key, count in counts.items()}
+    return Search(_nodes_of(packing, staying, slots), said.termination is Termination.OPTIMAL)
+
+
+def _nodes_of(packing: NodePacking, staying: set[int], slots: dict[tuple[int, int], int]) -> Nodes:
+    free: dict[int, list[int]] = defaultdict(list)
+    for (node, size), count in sorted(slots.items(), reverse=True):
+        free[size].extend([node] * count)
+    nodes: Nodes = []
+    for job in range(len(packing.gpus)):
+        if job in staying:
+            nodes.append(packing.current[job] or ())
+        else:
+            pool = free[packing.share(job)]
+            nodes.append(tuple(pool.pop() for _ in range(packing.needed(job))))
+    assert not Counter(node for pool in free.values() for node in pool)
+    return nodes

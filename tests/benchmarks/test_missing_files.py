@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHERS = {
     "benchmarks/__main__.py": ["report", "{missing}"],
     "benchmarks/cluster_policies.py": ["{missing}"],
-    "benchmarks/decomposition_growth.py": ["--out", "{missing}/rows.jsonl"],
     "paper_repro/freetrain/gains.py": ["{missing}"],
     "paper_repro/freetrain/idle_logs.py": ["{missing}"],
     "paper_repro/malletrain/gains.py": ["{missing}"],

@@ -274,7 +274,7 @@ PATHS = _table(
         "nodes-by-cp-sat",
         ("freezing",),
         {"apportion.solvers.packing.few_moves:_FEW": -1},
-        witness="apportion.solvers.packing.few_moves:_by_cp_sat",
+        witness="apportion.solvers.packing.few_moves:fewest_moves_by_cp_sat",
         wants="nodes",
     ),
     Path(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
 from apportion import __version__
 from apportion.cli.commands import epilog_of
-from apportion.cli.output import check_target, emit, quiet_stdout, say, write_file
+from apportion.cli.output import OutputClosed, check_target, emit, quiet_stdout, say, write_file
 from apportion.cli.running import run
 from apportion.cli.source import BACKEND, FORMULATION, foreign_options, instance_of, json_of
 
@@ -111,9 +113,7 @@ def command(
             raise click.UsageError(
                 "--stream reads JSON lines from standard input and writes to standard output"
             )
-        from apportion.cli.streaming import stream as answer_lines
-
-        return answer_lines(backend=backend, formulation=formulation, proofs=proof, **options)
+        return _answer_lines(backend=backend, formulation=formulation, proofs=proof, **options)
     if path is None:
         raise click.UsageError("Missing argument 'PATH|-': name an instance, or - for standard input.")
     if plot is not None:
@@ -269,6 +269,46 @@ def _exit_code(solution: Solution) -> int:
         Termination.SOLUTION_LIMIT,
     )
     return 5 if ended in limits else 1
+
+
+def _answer_lines(**options: Any) -> int:
+    """Answer standard input line by line until it ends, the process kept warm; returns exit code 0.
+
+    Parameters
+    ----------
+    **options
+        Passed to every `solve` call.
+    """
+    from apportion.service.stream import serve
+
+    with _answers() as out:
+
+        def write(answer: bytes) -> None:
+            try:
+                out.write(answer)
+                out.flush()
+            except OSError as error:
+                why = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"
+                raise OutputClosed(why) from None
+
+        serve(sys.stdin.buffer, write, **options)
+    return 0
+
+
+@contextmanager
+def _answers() -> Iterator[BinaryIO]:
+    """Yield what standard output was, while anything else printed on it goes to standard error."""
+    if sys.stdout is None or sys.stdin is None:
+        raise OutputClosed("standard input or output is closed")
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    out = os.fdopen(saved, "wb", closefd=False)
+    try:
+        yield out
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 if __name__ == "__main__":

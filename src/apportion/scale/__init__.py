@@ -1,1 +1,1 @@
-"""Many instances, or one too large for one process: batches, executors, decomposition."""
+"""Many instances at once: batches, and executors that outlive their workers."""

@@ -22,12 +22,14 @@ from apportion.proofs.bare_models import columns
 from apportion.solvers.search.in_integers import ExactOptimum, Option, best_choice, least_makespan
 from apportion.solving.attempt import Attempt, Checked, checked_plan
 from apportion.solving.call import Call, Subject
-from apportion.solving.compiled_model import AssignmentRelaxation, CompiledKnapsack
+from apportion.solving.compiled_model import CompiledKnapsack
 from apportion.solving.judge import outward
 
-__all__ = ["SHARE", "cross_check", "decided_exactly", "is_in_doubt"]
+__all__ = ["SHARE", "cross_check", "decided_exactly"]
 
 
+_LARGEST = 1_000
+"""Options of the largest instance that is looked at."""
 SHARE = 0.25
 """Of the time that is left; never more than the solver itself took, or a twentieth of a second."""
 _LEAST_SECONDS = 0.05
@@ -144,37 +146,6 @@ def _tighter(solution: Solution, other: Solution, sign: float) -> Certificate:
     if own.bound is None or sign * (given.verified_bound - own.bound) < 0:
         own = replace(own, bound=given.verified_bound, source="multipliers")
     return own
-
-
-_CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE, Termination.NUMERICAL_ERROR)
-_LARGEST = 1_000
-"""Options of the largest instance that is looked at."""
-
-
-def is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:
-    """Return whether a solver has come to an end that its bound and its plan do not show."""
-    if tried.restricted:
-        return False
-    if isinstance(
-        tried.structure, AssignmentRelaxation
-    ):  # doubles of a general solver alone speak for its claim
-        shown = solution.termination is Termination.OPTIMAL and solution.certificate.source == "multipliers"
-        return tried.outcome.termination in _CLAIMS and not shown
-    if solution.termination is Termination.INFEASIBLE:  # a general solver's word is no proof
-        return solution.evidence == "by_solver" and not call.is_late()
-    if solution.termination is Termination.GAP_REACHED:
-        return solution.gap is None or solution.gap > call.options.gap
-    if solution.termination is Termination.OPTIMAL:
-        return _is_divisible(tried.structure.model) and solution.evidence != "by_multipliers"
-    if solution.termination in (Termination.NUMERICAL_ERROR, Termination.ERROR):
-        return tried.outcome.termination in _CLAIMS or _is_divisible(tried.structure.model)
-    given_up = solution.termination in (Termination.SOLUTION_LIMIT, Termination.TIME_LIMIT)
-    unlimited = call.options.work_limit is None and not call.is_late()
-    return given_up and unlimited and isinstance(tried.structure.model, Assignment)
-
-
-def _is_divisible(model: object) -> bool:
-    return isinstance(model, Assignment) and model.divisible
 
 
 def decided_exactly(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:

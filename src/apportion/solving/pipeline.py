@@ -49,7 +49,7 @@ from apportion.solving.compiled_model import (
     CompiledKnapsack,
     CompiledModel,
 )
-from apportion.solving.exact_recheck import decided_exactly, is_in_doubt
+from apportion.solving.exact_recheck import decided_exactly
 from apportion.solving.judge import certified_bound, judge, usable
 from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
 
@@ -68,6 +68,8 @@ __all__ = [
     "structured",
 ]
 
+
+_CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE, Termination.NUMERICAL_ERROR)
 
 Compiler = Callable[[Subject, FormulationEntry], CompiledModel]
 """From an instance and an entry of the registry to the structured model."""
@@ -394,7 +396,7 @@ def solved(
                 tried = Attempt(stopped, structure, known, None)
             solution = conclude(call, chosen, reason, tried, engines)
             own = isinstance(backend, str)  # who brings a solver wants to know what becomes of its claims
-            if own and not hold.struck and is_in_doubt(solution, tried, call):
+            if own and not hold.struck and _is_in_doubt(solution, tried, call):
                 if call.is_late():
                     solution = replace(solution, termination=Termination.TIME_LIMIT)
                 elif (again := decided_exactly(ordered, tried, call)) is not None:
@@ -405,6 +407,32 @@ def solved(
             # in the order of names its jobs are not those of the instance, place for place
             solution = _proved(solution, call, structure.model if ordered is instance else None)
         return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
+
+
+def _is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:
+    """Return whether a solver has come to an end that its bound and its plan do not show."""
+    if tried.restricted:
+        return False
+    if isinstance(
+        tried.structure, AssignmentRelaxation
+    ):  # doubles of a general solver alone speak for its claim
+        shown = solution.termination is Termination.OPTIMAL and solution.certificate.source == "multipliers"
+        return tried.outcome.termination in _CLAIMS and not shown
+    if solution.termination is Termination.INFEASIBLE:  # a general solver's word is no proof
+        return solution.evidence == "by_solver" and not call.is_late()
+    if solution.termination is Termination.GAP_REACHED:
+        return solution.gap is None or solution.gap > call.options.gap
+    if solution.termination is Termination.OPTIMAL:
+        return _is_divisible(tried.structure.model) and solution.evidence != "by_multipliers"
+    if solution.termination in (Termination.NUMERICAL_ERROR, Termination.ERROR):
+        return tried.outcome.termination in _CLAIMS or _is_divisible(tried.structure.model)
+    given_up = solution.termination in (Termination.SOLUTION_LIMIT, Termination.TIME_LIMIT)
+    unlimited = call.options.work_limit is None and not call.is_late()
+    return given_up and unlimited and isinstance(tried.structure.model, Assignment)
+
+
+def _is_divisible(model: object) -> bool:
+    return isinstance(model, Assignment) and model.divisible
 
 
 def _tested(solution: Solution, call: Call) -> Solution:

@@ -14,8 +14,7 @@ import apportion
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.solvers.assignment import linear_assignment
-from apportion.solvers.assignment.hungarian import matching
-from apportion.solvers.assignment.linear_assignment import classes_of, flow_slots, whole_costs
+from apportion.solvers.assignment.linear_assignment import classes_of, flow_slots, matching, whole_costs
 from tests.budgets import examples
 from tests.test_api import close
 

@@ -11,8 +11,8 @@ from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 from tests.strategies import knapsacks
 
 from apportion.models import MultipleChoiceKnapsack
+from apportion.models.exact_sums import grid
 from apportion.models.lowering import lower
-from apportion.solvers.general.scaling import grid
 from apportion.solvers.multiknapsack import beam, dual, repair
 from apportion.solvers.multiknapsack.entropic_dual import entropic_dual, freezing_temperature
 from apportion.solvers.multiknapsack.option_table import build, within_reach, without_dominated

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.budgets import examples
 
 from apportion.models.packing import NodePacking, heaviest
-from apportion.solvers.packing import by_cp_sat
-from apportion.solvers.packing.few_moves import pack, violated_weights
+from apportion.solvers.packing.few_moves import fewest_moves_by_cp_sat, pack, violated_weights
 from apportion.solvers.packing.search import best_fit, fewest_moves, is_chain
 
 
@@ -76,7 +75,7 @@ def test_it_is_as_good_as_enumeration(packing: NodePacking) -> None:
 @settings(max_examples=examples(25))
 def test_cp_sat_agrees_with_the_search(packing: NodePacking) -> None:
     stayers = [job for job in range(len(packing.gpus)) if packing.may_stay(job)]
-    ours, other = fewest_moves(packing, stayers), by_cp_sat.fewest_moves(packing, stayers, None)
+    ours, other = fewest_moves(packing, stayers), fewest_moves_by_cp_sat(packing, stayers, None)
     assert ours.complete and other.complete
     assert (ours.nodes is None) == (other.nodes is None)
     if ours.nodes is not None and other.nodes is not None:
