@@ -26,7 +26,7 @@ class OptionMenus:
 
     def __init__(self, instance: Any) -> None:
         kind = kind_of(instance)
-        given = listed(kind, instance)
+        given = listed(kind, instance, tenants=False)
         names = given.names()
         named = np.array([name is not None for name in names], dtype=np.bool_)
         owner, self._jobs = given.owner, list(given.jobs)
@@ -77,8 +77,8 @@ class OptionMenus:
 
     def preferred(self) -> NDArray[np.int64] | None:
         """Return the option that every job has now, ``None`` if nobody has any."""
-        offers = [self._option_set.offers(self._instance, job) for job in self._instance.jobs]
-        held = [next((offer.name for offer in own if offer.current), None) for own in offers]
+        options = [self._option_set.options(self._instance, job) for job in self._instance.jobs]
+        held = [next((option.name for option in own if option.current), None) for own in options]
         if not any(held):
             return None
         bounds = self.model.offsets.tolist()

@@ -58,8 +58,8 @@ class TenantedMenus:
         The options that a job may get, being left out among them; every job is required.
     value_error
         That of the inner formulation, and the rounding of the costs of stopping.
-    offer
-        int64 [options]: the position of every row's offer among its job's, in the ledger.
+    option
+        int64 [options]: the position of every row's option among its job's, in the ledger.
     ledger
         The limits.
     """
@@ -69,10 +69,10 @@ class TenantedMenus:
         kind = kind_of(instance)
         self.ledger = ledger_of(kind, instance)
         self._jobs = [job.id for job in instance.jobs]
-        rows, offers, sizes, stops = self._rows_and_offers()
+        rows, options, sizes, stops = self._rows_and_options()
         self._sizes = tuple(sizes)
         self._row = np.array(rows, dtype=np.int64)
-        self.offer = np.array(offers, dtype=np.int64)
+        self.option = np.array(options, dtype=np.int64)
         offsets = np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64)))).astype(np.int64)
         taken = self._row >= 0
         source = inner.model
@@ -135,11 +135,11 @@ class TenantedMenus:
     @cached_property
     def share(self) -> NDArray[np.int64]:
         """The share of every option, int64 [options], in whole units."""
-        shares, offer = self.ledger.shares, self.offer.tolist()
+        shares, option = self.ledger.shares, self.option.tolist()
         found, row = list[int](), 0
         for job, size in zip(self._jobs, self._sizes, strict=True):
             own = shares[job]
-            found += [own[place] for place in offer[row : row + size]]
+            found += [own[place] for place in option[row : row + size]]
             row += size
         return np.array(found, dtype=np.int64)
 
@@ -192,19 +192,19 @@ class TenantedMenus:
         """Return the menus themselves: they do not depend on the capacities."""
         return self.model
 
-    def _rows_and_offers(self) -> tuple[list[int], list[int], list[int], list[float]]:
-        """Return inner row (-1: nothing), position among the job's offers and stop cost; menu sizes."""
+    def _rows_and_options(self) -> tuple[list[int], list[int], list[int], list[float]]:
+        """Return inner row (-1: nothing), position among the job's options and stop cost; menu sizes."""
         inner, ledger = self._inner, self.ledger
         offsets, name_of = inner.model.offsets.tolist(), inner.option_name
-        rows, offers, sizes, stops = list[int](), list[int](), list[int](), list[float]()
+        rows, options, sizes, stops = list[int](), list[int](), list[int](), list[float]()
         for index, job_id in enumerate(self._jobs):
-            own, costs = ledger.offers[job_id], ledger.stop_costs[job_id]
+            own, costs = ledger.options[job_id], ledger.stop_costs[job_id]
             menu_rows = range(offsets[index], offsets[index + 1])
             names = [name_of(row) for row in menu_rows]
-            offered = [offer.name for offer in own]
+            offered = [option.name for option in own]
             if offered == [*names, None] and not costs:  # as most jobs: everything, or nothing
                 rows += (*menu_rows, -1)
-                offers += range(len(own))
+                options += range(len(own))
                 stops += [0.0] * len(own)
                 sizes.append(len(own))
                 continue
@@ -214,10 +214,10 @@ class TenantedMenus:
             if None in places:
                 kept.append((-1, places[None]))
             rows += [row for row, _ in kept]
-            offers += [place for _, place in kept]
+            options += [place for _, place in kept]
             stops += [costs if costs and own[place].idle else 0.0 for _, place in kept]
             sizes.append(len(kept))
-        return rows, offers, sizes, stops
+        return rows, options, sizes, stops
 
     def _limits(
         self, owner: NDArray[np.int64], uses: NDArray[np.int64], names: Sequence[str]

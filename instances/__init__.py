@@ -2,7 +2,7 @@
 
 from apportion.instances.freezing import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
-from apportion.instances.kinds import KINDS, Instance, Kind, kind_of
+from apportion.instances.kinds import KINDS, Instance, ProblemType, kind_of
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
@@ -19,7 +19,6 @@ __all__ = [
     "GapFillingInstance",
     "GapFillingJob",
     "Instance",
-    "Kind",
     "KnapsackJob",
     "KnapsackOption",
     "MatchingEntry",
@@ -27,6 +26,7 @@ __all__ = [
     "MatchingJob",
     "MatchingMachine",
     "MultipleChoiceKnapsackInstance",
+    "ProblemType",
     "ScalingCurve",
     "kind_of",
 ]

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.instances.freezing.nodes import TypeNodes
-from apportion.instances.kinds import Kind
+from apportion.instances.kinds import ProblemType
+from apportion.instances.options import Place, Pool
 from apportion.instances.tenants.check import ledger_of, shared_capacities
 from apportion.instances.tenants.ledger import is_tenanted
-from apportion.instances.tenants.options import Place, Pool
 
 __all__ = ["Columns", "Goal", "PoolUse", "columns_of", "listed"]
 
@@ -103,7 +103,7 @@ class Columns:
         return np.arange(self.offsets.size - 1).repeat(np.diff(self.offsets))
 
 
-def columns_of(kind: Kind, instance: Any) -> Columns:
+def columns_of(kind: ProblemType, instance: Any) -> Columns:
     """Return the columns of an instance, those of its kind where it gives any."""
     if kind.option_set is not None and kind.option_set.columns is not None and not is_tenanted(instance):
         found: Columns = kind.option_set.columns(instance)
@@ -111,22 +111,22 @@ def columns_of(kind: Kind, instance: Any) -> Columns:
     return listed(kind, instance)
 
 
-def listed(kind: Kind, instance: Any) -> Columns:
-    """Return the columns of an instance, option by option, under the limits of its tenants."""
+def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns:
+    """Return the columns of an instance, option by option, with or without the limits of its tenants."""
     option_set = kind.option_set
     if option_set is None:
         raise TypeError(f"there are no proofs about a {type(instance).__name__}")
     pools, nodes = option_set.pools(instance), option_set.nodes(instance)
     used: list[Mapping[str, int]]
-    if is_tenanted(instance):
+    if tenants and is_tenanted(instance):
         ledger = ledger_of(kind, instance)
-        limits, menus = ledger.limits, list(ledger.offers.values())
-        used = [ledger.uses(job, at) for job, own in ledger.offers.items() for at in range(len(own))]
+        limits, menus = ledger.limits, list(ledger.options.values())
+        used = [ledger.uses(job, at) for job, own in ledger.options.items() for at in range(len(own))]
     else:
         limits = shared_capacities(kind, instance)
-        menus = [list(option_set.offers(instance, job)) for job in instance.jobs]
-        used = [offer.uses for own in menus for offer in own]
-    options = [offer for own in menus for offer in own]
+        menus = [list(option_set.options(instance, job)) for job in instance.jobs]
+        used = [option.uses for own in menus for option in own]
+    options = [option for own in menus for option in own]
     number = {pool.name: at for at, pool in enumerate(pools)}
     column = {name: k for k, name in enumerate(name for name in limits if name not in number)}
     uses = np.zeros((len(options), len(column)), dtype=np.int64)
@@ -134,13 +134,13 @@ def listed(kind: Kind, instance: Any) -> Columns:
         for name, use in own_uses.items():
             if name in column:
                 uses[row, column[name]] = use
-    values = [offer.value for offer in options]
+    values = [option.value for option in options]
     floats = all(type(value) is float for value in values)
     pool_use, barred = None, dict[int, Sequence[Place]]()
     if pools:
-        pool_use = _pool_use(pools, number, [offer.place for offer in options])
+        pool_use = _pool_use(pools, number, [option.place for option in options])
         for at, (job, own) in enumerate(zip(instance.jobs, menus, strict=True)):
-            if left := option_set.barred(instance, job, {offer.name for offer in own}):
+            if left := option_set.barred(instance, job, {option.name for option in own}):
                 barred[at] = left
     cut = ("cuts",) if pools or nodes else ()
     return Columns(
@@ -158,7 +158,7 @@ def listed(kind: Kind, instance: Any) -> Columns:
         pool_use=pool_use,
         nodes=nodes,
         sections=("pools", *cut, "capacities") if pools else ("capacities", *cut),
-        names=lambda: [offer.name for offer in options],
+        names=lambda: [option.name for option in options],
         barred=barred,
     )
 

@@ -181,7 +181,7 @@ def pin_of(draft: Draft, choices: Mapping[str, int | str]) -> None:
         if option_set is None or fairness is UNSET or fairness.share not in RELATIVE:
             return found
         best = {
-            job.id: max((offer.rate for offer in option_set.offers(part, job)), default=0.0)
+            job.id: max((option.rate for option in option_set.options(part, job)), default=0.0)
             for job in part.jobs
             if job.id in choices
         }

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from apportion.core.errors import Problem
 from apportion.core.outcome import Report
-from apportion.instances.tenants.options import OptionSet
+from apportion.instances.options import OptionSet
 
-__all__ = ["Edits", "JobRules", "Kind", "Wording", "options_bound"]
+__all__ = ["Edits", "JobRules", "ProblemType", "Wording", "options_bound"]
 
 
 def _as_it_is(instance: Any) -> Any:
@@ -129,8 +129,8 @@ class Wording:
     Attributes
     ----------
     units
-        The unit of the objective with a leading blank, by what the objective is called (`Kind.measure`);
-        an objective that is absent has no unit.
+        The unit of the objective with a leading blank, by what the objective is called (`measure`); an
+        objective that is absent has no unit.
     node
         What one node or machine is called.
     counts_nodes
@@ -152,7 +152,7 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemType:
     """Everything that differs by kind of instance, independent of formulations and solvers.
 
     Attributes
@@ -190,7 +190,8 @@ class Kind:
         ``menu(job)``: the lines of a job's menu as columns by name, those of the builder's table; and the
         field of a job that holds them. ``None``: a table has one row per job.
     schemas
-        The package that holds the committed JSON Schema, ``NAME.schema.json``.
+        The package of the committed JSON Schema, ``NAME.schema.json``, and of what ``apportion init`` writes:
+        ``NAME.starter.yaml`` and, where a table says all of an instance, ``NAME.starter.csv``.
     """
 
     name: str

@@ -14,7 +14,7 @@ from apportion.instances.freezing import FreezingInstance
 from apportion.instances.freezing.kind import FREEZING
 from apportion.instances.gap_filling import GapFillingInstance
 from apportion.instances.gap_filling.kind import GAP_FILLING
-from apportion.instances.kind import Kind, options_bound
+from apportion.instances.kind import ProblemType, options_bound
 from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.kind import MATCHING
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
@@ -22,12 +22,12 @@ from apportion.instances.multiple_choice_knapsack.kind import MULTIPLE_CHOICE_KN
 from apportion.instances.tenants.check import checked, less_stops
 from apportion.instances.tenants.ledger import is_tenanted
 
-__all__ = ["KINDS", "Instance", "Kind", "any_instance", "kind_of", "kinds"]
+__all__ = ["KINDS", "Instance", "ProblemType", "any_instance", "kind_of", "kinds"]
 
 Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
 
 
-def _with_tenants(kind: Kind) -> Kind:
+def _with_tenants(kind: ProblemType) -> ProblemType:
     """Return a kind whose checker, objective and bound know tenants, where an instance has any."""
     if kind.option_set is None:
         return kind
@@ -53,12 +53,12 @@ def _with_tenants(kind: Kind) -> Kind:
     return replace(kind, check=check, exact_objective=exact_objective, exact_bound=exact_bound)
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, ProblemType] = MappingProxyType(
     {kind.name: _with_tenants(kind) for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING)}
 )
 
 
-def kinds() -> Mapping[str, Kind]:
+def kinds() -> Mapping[str, ProblemType]:
     """Return the table of kinds by name."""
     return KINDS
 
@@ -68,7 +68,7 @@ def any_instance() -> Any:
     return Union[tuple(kind.type for kind in kinds().values())]  # noqa: UP007  (a union of a computed tuple)
 
 
-def kind_of(instance: Any) -> Kind:
+def kind_of(instance: Any) -> ProblemType:
     """Return the kind of an instance; ``TypeError`` for anything else."""
     for kind in kinds().values():
         if isinstance(instance, kind.type):

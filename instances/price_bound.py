@@ -18,14 +18,14 @@ import numpy as np
 
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.columns import Columns, columns_of
-from apportion.instances.kind import Kind
+from apportion.instances.kind import ProblemType
 from apportion.instances.tenants.check import shared_capacities
 from apportion.instances.tenants.ledger import is_tenanted
 
 __all__ = ["price_bound"]
 
 
-def price_bound(kind: Kind, instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
+def price_bound(kind: ProblemType, instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
     """Return the bound; ``None`` if a required job has no admissible option.
 
     Raises

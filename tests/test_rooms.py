@@ -16,6 +16,7 @@ import networkx as nx
 import pytest
 
 import apportion
+from apportion.instances.kinds import kinds
 
 ROOMS = 16
 MOST_FILES, MOST_LINES = 440, 600
@@ -121,3 +122,36 @@ def test_a_plan_passes_through_few_files(root: Path, modules: dict[str, Module],
     finally:
         sys.setprofile(before)
     assert 10 < len(entered & ours) <= MOST_ENTERED[example], sorted(entered & ours)
+
+
+NAMING_A_KIND = {
+    # exported to everybody: types, and builders in a few lines
+    *("apportion", "apportion.io.builders"),
+    # a kind's own drawing, its own tables
+    *("apportion.draw.allocation_svg", "apportion.draw.freezing_svg", "apportion.draw.gantt_svg"),
+    "apportion.cli.summary",
+    # a makespan is no sum of options; Kueue's rounds are one kind's; policies are asked in their own terms
+    *("apportion.explanation.makespan", "apportion.explanation.kueue_decision"),
+    "apportion.service.view_adapters",
+    # who makes instances of one kind
+    *("apportion.cluster.policies.freetrain", "apportion.cluster.simulation.snapshot"),
+    "apportion.cluster.estimation.model_similarity",
+}
+"""All modules above `instances` and `formulations` that name the types of a kind of instance."""
+
+
+def test_kinds_are_named_where_they_belong_and_nowhere_else(modules: dict[str, Module]) -> None:
+    types = {kind.type for kind in kinds().values()}
+    types |= {kind.edits.job_type for kind in kinds().values() if kind.edits is not None}
+    names = {one.__name__ for one in types}
+    found = set()
+    for name, module in modules.items():
+        if name.split(".")[1:2] in (["instances"], ["formulations"]):
+            continue
+        inside = ast.walk(module.tree)
+        named = {node.id for node in inside if isinstance(node, ast.Name)}
+        inside = ast.walk(module.tree)
+        named |= {alias.name for node in inside if isinstance(node, ast.ImportFrom) for alias in node.names}
+        if named & names:
+            found.add(name)
+    assert found == NAMING_A_KIND

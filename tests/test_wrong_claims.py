@@ -178,7 +178,7 @@ def test_fewer_rows_allow_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             verdicts = []
             for ledger in ledgers:
                 used: dict[str, int] = {}
-                for name, place in zip(ledger.offers, chosen, strict=True):
+                for name, place in zip(ledger.options, chosen, strict=True):
                     for limit, use in ledger.uses(name, place).items():
                         used[limit] = used.get(limit, 0) + use
                 verdicts.append(all(use <= ledger.limits[limit] for limit, use in used.items()))

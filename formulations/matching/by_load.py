@@ -94,10 +94,10 @@ class MatchingByLoad:
         """Yield every job on every machine; no more machines of a pool than there are jobs for it."""
         names = [name for job in self.instance.jobs for name in job.on]
         for job in self.instance.jobs:
-            for offer, share in zip(ledger.offers[job.id], ledger.shares[job.id], strict=True):
-                entry = job.on[str(offer.name)]
-                for machine in range(min(self._pools[str(offer.name)].count, names.count(str(offer.name)))):
-                    yield _Cell(job.id, str(offer.name), machine, entry.time_s or 0.0, entry.uses, share)
+            for option, share in zip(ledger.options[job.id], ledger.shares[job.id], strict=True):
+                entry = job.on[str(option.name)]
+                for machine in range(min(self._pools[str(option.name)].count, names.count(str(option.name)))):
+                    yield _Cell(job.id, str(option.name), machine, entry.time_s or 0.0, entry.uses, share)
 
     def _compiled(self, ledger: TenantLedger) -> LinearModel:
         m = LinearModelBuilder("minimize")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from apportion.core.outcome import Report, Violation
 from apportion.instances.freezing.nodes import node_violations
 from apportion.instances.freezing.schema import PENALTY, FreezingInstance, FreezingJob, FreezingRow
-from apportion.instances.tenants.options import Option
+from apportion.instances.options import Option
 
 __all__ = [
     "capacities_of",

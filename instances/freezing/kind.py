@@ -18,8 +18,8 @@ from apportion.instances.freezing.edits import EDITS, WAITING
 from apportion.instances.freezing.job import FreezingJob, FreezingRow
 from apportion.instances.freezing.nodes import NodeWeights, nodes_of
 from apportion.instances.freezing.schema import FreezingInstance
-from apportion.instances.kind import Kind, Wording
-from apportion.instances.tenants.options import DerivedCapacity, OptionSet
+from apportion.instances.kind import ProblemType, Wording
+from apportion.instances.options import DerivedCapacity, OptionSet
 
 __all__ = ["FREEZING", "OPTION_SET"]
 
@@ -136,7 +136,7 @@ def _obstacle(instance: FreezingInstance, job: FreezingJob, depth: int, penalty:
     return "the plan as a whole is better so"
 
 
-FREEZING = Kind(
+FREEZING = ProblemType(
     "freezing",
     FreezingInstance,
     lambda instance: bool(instance.power > 0),

@@ -27,13 +27,13 @@ from apportion.instances.gap_filling.schema import (
     check_quotas,
     settle_job,
 )
-from apportion.instances.kind import Edits, JobRules, Kind, Wording
-from apportion.instances.tenants.options import Option, OptionSet
+from apportion.instances.kind import Edits, JobRules, ProblemType, Wording
+from apportion.instances.options import Option, OptionSet
 
 __all__ = ["EDITS", "GAP_FILLING", "MOST_NEW_NODES", "OPTION_SET"]
 
 
-def _offers(instance: GapFillingInstance, job: GapFillingJob) -> Iterator[Option]:
+def _options(instance: GapFillingInstance, job: GapFillingJob) -> Iterator[Option]:
     horizon, forbidden = Fraction(instance.horizon_s), set(job.forbidden_counts)
     for nodes in (0, *range(job.min_nodes, min(job.max_nodes, len(instance.nodes)) + 1)):
         if nodes in forbidden or job.pinned_count not in (None, nodes):
@@ -57,7 +57,7 @@ def _stopped(job: GapFillingJob) -> bool:
 _COLUMNS = "apportion.instances.gap_filling.option_columns:columns"
 
 OPTION_SET = OptionSet(
-    _offers,
+    _options,
     _taken,
     stopped=_stopped,
     columns=lambda instance: loaded(_COLUMNS)(instance),
@@ -194,7 +194,7 @@ def _menu(job: GapFillingJob) -> Iterator[dict[str, Any]]:
     return ({"nodes": nodes, "rate": rate} for nodes, rate in points if nodes)
 
 
-GAP_FILLING = Kind(
+GAP_FILLING = ProblemType(
     "gap_filling",
     GapFillingInstance,
     lambda _: True,

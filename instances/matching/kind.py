@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from apportion.core.errors import InvalidInstance, Problem, quoted_names
 from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import LARGEST_CAPACITY, remade
-from apportion.instances.kind import Edits, JobRules, Kind, Wording
+from apportion.instances.kind import Edits, JobRules, ProblemType, Wording
 from apportion.instances.matching import check
 from apportion.instances.matching.bounds import parts
 from apportion.instances.matching.schema import (
@@ -232,7 +232,7 @@ def _menu(job: MatchingJob) -> Iterator[dict[str, Any]]:
         yield {"machine": machine, **{name: value for name, value in fields.items() if value is not None}}
 
 
-MATCHING = Kind(
+MATCHING = ProblemType(
     "matching",
     MatchingInstance,
     lambda instance: bool(instance.objective == "value"),

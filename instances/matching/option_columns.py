@@ -1,4 +1,4 @@
-"""The options of a matching in vectors: the twin of its offers, for speed."""
+"""The options of a matching in vectors: the twin of its options, for speed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from apportion.instances.columns import Columns, PoolUse
 from apportion.instances.matching.schema import OPTION_SET, MatchingEntry, MatchingInstance
-from apportion.instances.tenants.options import Place
+from apportion.instances.options import Place
 
 __all__ = ["columns"]
 

@@ -36,7 +36,7 @@ from apportion.instances.fields import (
     make_plain,
     settle_numbers,
 )
-from apportion.instances.tenants.options import DerivedCapacity, Option, OptionSet, Place, Pool
+from apportion.instances.options import DerivedCapacity, Option, OptionSet, Place, Pool
 from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Fairness, Tenanted, TenantedJob
 
@@ -118,7 +118,7 @@ def _check_job(
             problems.append(Problem(f"{path}.on.{name}.gpus", said))
 
 
-def _offers(instance: MatchingInstance, job: MatchingJob) -> Iterator[Option]:
+def _options(instance: MatchingInstance, job: MatchingJob) -> Iterator[Option]:
     """Yield the pools that a job fits on; its rate there is 1 / time_s."""
     limit = {pool.id: pool.capacity for pool in instance.machines if pool.capacity is not None}
     for name, entry in job.on.items():
@@ -179,7 +179,7 @@ def _goal(instance: MatchingInstance) -> str:
 
 
 OPTION_SET = OptionSet(
-    _offers,
+    _options,
     _taken,
     derived=_derived,
     capacities=total_capacities,

@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem, quoted_names
 from apportion.instances.fields import remade
-from apportion.instances.kind import Edits, JobRules, Kind
+from apportion.instances.kind import Edits, JobRules, ProblemType
 from apportion.instances.multiple_choice_knapsack import check
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
@@ -26,12 +26,12 @@ from apportion.instances.multiple_choice_knapsack.schema import (
     check_quotas,
     settle_job,
 )
-from apportion.instances.tenants.options import Option, OptionSet
+from apportion.instances.options import Option, OptionSet
 
 __all__ = ["EDITS", "MULTIPLE_CHOICE_KNAPSACK", "OPTION_SET"]
 
 
-def _offers(instance: MultipleChoiceKnapsackInstance, job: KnapsackJob) -> Iterator[Option]:
+def _options(instance: MultipleChoiceKnapsackInstance, job: KnapsackJob) -> Iterator[Option]:
     """Yield a job's options; where values are maximised, they are rates."""
     maximizes = instance.sense == "maximize"
     forbidden, pinned, current = job.forbidden, job.pinned, job.current
@@ -49,7 +49,11 @@ def _taken(_: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> Mappin
     return choice
 
 
-OPTION_SET = OptionSet(_offers, _taken)
+def _plan(_: MultipleChoiceKnapsackInstance, taken: Mapping[str, str]) -> dict[str, Any]:
+    return {"choice": dict(taken)}
+
+
+OPTION_SET = OptionSet(_options, _taken, _plan, now=lambda job: job.current)
 
 
 def _capacities(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
@@ -134,7 +138,7 @@ def _menu(job: KnapsackJob) -> Iterator[dict[str, Any]]:
     return ({"option": option.id, "value": option.value, **option.uses} for option in job.options)
 
 
-MULTIPLE_CHOICE_KNAPSACK = Kind(
+MULTIPLE_CHOICE_KNAPSACK = ProblemType(
     "multiple_choice_knapsack",
     MultipleChoiceKnapsackInstance,
     lambda instance: bool(instance.sense == "maximize"),

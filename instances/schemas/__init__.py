@@ -1,1 +1,1 @@
-"""The committed JSON Schemas, one file per kind of instance; `apportion.io.schemas` generates them."""
+"""Schemas, which `apportion.io.schemas` generates, and instances to start from; one of each per kind."""

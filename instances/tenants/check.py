@@ -12,9 +12,9 @@ from typing import Any
 
 from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Violation
-from apportion.instances.kind import Kind
+from apportion.instances.kind import ProblemType
+from apportion.instances.options import Option
 from apportion.instances.tenants.ledger import TenantLedger
-from apportion.instances.tenants.options import Option
 
 __all__ = ["checked", "claims_of", "ledger_of", "less_stops", "positions", "shared_capacities"]
 
@@ -22,7 +22,7 @@ _KEPT = 2.0**-10
 """A sum that keeps less than this part of its terms is formed exactly."""
 
 
-def ledger_of(kind: Kind, instance: Any) -> TenantLedger:
+def ledger_of(kind: ProblemType, instance: Any) -> TenantLedger:
     """Return the book of limits of an instance with tenants.
 
     Raises
@@ -35,40 +35,40 @@ def ledger_of(kind: Kind, instance: Any) -> TenantLedger:
     return found
 
 
-def _book(kind: Kind, instance: Any) -> TenantLedger:
+def _book(kind: ProblemType, instance: Any) -> TenantLedger:
     if kind.option_set is None or kind.edits is None:
         raise InvalidInstance.at("$.tenants", f"{kind.name} has no tenants")
     sign = 1 if kind.maximizes(instance) else -1
     return TenantLedger(instance, kind.option_set, shared_capacities(kind, instance), sign)
 
 
-def shared_capacities(kind: Kind, instance: Any) -> dict[str, int]:
+def shared_capacities(kind: ProblemType, instance: Any) -> dict[str, int]:
     """Return how much there is of every capacity that tenants share."""
     if kind.option_set is not None and kind.option_set.capacities is not None:
         return kind.option_set.capacities(instance)
     return kind.edits.capacities(instance) if kind.edits else {}
 
 
-def positions(kind: Kind, instance: Any, plan: Any, ledger: TenantLedger) -> dict[str, int | None]:
-    """Return the position of the offer that every job gets in a plan, ``None`` where it may not have it."""
+def positions(kind: ProblemType, instance: Any, plan: Any, ledger: TenantLedger) -> dict[str, int | None]:
+    """Return the position of the option that every job gets in a plan, ``None`` where it may not have it."""
     if kind.option_set is None:
         return {}
     taken = kind.option_set.taken(instance, plan)
     found: dict[str, int | None] = {}
-    for job_id, offers in ledger.offers.items():
+    for job_id, options in ledger.options.items():
         name = taken.get(job_id)
         found[job_id] = next(
             (
                 place
-                for place, offer in enumerate(offers)
-                if offer.name == name or (name is None and offer.idle)
+                for place, option in enumerate(options)
+                if option.name == name or (name is None and option.idle)
             ),
             None,
         )
     return found
 
 
-def less_stops(kind: Kind, instance: Any, plan: Mapping[str, Any], total: Fraction) -> Fraction:
+def less_stops(kind: ProblemType, instance: Any, plan: Mapping[str, Any], total: Fraction) -> Fraction:
     """Return an exact objective with the costs of whom a plan stops."""
     ledger = ledger_of(kind, instance)
     places = positions(kind, instance, plan, ledger)
@@ -88,17 +88,17 @@ def claims_of(ledger: TenantLedger, capacity: str, used: Mapping[str, int]) -> d
     return found
 
 
-def checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
+def checked(kind: ProblemType, instance: Any, plan: Any, report: Report) -> Report:
     """Return the report of a feasible plan with what tenants refuse, and less what stopping costs."""
     ledger = _book(kind, instance)
     places = positions(kind, instance, plan, ledger)
     violations: list[Violation] = []
     for job_id, place in places.items():
         if place is None:
-            had = " or ".join(str(offer.name) for offer in ledger.offers[job_id][:3])
+            had = " or ".join(str(option.name) for option in ledger.options[job_id][:3])
             said = f"is running, may not be stopped or moved and must keep {had}"
             violations.append(Violation("preemptible", job_id, said))
-    chosen = {job_id: ledger.offers[job_id][place] for job_id, place in places.items() if place is not None}
+    chosen = {job_id: ledger.options[job_id][place] for job_id, place in places.items() if place is not None}
     for capacity, total in shared_capacities(kind, instance).items():
         violations.extend(_quota_violations(ledger, capacity, total, chosen))
     for name, (floor, members) in ledger.floors.items():
@@ -109,7 +109,7 @@ def checked(kind: Kind, instance: Any, plan: Any, report: Report) -> Report:
 
 
 def _less_stops(
-    kind: Kind,
+    kind: ProblemType,
     instance: Any,
     plan: Any,
     objective: float | None,
@@ -132,10 +132,10 @@ def _quota_violations(
 ) -> Iterator[Violation]:
     tree = ledger.tree
     used: dict[str, int] = {}
-    for job_id, offer in chosen.items():
+    for job_id, option in chosen.items():
         leaf = ledger.jobs[job_id].tenant
         if isinstance(leaf, str):
-            used[leaf] = used.get(leaf, 0) + offer.uses.get(capacity, 0)
+            used[leaf] = used.get(leaf, 0) + option.uses.get(capacity, 0)
     claims = claims_of(ledger, capacity, used)
     guaranteed = tree.guarantees(capacity)
     for name, node in tree.nodes.items():
@@ -153,5 +153,5 @@ def _quota_violations(
 
 def _stop_costs(places: Mapping[str, int | None], ledger: TenantLedger) -> Iterator[float]:
     for job_id, place in places.items():
-        if place is not None and ledger.offers[job_id][place].idle:
+        if place is not None and ledger.options[job_id][place].idle:
             yield ledger.stop_costs[job_id]

@@ -1,4 +1,4 @@
-"""All limits of an instance with tenants in one book: what every offer takes of every one of them.
+"""All limits of an instance with tenants in one book: what every option takes of every one of them.
 
 A floor under a share is a limit as well: of what its jobs could have at best, so much may be forgone.
 """
@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr, replace
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import check_count
-from apportion.instances.tenants.options import Option, OptionSet
+from apportion.instances.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of
 from apportion.instances.tenants.schema import Fairness, Tenant, Tenanted, TenantedJob
 from apportion.instances.tenants.tree import (
@@ -90,11 +90,11 @@ def check_floors(instance: Any, problems: list[Problem]) -> None:
         check_count(f"$.fairness.floors.{name}", share, problems, high=10**18)
 
 
-def _stop_cost(job: Any, offers: list[Option], stopped: Callable[[Any], bool]) -> float:
+def _stop_cost(job: Any, options: list[Option], stopped: Callable[[Any], bool]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
     if job.stop_cost is UNSET or not job.stop_cost:
         return 0.0
-    runs = any(offer.current and not offer.idle for offer in offers) or stopped(job)
+    runs = any(option.current and not option.idle for option in options) or stopped(job)
     return job.stop_cost if runs else 0.0
 
 
@@ -116,7 +116,7 @@ class TenantLedger:
     ----------
     tree
         The tenants; without any where only jobs share fairly.
-    offers
+    options
         What every job may get, by job id, the cost of being stopped taken into the value of nothing; of a
         running job that may not be stopped, what it has; of a job under a floor, what reaches it.
     stop_costs
@@ -138,24 +138,24 @@ class TenantLedger:
         self.shares_out = instance.fairness is not UNSET
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
-        offers_of = option_set.offers
-        options = {job.id: list(offers_of(instance, job)) for job in instance.jobs}
+        options_of = option_set.options
+        listed = {job.id: list(options_of(instance, job)) for job in instance.jobs}
         self.stop_costs = {
-            name: _stop_cost(self.jobs[name], offers, option_set.stopped) for name, offers in options.items()
+            name: _stop_cost(self.jobs[name], options, option_set.stopped) for name, options in listed.items()
         }
-        self.offers = {
-            name: _admissible(self.jobs[name], offers, sign * self.stop_costs[name])
-            for name, offers in options.items()
+        self.options = {
+            name: _admissible(self.jobs[name], options, sign * self.stop_costs[name])
+            for name, options in listed.items()
         }
         self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
-        self._told = self.offers
+        self._told = self.options
         self.job_prefix = self.tree.job_prefix
         self._counted = share_counter(self.fairness.share, self.capacities)
-        self.offers = {name: self._above_floor(name, offers) for name, offers in self.offers.items()}
+        self.options = {name: self._above_floor(name, options) for name, options in self.options.items()}
         using: dict[str, set[str]] = {}
-        for name, offers in self.offers.items():
+        for name, options in self.options.items():
             if isinstance(leaf := self.jobs[name].tenant, str):
-                for capacity in {one for offer in offers for one, use in offer.uses.items() if use}:
+                for capacity in {one for option in options for one, use in option.uses.items() if use}:
                     using.setdefault(capacity, set()).add(leaf)
         self.rows: list[Row] = rows_of(self.tree, capacities, using)
         self._rows_of_leaf: dict[str, list[Row]] = {}
@@ -164,7 +164,7 @@ class TenantLedger:
                 self._rows_of_leaf.setdefault(leaf, []).append(row)
 
     def under(self, instance: Any) -> TenantLedger:
-        """Return the book of the same instance with floors under tenants; offers and rows stay as they are.
+        """Return the book of the same instance with floors under tenants; options and rows stay as they are.
 
         Raises
         ------
@@ -200,19 +200,19 @@ class TenantLedger:
 
     @cached_property
     def shares(self) -> dict[str, list[int]]:
-        """The share of every offer, by job id."""
-        return {name: self._shares_of(name, offers) for name, offers in self.offers.items()}
+        """The share of every option, by job id."""
+        return {name: self._shares_of(name, options) for name, options in self.options.items()}
 
     def share(self, name: str, place: int) -> int:
-        """Return the share of one offer of a job."""
-        offers = self.offers[name]
+        """Return the share of one option of a job."""
+        options = self.options[name]
         if self.fairness.share in RELATIVE:
-            return self._shares_of(name, offers)[place]
-        return self._counted(self.jobs[name], offers[place : place + 1])[0]
+            return self._shares_of(name, options)[place]
+        return self._counted(self.jobs[name], options[place : place + 1])[0]
 
     @cached_property
     def best(self) -> dict[str, int]:
-        """The largest share of any offer, by job id."""
+        """The largest share of any option, by job id."""
         return {name: max(shares, default=0) for name, shares in self.shares.items()}
 
     @cached_property
@@ -255,54 +255,54 @@ class TenantLedger:
         return frozenset(job for leaf in self.tree.below(name) for job in self._jobs_of_leaf.get(leaf, ()))
 
     def uses(self, job_id: str, position: int) -> dict[str, int]:
-        """Return what one offer takes of every limit that it takes anything of."""
-        offer = self.offers[job_id][position]
-        found = {name: use for name, use in offer.uses.items() if use}
+        """Return what one option takes of every limit that it takes anything of."""
+        option = self.options[job_id][position]
+        found = {name: use for name, use in option.uses.items() if use}
         leaf = self.jobs[job_id].tenant
         for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
-            if offer.uses.get(row.capacity):
-                found[row.name] = offer.uses[row.capacity]
+            if option.uses.get(row.capacity):
+                found[row.name] = option.uses[row.capacity]
         for name in self._floors_of_job.get(job_id, ()):
             forgone = self.best[job_id] - self.shares[job_id][position]
             if forgone:
                 found[self.floor_names[name]] = forgone
         return found
 
-    def _shares_of(self, name: str, offers: list[Option]) -> list[int]:
-        """Return the shares of some offers of a job; its best rate is that of all of them."""
-        options = self._told[name]
-        shares = self._counted(self.jobs[name], options)
-        if len(offers) == len(options):
+    def _shares_of(self, name: str, options: list[Option]) -> list[int]:
+        """Return the shares of some options of a job; its best rate is that of all of them."""
+        whole = self._told[name]
+        shares = self._counted(self.jobs[name], whole)
+        if len(options) == len(whole):
             return shares
-        known = {offer.name: share for offer, share in zip(options, shares, strict=True)}
-        return [known[offer.name] for offer in offers]
+        known = {option.name: share for option, share in zip(whole, shares, strict=True)}
+        return [known[option.name] for option in options]
 
-    def _above_floor(self, name: str, offers: list[Option]) -> list[Option]:
+    def _above_floor(self, name: str, options: list[Option]) -> list[Option]:
         floor = self.fairness.floors.get(self.job_prefix + name, 0)
         if not floor:
-            return offers
-        shares = self._shares_of(name, offers)
-        return [offer for offer, share in zip(offers, shares, strict=True) if share >= floor]
+            return options
+        shares = self._shares_of(name, options)
+        return [option for option, share in zip(options, shares, strict=True) if share >= floor]
 
     def _floors(self) -> dict[str, int]:
         found = {}
         for name, (floor, members) in self.floors.items():
             most = sum(self.best[job] for job in members)
             if floor > most:
-                options = f"is {floor}, but its jobs reach {most} at most"
-                raise InvalidInstance.at(f"$.fairness.floors.{name}", options)
+                said = f"is {floor}, but its jobs reach {most} at most"
+                raise InvalidInstance.at(f"$.fairness.floors.{name}", said)
             found[self.floor_names[name]] = most - floor
         return found
 
 
-def _admissible(job: Any, offers: list[Option], lost: float) -> list[Option]:
+def _admissible(job: Any, options: list[Option], lost: float) -> list[Option]:
     if job.preemptible is False:
-        held = [offer for offer in offers if offer.current and not offer.idle]
+        held = [option for option in options if option.current and not option.idle]
         if held:
             return held
     if not lost:
-        return offers
+        return options
     return [
-        replace(offer, value=Fraction(offer.value) - Fraction(lost)) if offer.idle else offer
-        for offer in offers
+        replace(option, value=Fraction(option.value) - Fraction(lost)) if option.idle else option
+        for option in options
     ]

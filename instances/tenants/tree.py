@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from apportion.instances.tenants.options import Option
+from apportion.instances.options import Option
 from apportion.instances.tenants.schema import MOST_SHARE, Quota, Tenant
 
 __all__ = [
@@ -41,10 +41,10 @@ __all__ = [
 BILLION = 1_000_000_000
 
 RELATIVE = frozenset({"normalised_throughput"})
-"""Shares of an offer that depend on what else the job may get."""
+"""Shares of an option that depend on what else the job may get."""
 
 Counter = Callable[[Any, Sequence[Option]], list[int]]
-"""The share of every offer of a job, in whole units."""
+"""The share of every option of a job, in whole units."""
 
 
 def unit_of(kind_of_share: str, capacities: Mapping[str, int]) -> int:
@@ -56,7 +56,7 @@ def unit_of(kind_of_share: str, capacities: Mapping[str, int]) -> int:
 
 
 def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
-    """Return what counts the shares of a job's offers; see `apportion.instances.tenants.schema.Fairness`.
+    """Return what counts the shares of a job's options; see `apportion.instances.tenants.schema.Fairness`.
 
     Shares are rounded down to whole units; throughputs and times are divided as doubles, in the order written
     here.
@@ -65,11 +65,11 @@ def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
         unit = unit_of(kind_of_share, capacities)
         there = {name: amount or 1 for name, amount in capacities.items()}
 
-        def dominant(_: Any, offers: Sequence[Option]) -> list[int]:
+        def dominant(_: Any, options: Sequence[Option]) -> list[int]:
             found = []
-            for offer in offers:
+            for option in options:
                 largest = 0
-                for name, use in offer.uses.items():
+                for name, use in option.uses.items():
                     if (part := unit * use // there[name]) > largest:
                         largest = part
                 found.append(largest if largest < MOST_SHARE else MOST_SHARE)
@@ -78,20 +78,20 @@ def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
         return dominant
     if kind_of_share == "normalised_throughput":
         return _throughputs
-    return lambda job, offers: [_finish(job, offer) for offer in offers]
+    return lambda job, options: [_finish(job, option) for option in options]
 
 
-def _throughputs(job: Any, offers: Sequence[Option]) -> list[int]:
+def _throughputs(job: Any, options: Sequence[Option]) -> list[int]:
     before = 0.0 if job.best_rate is UNSET else job.best_rate
-    best = max((offer.rate for offer in offers), default=0.0)
+    best = max((option.rate for option in options), default=0.0)
     best = max(best, before)
-    return [int(offer.rate / best * BILLION) if best > 0 else 0 for offer in offers]
+    return [int(option.rate / best * BILLION) if best > 0 else 0 for option in options]
 
 
-def _finish(job: Any, offer: Option) -> int:
-    if job.finish is UNSET or offer.rate <= 0:
+def _finish(job: Any, option: Option) -> int:
+    if job.finish is UNSET or option.rate <= 0:
         return 0
-    lasts = job.finish.elapsed_s + job.finish.remaining / offer.rate
+    lasts = job.finish.elapsed_s + job.finish.remaining / option.rate
     return min(MOST_SHARE, int(min(job.finish.isolated_s / lasts, 1e3) * BILLION))
 
 

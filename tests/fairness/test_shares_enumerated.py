@@ -89,7 +89,7 @@ def test_inside_a_tenant_who_came_first_goes_first(seed: int, share: str) -> Non
 
 
 def as_document(instance: Any) -> dict[str, Any]:
-    """Return what an instance of any kind offers in the form of the drawn ones."""
+    """Return what an instance of any kind options in the form of the drawn ones."""
     option_set = kind_of(instance).option_set
     assert option_set is not None
     (capacity,) = instance.tenants[1].quotas
@@ -108,13 +108,13 @@ def as_document(instance: Any) -> dict[str, Any]:
             "tenant": job.tenant,
             "options": [
                 {
-                    "id": offer.name,
-                    "value": offer.value,
-                    "uses": {name: use for name, use in offer.uses.items() if name == capacity},
-                    "rate": offer.rate,
-                    "nothing": offer.idle,
+                    "id": option.name,
+                    "value": option.value,
+                    "uses": {name: use for name, use in option.uses.items() if name == capacity},
+                    "rate": option.rate,
+                    "nothing": option.idle,
                 }
-                for offer in option_set.offers(instance, job)
+                for option in option_set.options(instance, job)
             ],
         }
         for job in instance.jobs

@@ -111,7 +111,7 @@ def _kueue(raw: bytes) -> Any:
 
 
 def _starters() -> list[bytes]:
-    return [path.read_bytes() for path in (_ROOT / "src/apportion/cli/starters").glob("*.yaml")]
+    return [path.read_bytes() for path in (_ROOT / "instances/schemas").glob("*.starter.yaml")]
 
 
 def _foreign(format: str) -> Callable[[bytes], Any]:

@@ -150,7 +150,7 @@ def test_what_tenants_are_offered_is_what_jobs_may_get(kind: str) -> None:
         for job, document in zip(instance.jobs, told["jobs"], strict=True):
             mine = truth_tenants.offers({**told, "fairness": {}}, document)
             theirs = [
-                (o.name, dict(o.uses), Fraction(o.value), o.idle) for o in option_set.offers(instance, job)
+                (o.name, dict(o.uses), Fraction(o.value), o.idle) for o in option_set.options(instance, job)
             ]
             assert sorted(theirs, key=str) == sorted(
                 (
@@ -170,23 +170,23 @@ def test_what_tenants_are_offered_of_a_freezing_round_is_what_jobs_may_get() -> 
     waiting = running = 0
     for _, told, instance in drawn("freezing"):
         for job, document in zip(instance.jobs, told["jobs"], strict=True):
-            offers = {offer.name: offer for offer in freezing.offered(instance, job)}
-            waits = offers.pop("waiting", None)
+            options = {option.name: option for option in freezing.offered(instance, job)}
+            waits = options.pop("waiting", None)
             assert (waits is None) is document.get("required", False)
             if waits is not None:
                 assert (waits.uses, waits.rate, waits.idle, waits.current) == ({}, 0.0, True, False)
                 assert waits.value == told["queue_penalty"]
             mine = list(truth_freezing._configurations(told, document))
-            assert set(offers) == {freezing.configuration_name(c.gpu_type, c.gpus, c.depth) for c in mine}
+            assert set(options) == {freezing.configuration_name(c.gpu_type, c.gpus, c.depth) for c in mine}
             now = document.get("current")
             for one in mine:
-                offer = offers[freezing.configuration_name(one.gpu_type, one.gpus, one.depth)]
-                assert offer.value == one.value == freezing.value_of(instance, job, *one[:3])
-                assert offer.uses[one.gpu_type] == one.gpus and not offer.idle
-                assert offer.current is (now is not None and (now["gpu_type"], now["gpus"]) == one[:2])
+                option = options[freezing.configuration_name(one.gpu_type, one.gpus, one.depth)]
+                assert option.value == one.value == freezing.value_of(instance, job, *one[:3])
+                assert option.uses[one.gpu_type] == one.gpus and not option.idle
+                assert option.current is (now is not None and (now["gpu_type"], now["gpus"]) == one[:2])
                 if job.weight and one.value and told["power"] == 1.0:
-                    assert offer.rate == pytest.approx(one.value / job.weight)
-                waiting, running = waiting + 1, running + offer.current
+                    assert option.rate == pytest.approx(one.value / job.weight)
+                waiting, running = waiting + 1, running + option.current
             assert freezing.value_of(instance, job, "zz", 1, 0) is None
     assert waiting > 100 and running > 10
 

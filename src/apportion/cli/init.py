@@ -40,13 +40,20 @@ def command(kind: str, out: str, force: bool) -> None:
 
 def _starter(kind: str, suffix: str) -> bytes:
     """Return the instance to start from in the form that the name of a file asks for."""
-    folder = resources.files("apportion.cli").joinpath("starters")
+    from apportion.instances.kinds import kinds
+
+    folder = resources.files(kinds()[kind].schemas)
     if suffix == ".csv":
-        table = folder.joinpath(f"{kind}.csv")
+        table = folder.joinpath(f"{kind}.starter.csv")
         if not table.is_file():
             raise click.UsageError(f"no table says all of {kind}: write it to FILE.yaml or FILE.json")
         return table.read_bytes()
-    text = folder.joinpath(f"{kind}.yaml").read_bytes()
+    starter = folder.joinpath(f"{kind}.starter.yaml")
+    if not starter.is_file():
+        raise click.UsageError(
+            f"{kind} has nothing to start from; apportion schema {kind} says what it holds"
+        )
+    text = starter.read_bytes()
     if suffix != ".json":
         return text
     from apportion.io.yaml_text import tree_of

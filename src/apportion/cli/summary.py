@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         FreezingInstance,
         GapFillingInstance,
         MatchingInstance,
-        MultipleChoiceKnapsackInstance,
     )
 
 __all__ = [
@@ -199,7 +198,7 @@ def tenant_lines(instance: Any, answer: Mapping[str, Any]) -> Iterable[str]:
         level = levels.get(leaf)
         at = "" if level is None else f"{level['share']:.4g}" + ("" if level["evidence"] else " unproved")
         uses = [
-            f"{sum(ledger.offers[job][place].uses.get(name, 0) for job, place in held)} "
+            f"{sum(ledger.options[job][place].uses.get(name, 0) for job, place in held)} "
             f"({ledger.tree.guarantees(name)[leaf]})"
             for name in shown
         ]
@@ -217,7 +216,7 @@ _POOLS = 6
 
 def plan_lines(kind: str, instance: Any, plan: Mapping[str, Any]) -> Iterable[str]:
     """Return what a plan gives to every job, at most 30 of them, and how full the cluster is."""
-    return _TABLES.get(kind, _listed)(instance, plan)
+    return _TABLES.get(kind, _choice)(instance, plan)
 
 
 def _allocation(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Iterable[str]:
@@ -239,28 +238,31 @@ def _allocation(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Iterab
     yield f"{used} of {len(instance.nodes)} idle nodes used by {running} of {len(given)} jobs"
 
 
-def _choice(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> Iterable[str]:
-    choice = plan["choice"]
-    used = dict.fromkeys(instance.capacities, 0)
+def _choice(instance: Any, plan: Mapping[str, Any]) -> Iterable[str]:
+    """Return the option of every job, of any kind whose options use capacities."""
+    from apportion.instances.kinds import kind_of
+    from apportion.instances.options import plan_options
+    from apportion.instances.tenants.check import shared_capacities
+
+    kind = kind_of(instance)
+    assert kind.option_set is not None
+    capacities = shared_capacities(kind, instance)
+    chosen = plan_options(kind.option_set, instance, plan)
+    used = dict.fromkeys(capacities, 0)
     rows = [("job", "before", "after", "value", "uses")]
-    for number, job in enumerate(instance.jobs):
-        option = next((option for option in job.options if option.id == choice.get(job.id)), None)
-        for name, use in ({} if option is None else option.uses).items():
+    for number, one in enumerate(chosen):
+        for name, use in one.uses.items():
             used[name] += use
         if number < _ROWS:
-            uses = (
-                ", ".join(f"{use} {printable(name)}" for name, use in option.uses.items()) if option else ""
-            )
-            value = "" if option is None else f"{option.value:.6g}"
-            rows.append((job.id, job.current or "-", option.id if option else "-", value, uses))
+            uses = ", ".join(f"{use} {printable(name)}" for name, use in one.uses.items())
+            value = f"{one.value:.6g}" if one.runs else ""
+            rows.append((one.job, one.before or "-", one.name or "-", value, uses))
     yield from table(rows, "<<<><")
-    yield from _rest(len(instance.jobs), "jobs")
+    yield from _rest(len(chosen), "jobs")
     yield ""
-    totals = [
-        f"{used[name]} of {capacity} {printable(name)}" for name, capacity in instance.capacities.items()
-    ]
+    totals = [f"{used[name]} of {capacity} {printable(name)}" for name, capacity in capacities.items()]
     more = f", and {len(totals) - _POOLS} more" if len(totals) > _POOLS else ""
-    yield f"{sum(job.id in choice for job in instance.jobs)} of {len(instance.jobs)} jobs chosen; used " + (
+    yield f"{sum(one.runs for one in chosen)} of {len(chosen)} jobs chosen; used " + (
         ", ".join(totals[:_POOLS]) + more if totals else "no capacity"
     )
 
@@ -331,24 +333,6 @@ def _fractions(instance: MatchingInstance, plan: Mapping[str, Any]) -> Iterable[
     yield from _rest(len(instance.jobs), "jobs")
 
 
-def _listed(_: Any, plan: Mapping[str, Any]) -> Iterable[str]:
-    """Return the first table of a plan of any other kind: what every job is given."""
-    name, given = next(iter(plan.items()))
-    rows = [("job", name), *((str(job), _value(value)) for job, value in list(given.items())[:_ROWS])]
-    yield from table(rows, "<<")
-    yield from _rest(len(given), "jobs")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{printable(str(name))} {_entry(entry)}" for name, entry in value.items())
-    return printable(str(value))
-
-
-def _entry(entry: Any) -> str:
-    return f"{entry:.4g}" if isinstance(entry, float) else printable(str(entry))
-
-
 def _rest(jobs: int, what: str) -> Iterable[str]:
     if jobs > _ROWS:
         yield f"... and {jobs - _ROWS} {what}; --json or -o FILE has the whole plan"
@@ -357,12 +341,11 @@ def _rest(jobs: int, what: str) -> Iterable[str]:
 _TABLES: Mapping[str, Callable[[Any, Mapping[str, Any]], Iterable[str]]] = MappingProxyType(
     {
         "gap_filling": _allocation,
-        "multiple_choice_knapsack": _choice,
         "matching": _matching,
         "freezing": _freezing,
     }
 )
-"""How the plan of a kind is listed; any other kind's by its first table."""
+"""How the plan of a kind is listed that has a table of its own; any other's by the options."""
 
 
 def summary(instance: Instance, answer: Mapping[str, Any], source: str = "INSTANCE") -> str:

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from apportion.core.errors import InvalidOption
 from apportion.core.extension_points import loaded
+from apportion.instances.kinds import kind_of
 
 __all__ = ["DRAWINGS", "check_name", "drawing", "encoded", "on_page"]
 
@@ -19,14 +20,14 @@ _SUFFIXES = (".svg", ".html", ".htm", ".png", ".pdf")
 
 DRAWINGS: Mapping[str, str] = MappingProxyType(
     {
-        "GapFillingInstance": "apportion.draw.allocation_svg:allocation_svg",
-        "MultipleChoiceKnapsackInstance": "apportion.draw.menu_svg:menu_svg",
-        "MatchingInstance": "apportion.draw.gantt_svg:gantt_svg",
-        "FreezingInstance": "apportion.draw.freezing_svg:freezing_svg",
+        "gap_filling": "apportion.draw.allocation_svg:allocation_svg",
+        "matching": "apportion.draw.gantt_svg:gantt_svg",
+        "freezing": "apportion.draw.freezing_svg:freezing_svg",
     }
 )
-"""The drawing of every kind, by the name of its type: ``"module:function"``, loaded on first use and called
-with the instance, its plan, the prices by capacity and the bound (``None`` where there are none)."""
+"""The drawing of a kind that has one of its own: ``"module:function"``, loaded on first use and called with
+the instance, its plan, the prices by capacity and the bound (``None`` where there are none)."""
+_ANY_KIND = "apportion.draw.menu_svg:menu_svg"
 
 
 def check_name(file_name: str) -> None:
@@ -86,9 +87,11 @@ def drawing(
         If the suffix is neither, or there is no drawing of this kind of instance.
     """
     check_name(file_name)
-    if type(instance).__name__ not in DRAWINGS:
-        raise InvalidOption(f"there is no drawing of a {type(instance).__name__}")
-    drawn = DRAWINGS[type(instance).__name__]
+    try:
+        kind = kind_of(instance)
+    except TypeError:  # a bare model
+        raise InvalidOption(f"there is no drawing of a {type(instance).__name__}") from None
+    drawn = DRAWINGS.get(kind.name, _ANY_KIND)
     if getattr(instance, "tenants", UNSET) is not UNSET:
         drawn = "apportion.draw.fairness_svg:tenants_svg"
     svg: str = loaded(drawn)(instance, plan, multipliers, bound)

@@ -54,7 +54,7 @@ def tenants_svg(instance: Any, plan: Mapping[str, Any], *_: object) -> str:
             used = 0
             for job in sorted(ledger.members(leaf)):
                 place = places.get(job)
-                use = 0 if place is None else ledger.offers[job][place].uses.get(capacity, 0)
+                use = 0 if place is None else ledger.options[job][place].uses.get(capacity, 0)
                 if use:
                     _segment(svg, (y, step), (used, use, guaranteed[leaf]), color(number), f"{job}: {use}")
                     used += use

@@ -370,6 +370,8 @@ class Words:
         """Return an option in words."""
         if option is None:
             return "nothing (left out)"
+        if option == "nothing":  # what tenants call it, of every kind
+            return option
         if self.kind.counts_nodes:
             return f"{option} node" if option == "1" else f"{option} nodes"
         return spelt_out(self.kind.option(option))

@@ -1,7 +1,7 @@
 """What is explained: an instance with its menus and prices, and the variants of it that are solved again.
 
 Nothing here knows a kind: menus say whether a choice must also be placed (`relaxes`) and what of an instance
-stands behind a capacity of theirs (`behind`, `more`), a kind what only it can say of a job (`Kind.remarks`).
+stands behind a capacity of theirs (`behind`, `more`), a kind what only it can say of a job (`remarks`).
 
 One plan beside its menus and prices: the numbers every question about it is answered from.
 

@@ -19,10 +19,10 @@ from apportion.explanation.parts import TenantWorth, Waiting
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
+from apportion.instances.options import Option
 from apportion.instances.tenants.check import ledger_of, positions, shared_capacities
 from apportion.instances.tenants.edits import change_tenant
 from apportion.instances.tenants.ledger import TenantLedger, under_floors
-from apportion.instances.tenants.options import Option
 from apportion.instances.tenants.tree import Tree
 
 __all__ = ["Claims", "explain_tenants"]
@@ -145,12 +145,12 @@ def explain_tenants(
 def _standing(subject: Subject, plan: Any) -> _Standing:
     ledger = ledger_of(subject.kind, under_floors(subject.instance, subject.floors))
     places = positions(subject.kind, subject.instance, plan, ledger)
-    chosen = {job: ledger.offers[job][place] for job, place in places.items() if place is not None}
+    chosen = {job: ledger.options[job][place] for job, place in places.items() if place is not None}
     capacities = shared_capacities(subject.kind, subject.instance)
     used: dict[str, dict[str, int]] = {name: dict.fromkeys(ledger.tree.leaves, 0) for name in capacities}
-    for job, offer in chosen.items():
+    for job, option in chosen.items():
         leaf = ledger.jobs[job].tenant
-        for name, use in offer.uses.items():
+        for name, use in option.uses.items():
             if isinstance(leaf, str):
                 used[name][leaf] += use
     guaranteed = {name: ledger.tree.guarantees(name) for name in capacities}
@@ -178,7 +178,7 @@ def _tenants(
         yield TenantWorth(
             name=name,
             share=sum(
-                ledger.shares[job][ledger.offers[job].index(standing.chosen[job])]
+                ledger.shares[job][ledger.options[job].index(standing.chosen[job])]
                 for job in ledger.members(name)
                 if job in standing.chosen
             )
@@ -227,16 +227,16 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
     ledger = standing.ledger
     pending = [
         job
-        for job, offer in standing.chosen.items()
-        if offer.idle and any(not one.idle for one in ledger.offers[job])
+        for job, option in standing.chosen.items()
+        if option.idle and any(not one.idle for one in ledger.options[job])
     ]
-    running = sorted(job for job, offer in standing.chosen.items() if not offer.idle)
+    running = sorted(job for job, option in standing.chosen.items() if not option.idle)
     for job in [one for one in pending if only in (None, one)][:_MOST]:
         tenant = ledger.jobs[job].tenant
         if not isinstance(tenant, str):
             continue
         least = min(
-            (one for one in ledger.offers[job] if not one.idle),
+            (one for one in ledger.options[job] if not one.idle),
             key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one.uses.items()),
         )
         needs = {name: use for name, use in least.uses.items() if use}
@@ -247,15 +247,15 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
 
 def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], other: str) -> bool:
     """Return whether a job that may wait borrows, and leaves enough if it waits."""
-    ledger, offer = standing.ledger, standing.chosen[other]
+    ledger, option = standing.ledger, standing.chosen[other]
     whose = str(ledger.jobs[other].tenant)
-    if not any(offer.uses.get(name) for name in needs) or not _borrows(standing, whose, needs):
+    if not any(option.uses.get(name) for name in needs) or not _borrows(standing, whose, needs):
         return False
-    if not any(one.idle for one in ledger.offers[other]):
+    if not any(one.idle for one in ledger.options[other]):
         return False
     for name, use in needs.items():
         changes = {tenant: use}
-        changes[whose] = changes.get(whose, 0) - offer.uses.get(name, 0)
+        changes[whose] = changes.get(whose, 0) - option.uses.get(name, 0)
         if not standing.claims[name].keep(changes):
             return False
     return True

@@ -18,7 +18,8 @@ from msgspec.structs import force_setattr
 
 from apportion.core.outcome import Termination
 from apportion.core.solution import Certificate, Solution
-from apportion.instances.multiple_choice_knapsack.schema import MultipleChoiceKnapsackInstance
+from apportion.instances.kinds import kind_of
+from apportion.instances.tenants.check import shared_capacities
 from apportion.instances.tenants.ledger import under_floors
 from apportion.instances.tenants.tree import Tree, may_clash, tree_of
 from apportion.solving.call import Call
@@ -31,10 +32,12 @@ _PROVED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 
 def parts_of(instance: Any) -> tuple[Any, ...]:
     """Return an instance for every tree of tenants that has jobs; none where trees may meet at a capacity."""
-    if not isinstance(instance, MultipleChoiceKnapsackInstance) or instance.tenants is UNSET:
+    kind = kind_of(instance)
+    options = kind.option_set
+    if options is None or options.plan is None or instance.tenants is UNSET:
         return ()
-    tree = tree_of(instance.tenants)
-    if may_clash(instance.capacities, tree.nodes):  # a part names its limits without knowing the others
+    tree, capacities = tree_of(instance.tenants), shared_capacities(kind, instance)
+    if may_clash(capacities, tree.nodes):  # a part names its limits without knowing the others
         return ()
     if len(tree.roots) < 2 or any(not isinstance(job.tenant, str) for job in instance.jobs):
         return ()
@@ -45,11 +48,9 @@ def parts_of(instance: Any) -> tuple[Any, ...]:
         top = root[str(job.tenant)]
         jobs.setdefault(top, []).append(job)
         used = uses.setdefault(top, set())
-        if len(used) < len(instance.capacities):
-            used.update(*(option.uses for option in job.options))
-    if len(jobs) < 2 or not all(
-        _fit(tree, name, amount, uses) for name, amount in instance.capacities.items()
-    ):
+        if len(used) < len(capacities):
+            used.update(*(option.uses for option in options.options(instance, job)))
+    if len(jobs) < 2 or not all(_fit(tree, name, amount, uses) for name, amount in capacities.items()):
         return ()
     found = []
     for top, own in jobs.items():
@@ -92,10 +93,18 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
     under: Any = under_floors(call.instance, floors)
     report = plan = None
     if all(one.plan is not None for one in solutions):
-        choice = {job: option for one in solutions for job, option in one.require()["choice"].items()}
-        report = call.kind.check(under, {"choice": choice})
+        options = call.kind.option_set
+        assert options is not None and options.plan is not None
+        taken = {
+            job: option
+            for one in solutions
+            for job, option in options.taken(one.instance, one.require()).items()
+            if option is not None
+        }
+        whole = options.plan(call.instance, taken)
+        report = call.kind.check(under, whole)
         if report.feasible:
-            plan = {"choice": choice}
+            plan = whole
         else:
             call.log.note(f"the parts' plans together fail the check: {report.violations[0]}")
     prices = _prices(under, solutions)

@@ -223,7 +223,7 @@ def shared_out(
         """Return what ended a search that decided nothing; without a limit a placement gave up."""
         return watch.ended or (Termination.TIME_LIMIT if placing.late() else Termination.NODE_LIMIT)
 
-    stuck = not all(ledger.offers.values())  # a job that must run has no option: nobody has a share
+    stuck = not all(ledger.options.values())  # a job that must run has no option: nobody has a share
     planned = False if stuck else solver.hold({})
     if not planned:
         said = "no plan was found before any share was looked at"

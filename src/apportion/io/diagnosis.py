@@ -18,7 +18,7 @@ import msgspec
 
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.suggestions import did_you_mean
-from apportion.instances.kinds import Kind, any_instance, kinds
+from apportion.instances.kinds import ProblemType, any_instance, kinds
 from apportion.io.json_text import REPEATED, parse
 from apportion.io.places import located
 
@@ -105,7 +105,11 @@ def problems_of(raw: bytes) -> list[Problem]:
 
 
 def problems_of_part(
-    kind: Kind, wanted: type[Any], tree: Any, path: str, rules: Callable[[str, Any, list[Problem]], None]
+    kind: ProblemType,
+    wanted: type[Any],
+    tree: Any,
+    path: str,
+    rules: Callable[[str, Any, list[Problem]], None],
 ) -> list[Problem]:
     """Return what is wrong with one part of an instance, a job for instance.
 

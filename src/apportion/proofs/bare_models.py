@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from apportion.instances import kind_of
 from apportion.instances.columns import Columns, Goal, PoolUse, columns_of, listed
-from apportion.instances.tenants.options import Pool
+from apportion.instances.options import Pool
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 

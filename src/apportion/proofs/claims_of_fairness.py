@@ -20,7 +20,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.core.outcome import Termination, meets
-from apportion.instances.kinds import Kind
+from apportion.instances.kinds import ProblemType
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
 from apportion.instances.tenants.rows import Row, named_apart, rows_alone
@@ -97,7 +97,7 @@ class _TooMany(Exception):
     """There are more states than are looked at."""
 
 
-def due_shares(kind: Kind, instance: Any, kept: Mapping[str, int]) -> DueShares | None:
+def due_shares(kind: ProblemType, instance: Any, kept: Mapping[str, int]) -> DueShares | None:
     """Return what is due in an instance with tenants; ``None`` where that cannot be told from its menus.
 
     Parameters
@@ -173,7 +173,7 @@ def _levels(group: Sequence[Holder], shares: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(one.level(share, steps) for one, share in zip(group, shares, strict=True)))
 
 
-def _menus_say_all(kind: Kind, instance: Any) -> bool:
+def _menus_say_all(kind: ProblemType, instance: Any) -> bool:
     """Return whether every choice within the limits is a plan: no job has to be placed beside others."""
     if kind.option_set is None or any(kind.option_set.nodes(instance).values()):
         return False
@@ -294,8 +294,8 @@ class _Option(NamedTuple):
 
 def _options(ledger: TenantLedger, job: str) -> list[_Option]:
     return [
-        _Option(ledger.uses(job, place), share, Fraction(offer.value))
-        for place, (offer, share) in enumerate(zip(ledger.offers[job], ledger.shares[job], strict=True))
+        _Option(ledger.uses(job, place), share, Fraction(option.value))
+        for place, (option, share) in enumerate(zip(ledger.options[job], ledger.shares[job], strict=True))
     ]
 
 
@@ -398,7 +398,7 @@ _NEAR = Fraction(1, 10**9)
 
 
 def shares_of(
-    kind: Kind, instance: Any, record: Mapping[str, Any], bound: Fraction | None
+    kind: ProblemType, instance: Any, record: Mapping[str, Any], bound: Fraction | None
 ) -> tuple[Shares, list[Line]]:
     """Return how the shares of a result stand beside those that are due, and a line for each of its fields.
 
@@ -489,7 +489,7 @@ def _kept_by_a_plan(record: Mapping[str, Any], line: Line) -> Line:
 
 
 def _none_worth_more(
-    kind: Kind, instance: Any, record: Mapping[str, Any], due: DueShares | None, line: Line
+    kind: ProblemType, instance: Any, record: Mapping[str, Any], due: DueShares | None, line: Line
 ) -> Line:
     """Return what becomes of floors of a plan that is called the best: equally fair ones count, too."""
     claimed, objective = record["termination"] in CLAIMS, record["objective"]
@@ -536,7 +536,7 @@ def _levels_claim(
 
 
 def _fair_bound(
-    kind: Kind, instance: Any, record: Mapping[str, Any], due: DueShares | None, bound: Fraction | None
+    kind: ProblemType, instance: Any, record: Mapping[str, Any], due: DueShares | None, bound: Fraction | None
 ) -> Line:
     """Hold the bound over equally fair plans against the objective, which it may not refute."""
     stated, objective = record["fair_bound"], record["objective"]

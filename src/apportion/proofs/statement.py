@@ -1,6 +1,6 @@
 """An instance as a plain statement in JSON, for a checker that shares nothing with this package.
 
-What a job may get is what its kind offers (`apportion.instances.tenants.options`), the limits of tenants and
+What a job may get is what its kind offers (`apportion.instances.options`), the limits of tenants and
 the shares that must be reached among the capacities. Values, times and amounts are exact. The fields are
 listed in `apportion.proofs.reference`, which reads statements; `apportion.proofs.stating` makes of
 the same columns the menus that the package's own checker walks.
@@ -18,7 +18,7 @@ import numpy as np
 
 from apportion.instances import kind_of
 from apportion.instances.columns import Columns, PoolUse
-from apportion.instances.tenants.options import Place
+from apportion.instances.options import Place
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.bare_models import columns
 from apportion.proofs.certificate import instance_digest

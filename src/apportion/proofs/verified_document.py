@@ -13,7 +13,7 @@ from typing import Any
 
 from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Termination, absolute_gap, meets, relative_gap
-from apportion.instances.kinds import Kind, kind_of, kinds
+from apportion.instances.kinds import ProblemType, kind_of, kinds
 from apportion.instances.tenants.check import shared_capacities
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.proofs.claims import CLAIMS, Bound, Facts, Line, Plan, Proved, Shares, Verdict, decided
@@ -172,7 +172,7 @@ def _line(claim: str, holds: bool, how: str) -> Line:
     return Line(claim, Verdict.DERIVED if holds else Verdict.REFUSED, how)
 
 
-def _identity(instance: Any, kind: Kind, record: Mapping[str, Any]) -> Iterator[Line]:
+def _identity(instance: Any, kind: ProblemType, record: Mapping[str, Any]) -> Iterator[Line]:
     same = record["kind"] == kind.name in kinds()
     yield _line("kind", same, f"is {record['kind']!r}, the instance is {kind.name!r}")
     same = record["name"] == instance.name

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from apportion.core.options import SolveOptions
-from apportion.instances.kinds import Instance, Kind, kind_of
+from apportion.instances.kinds import Instance, ProblemType, kind_of
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.compiled_model import ARRAYS, ASSIGNMENT
@@ -21,7 +21,7 @@ Subject = Instance | MultipleChoiceKnapsack | Assignment
 """Whatever may be solved."""
 
 
-def kind_of_any(subject: Subject) -> Kind:
+def kind_of_any(subject: Subject) -> ProblemType:
     """Return the kind of an instance or of a bare model; ``TypeError`` for anything else."""
     if isinstance(subject, Assignment):
         return ASSIGNMENT
@@ -73,7 +73,7 @@ class Call:
     """
 
     instance: Subject
-    kind: Kind
+    kind: ProblemType
     options: SolveOptions
     log: Log = field(default_factory=Log)
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.core.options import Choice, Multipliers, Point, SolveOptions, Start
 from apportion.core.outcome import Outcome, Report
 from apportion.formulations.protocol import AssignmentFormulation, KnapsackFormulation, Plan
-from apportion.instances.kinds import Kind
+from apportion.instances.kinds import ProblemType
 from apportion.models.assignment import Assignment
 from apportion.models.lagrangian import exact_lagrangian_bound
 from apportion.models.linear import LinearModel
@@ -129,7 +129,7 @@ def _no_exact_bound(model: Assignment, multipliers: Mapping[str, float]) -> Frac
     return None
 
 
-ASSIGNMENT = Kind(
+ASSIGNMENT = ProblemType(
     "matching",
     Assignment,
     lambda model: bool(model.goal == "value"),
@@ -266,7 +266,7 @@ def _exact_bound(model: MultipleChoiceKnapsack, multipliers: Mapping[str, float]
     return exact_lagrangian_bound(model, np.array([multipliers[name] for name in model.capacity_names]))
 
 
-ARRAYS = Kind(
+ARRAYS = ProblemType(
     "multiple_choice_knapsack",
     MultipleChoiceKnapsack,
     lambda model: bool(model.sense == "maximize"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from apportion.core.options import Multipliers
 from apportion.core.outcome import Termination, meets, relative_gap
-from apportion.instances.kinds import Kind
+from apportion.instances.kinds import ProblemType
 from apportion.solving.call import Subject
 from apportion.solving.compiled_model import CompiledModel
 
@@ -26,7 +26,7 @@ _LARGEST = 10**300
 
 
 def certified_bound(
-    kind: Kind, instance: Subject, structure: CompiledModel, multipliers: Multipliers | None
+    kind: ProblemType, instance: Subject, structure: CompiledModel, multipliers: Multipliers | None
 ) -> float | None:
     """Return the weak-duality bound of multipliers, never tighter than its exact value.
 

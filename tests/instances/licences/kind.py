@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from apportion.core.errors import InvalidInstance
-from apportion.instances.kind import Edits, Kind, Wording
-from apportion.instances.tenants.options import Option, OptionSet
+from apportion.instances.kind import Edits, ProblemType, Wording
+from apportion.instances.options import Option, OptionSet
 from tests.instances.licences import meaning
 from tests.instances.licences.schema import LicenceInstance, LicenceJob
 
@@ -38,8 +38,8 @@ def _pin(instance: LicenceInstance, choices: Mapping[str, int | str]) -> Licence
     )
 
 
-def _offers(instance: LicenceInstance, job: LicenceJob) -> Iterator[Option]:
-    yield Option(str(job.needs), {"licences": job.needs}, job.worth, 0.0)
+def _options(instance: LicenceInstance, job: LicenceJob) -> Iterator[Option]:
+    yield Option(str(job.needs), {"licences": job.needs}, job.worth, job.worth)
     if job.held is None:
         yield Option(None, {}, 0.0, 0.0, idle=True)
 
@@ -52,7 +52,7 @@ def _plan(instance: LicenceInstance, taken: Mapping[str, str]) -> dict[str, Any]
     return {"licensed": {job: int(number) for job, number in taken.items()}}
 
 
-LICENCES = Kind(
+LICENCES = ProblemType(
     "licences",
     LicenceInstance,
     lambda _: True,
@@ -61,7 +61,7 @@ LICENCES = Kind(
     meaning.exact_bound,
     in_id_order=_in_id_order,
     edits=Edits(LicenceJob, _capacities, _change_capacity, _pin, pin_field="held"),
-    option_set=OptionSet(_offers, _taken, _plan),
+    option_set=OptionSet(_options, _taken, _plan),
     wording=Wording(units={"objective": " points"}, option=lambda name: f"{name} of the licences"),
     schemas="tests.instances.licences",
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
-
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.fields import (
     Amount,
@@ -18,11 +16,13 @@ from apportion.instances.fields import (
     make_plain,
     settle_numbers,
 )
+from apportion.instances.tenants.rules import check_tenants, settle_tenants
+from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = ["LicenceInstance", "LicenceJob"]
 
 
-class LicenceJob(Struct, frozen=True, forbid_unknown_fields=True):
+class LicenceJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     """A job.
 
     Attributes
@@ -43,7 +43,7 @@ class LicenceJob(Struct, frozen=True, forbid_unknown_fields=True):
     held: Literal["run"] | None = None
 
 
-class LicenceInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="licences"):
+class LicenceInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="licences"):
     """Jobs that share licences.
 
     Attributes
@@ -72,7 +72,9 @@ class LicenceInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field
             check_count(f"$.jobs[{index}].needs", job.needs, problems)
             check_amount(f"$.jobs[{index}].worth", job.worth, problems)
         check_distinct("$.jobs", (job.id for job in self.jobs), "job id", problems)
+        check_tenants(self, {"licences": self.licences}, problems)
         if problems:
             raise InvalidInstance(problems)
+        settle_tenants(self)
         for job in self.jobs:
             settle_numbers(job, ("worth",))

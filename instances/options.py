@@ -1,4 +1,4 @@
-"""What tenants need to know of the options of any kind of instance, and the hooks by which a kind says it."""
+"""What a job may get, of any kind of instance, and the functions by which a kind says it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["DerivedCapacity", "Option", "OptionSet", "Place", "Pool"]
+__all__ = ["DerivedCapacity", "JobOption", "Option", "OptionSet", "Place", "Pool", "plan_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +85,30 @@ class OptionSet:
 
     Attributes
     ----------
-    offers
-        ``offers(instance, job)``: every admissible option of a job, and nothing where that is admissible.
+    options
+        ``options(instance, job)``: every admissible option of a job, and nothing where that is admissible.
     taken
-        ``taken(instance, plan)``: the name of the offer that each job gets in a plan that keeps the kind's
+        ``taken(instance, plan)``: the name of the option that each job gets in a plan that keeps the kind's
         own rules, by job id; a job that is left out may be absent.
     plan
-        ``plan(instance, taken)``: the plan in which jobs get these offers; ``None`` for a kind that brings a
+        ``plan(instance, taken)``: the plan in which jobs get these options; ``None`` for a kind that brings a
         formulation.
     derived
         ``derived(instance, name)``: a capacity that prices may name beside those of the instance; ``None``
         for a name that is none.
     capacities
         ``capacities(instance)``: what is shared, where that is not what edits name.
+    now
+        ``now(job)``: what a job has now, where it may not have that any longer, so that no option says it.
     stopped
-        ``stopped(job)``: whether a job that runs now is held to nothing, so that no offer says that it runs.
+        ``stopped(job)``: whether a job that runs now is held to nothing, so that no option says that it runs.
     sums
-        ``sums(instance)``: whether the objective is the sum of what offers add to it.
+        ``sums(instance)``: whether the objective is the sum of what options add to it.
     goal
         ``goal(instance)``: what `Columns.goal` says, where that is not a sum in the sense of the kind.
     pools, barred
         ``pools(instance)``: the machines that options hold; ``barred(instance, job, offered)``: what a job is
-        known to hold of them beside the offers of these names.
+        known to hold of them beside the options of these names.
     nodes
         ``nodes(instance)``: by capacity that lies on nodes, these; ``None`` where their size is not told.
     columns
@@ -115,11 +117,12 @@ class OptionSet:
         ``extreme(instance)``: of these some, one of which is best at any prices.
     """
 
-    offers: Callable[[Any, Any], Iterable[Option]]
+    options: Callable[[Any, Any], Iterable[Option]]
     taken: Callable[[Any, Any], Mapping[str, str | None]]
     plan: Callable[[Any, Mapping[str, str]], dict[str, Any]] | None = None
     derived: Callable[[Any, str], DerivedCapacity | None] = lambda _instance, _name: None
     capacities: Callable[[Any], dict[str, int]] | None = None
+    now: Callable[[Any], str | None] = lambda _: None
     stopped: Callable[[Any], bool] = lambda _: False
     sums: Callable[[Any], bool] = lambda _: True
     goal: Callable[[Any], Any] | None = None
@@ -128,3 +131,53 @@ class OptionSet:
     nodes: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     columns: Callable[[Any], Any] | None = None
     extreme: Callable[[Any], Any] | None = None
+
+
+class JobOption(NamedTuple):
+    """What one job gets in a plan.
+
+    Attributes
+    ----------
+    job
+        The job's id.
+    option
+        Its option; ``None`` where it gets nothing and its kind has no option that says so.
+    before
+        The name of what it has now; ``None`` for nothing.
+    """
+
+    job: str
+    option: Option | None
+    before: str | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job runs."""
+        return self.option is not None and not self.option.idle
+
+    @property
+    def name(self) -> str | None:
+        """The option's name; ``None`` for nothing."""
+        return None if self.option is None else self.option.name
+
+    @property
+    def uses(self) -> Mapping[str, int]:
+        """What it takes of every capacity."""
+        return {} if self.option is None else self.option.uses
+
+    @property
+    def value(self) -> float:
+        """What it adds to the objective, rounded."""
+        return 0.0 if self.option is None else float(self.option.value)
+
+
+def plan_options(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> list[JobOption]:
+    """Return what every job gets in a feasible plan, in the order of the instance."""
+    taken = options.taken(instance, plan)
+    found = []
+    for job in instance.jobs:
+        name, menu = taken.get(job.id), list(options.options(instance, job))
+        chosen = (one for one in menu if one.name == name or (name is None and one.idle))
+        before = (one.name for one in menu if one.current and not one.idle)
+        found.append(JobOption(job.id, next(chosen, None), next(before, None) or options.now(job)))
+    return found
