@@ -41,6 +41,7 @@ __all__ = [
     "GapFillingInstance",
     "GapFillingJob",
     "ScalingCurve",
+    "check_curve",
     "check_job",
     "check_ownership",
     "check_quotas",
@@ -252,7 +253,7 @@ def check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
     check_amount(f"{path}.rescale_down_s", job.rescale_down_s, problems)
     check_amount(f"{path}.weight", job.weight, problems)
     if isinstance(job.scaling, ScalingCurve):
-        _check_curve(f"{path}.scaling", job.scaling, job.max_nodes if high else 0, problems)
+        check_curve(f"{path}.scaling", job.scaling, job.max_nodes if high else 0, problems)
     else:
         problems.append(Problem(f"{path}.scaling", "must be a ScalingCurve"))
     if not isinstance(job.current_nodes, tuple | list):
@@ -267,7 +268,8 @@ def check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
         _check_pins(path, job, problems)
 
 
-def _check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[Problem]) -> None:
+def check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[Problem]) -> None:
+    """Note what is wrong with a throughput curve that must reach a number of nodes."""
     if not isinstance(curve.nodes, tuple | list) or not isinstance(curve.rate, tuple | list):
         problems.append(Problem(path, "nodes and rate must be lists"))
         return

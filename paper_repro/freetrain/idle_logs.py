@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cores-per-node", type=int, default=1, help="of logs that count cores")
     parser.add_argument("--out", type=Path, default=Path("freetrain-out"))
     given = parser.parse_args(arguments)
-    rows = [idle(read_trace(log, cores_per_node=given.cores_per_node)) for log in given.logs]
+    rows = [idle(read_trace(log, cores_per_node=given.cores_per_node, most_cut=1.0)) for log in given.logs]
     print("\n".join(markdown(rows)))
     told = f"none: the logs decide; {given.cores_per_node} cores a node"
     write_table(given.out / "idle_logs.json", Table("paper_repro.freetrain.idle_logs", rows, told))

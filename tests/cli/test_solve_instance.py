@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -395,3 +396,19 @@ def test_ctrl_c_ends_a_running_solve_with_130_and_its_incumbent(tmp_path: Path, 
     told = json.loads(out)
     assert (told["termination"], told["check"]["feasible"]) == ("interrupted", True)
     assert time.perf_counter() - began < patience(30)
+
+
+def test_an_answer_that_is_cut_off_is_an_error(root: Path, tmp_path: Path) -> None:
+    """An unbuffered stream takes what fits; the rest of a full disk's answer was lost with exit code 0."""
+    out = tmp_path / "out.json"
+    with out.open("wb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-u", "-m", "apportion", "solve", "examples/gap_filling_small.json", "--json"],
+            cwd=root,
+            stdout=stream,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
+            check=False,
+        )
+    assert out.stat().st_size == 500
+    assert done.returncode != 0 and b"standard output" in done.stderr

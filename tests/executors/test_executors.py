@@ -21,6 +21,7 @@ import apportion
 from apportion.core.errors import BackendUnavailable, InvalidOption
 from apportion.scale.dask_cluster import remote_dask
 from apportion.scale.executors import SurvivingPool, WorkerDied, as_done, in_order, open_executor
+from tests.patience import patience
 
 AHEAD = 8
 """Calls handed out beyond the row that is waited for."""
@@ -289,3 +290,28 @@ def test_a_dask_client_given_as_executor_is_told_what_to_give() -> None:
         open_executor(Client()),  # type: ignore[arg-type]
     ):
         pass
+
+
+@pytest.mark.parametrize("executor", ["process:2", "dask:2"])
+@pytest.mark.parametrize("mark", ["", "print(__name__)\n"])
+def test_a_program_without_a_main_guard_fails_and_says_why(tmp_path: Path, executor: str, mark: str) -> None:
+    """It waited for ever: every worker ran the program again and wanted workers of its own."""
+    if executor.startswith("dask") and mark:
+        return  # dask's own processes say it, in their own time
+    script = tmp_path / "program.py"
+    script.write_text(
+        f"import apportion\n{mark}"
+        "models = [apportion.MultipleChoiceKnapsack.from_arrays([1.0], [1], [0, 1], [1])] * 2\n"
+        f"print(list(apportion.solve_many(models, executor={executor!r})))\n"
+    )
+    source = str(Path(apportion.__file__).parent.parent)
+    run = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=patience(120.0),
+    )
+    assert run.returncode == 1
+    assert 'what it does must stand under if __name__ == "__main__":' in run.stderr

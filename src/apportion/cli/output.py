@@ -39,9 +39,10 @@ def emit(data: bytes, path: str = "-") -> None:
         stop_clock()
         if sys.stdout is None:
             raise OutputClosed("standard output is closed")
-        stream = sys.stdout.buffer
+        stream, left = sys.stdout.buffer, memoryview(data + b"\n")
         try:
-            stream.write(data + b"\n")
+            while left:  # an unbuffered stream may take only a part
+                left = left[stream.write(left) or 0 :]
             stream.flush()
         except OSError as error:
             why = "" if isinstance(error, BrokenPipeError) else f"standard output: {error.strerror}"

@@ -86,8 +86,12 @@ _CHECKPOINT_S = 30.0
     help="Nodes of a generated machine, or of a job log's: sacct does not say.",
 )
 @click.option("--days", type=float, default=14.0, show_default=True, help="Length of a generated trace.")
+@click.option("--cores-per-node", type=click.IntRange(min=1), metavar="C", help="Of a log that counts cores.")
 @click.option(
-    "--cores-per-node", type=click.IntRange(min=1), default=1, show_default=True, help="Of an SWF log."
+    "--most-cut",
+    type=click.FloatRange(0, 1),
+    metavar="X",
+    help="Of a log's node hours: what need not fit; 0.01.",
 )
 @click.option("--log", "log_path", metavar="FILE.jsonl", help="Write the run's log: JSON Lines.")
 @click.option("--checkpoint", "checkpoint_path", metavar="FILE.npz", help="Save the state now and then.")
@@ -140,7 +144,9 @@ def _inputs(given: dict[str, Any]) -> Any:
     if given["trace_path"] == "generated":
         trace = generated_trace(seed, given["machine_nodes"] or 1024, given["days"])
     else:
-        trace = read_trace(given["trace_path"], given["machine_nodes"], given["cores_per_node"])
+        trace = read_trace(
+            *(given[name] for name in ("trace_path", "machine_nodes", "cores_per_node", "most_cut"))
+        )
     if jobs_path in ("generated", "generated-hpo"):
         table: Any = generated_jobs(seed, mix="hpo" if jobs_path.endswith("hpo") else "imagenet")
     else:

@@ -24,8 +24,12 @@ __all__ = ["command"]
     "--curves", metavar="FILE.json", help="Throughput curves by name; the published ones by default."
 )
 @click.option("--machine-nodes", type=click.IntRange(min=1), help="Nodes of a job log's machine.")
+@click.option("--cores-per-node", type=click.IntRange(min=1), metavar="C", help="Of a log that counts cores.")
 @click.option(
-    "--cores-per-node", type=click.IntRange(min=1), default=1, show_default=True, help="Of an SWF log."
+    "--most-cut",
+    type=click.FloatRange(0, 1),
+    metavar="X",
+    help="Of a log's node hours: what need not fit; 0.01.",
 )
 @click.option("-o", "--out", default="-", metavar="FILE", help="Standard output by default.")
 def command(
@@ -36,7 +40,8 @@ def command(
     horizon_s: float,
     curves: str | None,
     machine_nodes: int | None,
-    cores_per_node: int,
+    cores_per_node: int | None,
+    most_cut: float | None,
     out: str,
 ) -> None:
     """Write the gap-filling instance that an allocator would face at one instant of a trace."""
@@ -45,5 +50,7 @@ def command(
     from apportion.cluster.simulation.snapshot import snapshot_from_files
 
     check_target(out)
-    made = snapshot_from_files(trace, jobs, at_s, trainers, horizon_s, curves, machine_nodes, cores_per_node)
+    made = snapshot_from_files(
+        trace, jobs, at_s, trainers, horizon_s, curves, machine_nodes, cores_per_node, most_cut
+    )
     emit(msgspec.json.encode(made), out)

@@ -6,6 +6,7 @@ Every file that a command reads: how it is recognised, read, and told in one lin
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,12 +53,16 @@ def judged(path: str) -> str:
     for kind, known in INPUTS.items():
         if name.endswith(known.suffixes):
             return kind
-    if not name.endswith(".csv") or not place.is_file():
+    if name.endswith((".json", ".yaml", ".yml")) or not place.is_file():
         return "instance"
     from apportion.cluster.simulation.idle_trace import content
 
     first = content(place).decode("utf-8", "replace").lstrip("\ufeff").partition("\n")[0]
-    header = {cell.strip().strip('"') for cell in first.split(",")}
+    header = {cell.strip().strip('"') for cell in re.split(r"[,|]", first)}
+    if first.startswith(";") or header >= {"Start", "End"}:
+        return "trace"  # a job log: SWF, or the output of sacct
+    if not name.endswith(".csv"):
+        return "instance"
     fitting = (kind for kind, known in INPUTS.items() if known.columns and known.columns <= header)
     return next(fitting, "instance")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from apportion.core.errors import InvalidOption
-from apportion.scale.surviving import SurvivingPool, WorkerDied
+from apportion.scale.surviving import SurvivingPool, WorkerDied, demand_main_guard
 
 __all__ = ["Row", "SurvivingPool", "WorkerDied", "as_done", "in_order", "open_executor"]
 
@@ -151,7 +151,7 @@ def open_executor(executor: str | Executor | None, attempts: int = 3) -> Iterato
     Raises
     ------
     InvalidOption
-        If the name is none of these.
+        If the name is none of these, or the program has no ``if __name__ == "__main__":`` for processes.
     BackendUnavailable
         If dask is not installed, or no usable cluster is at the address.
 
@@ -178,6 +178,7 @@ def open_executor(executor: str | Executor | None, attempts: int = 3) -> Iterato
         return
     name, workers = _parsed(executor)
     if name == "dask":
+        demand_main_guard()
         from apportion.scale.dask_cluster import local_dask
 
         with local_dask(workers, attempts) as local:

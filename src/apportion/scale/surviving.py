@@ -14,15 +14,16 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import current_process, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from apportion.core.errors import ApportionError
+from apportion.core.errors import ApportionError, InvalidOption
 
-__all__ = ["SurvivingPool", "WorkerDied"]
+__all__ = ["SurvivingPool", "WorkerDied", "demand_main_guard"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,9 +56,15 @@ class SurvivingPool(Executor):
     -----
     Spawned processes import the main module again: a script needs ``if __name__ == "__main__":``. A worker
     ends itself when this process is gone.
+
+    Raises
+    ------
+    InvalidOption
+        If the program has no such line, or this is a spawned process that imports it.
     """
 
     def __init__(self, workers: int, attempts: int = 3) -> None:
+        demand_main_guard()
         self._attempts = attempts
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -149,6 +156,21 @@ class SurvivingPool(Executor):
             self._idle.append(pool)
             self._changed.notify_all()
         self._dispatch()
+
+
+def demand_main_guard() -> None:
+    """Refuse to spawn processes that would run the whole program again, and spawn in their turn."""
+    main = sys.modules.get("__main__")
+    file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
+    again = getattr(current_process(), "_inheriting", False)  # spawned, and still importing the main module
+    if not again and file is not None and not (spec and spec.name.rpartition(".")[2] == "__main__"):
+        with suppress(OSError):
+            again = b"__name__" not in Path(file).read_bytes()
+    if again:
+        raise InvalidOption(
+            f"worker processes import {file or 'the main module'} again: what it does must stand under "
+            'if __name__ == "__main__":'
+        )
 
 
 def _demand_importable(function: Callable[..., Any]) -> None:

@@ -17,6 +17,7 @@ The jobs of a replay as arrays, in the order in which they are admitted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -26,12 +27,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.simulation.idle_trace import IdleTrace, read_idle_trace
+from apportion.cluster.simulation.idle_trace import LARGEST, IdleTrace, content, read_idle_trace
 from apportion.cluster.simulation.job_table import SubmittedJob, read_job_table
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, quoted_names, reason
+from apportion.core.files import unpacked
 from apportion.core.suggestions import one_of
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
-from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, equal_share
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, check_curve, equal_share
 
 __all__ = [
     "Workload",
@@ -44,18 +46,26 @@ __all__ = [
 ]
 
 
-def read_trace(path: str | Path, nodes: int | None = None, cores_per_node: int = 1) -> IdleTrace:
+def read_trace(
+    path: str | Path,
+    nodes: int | None = None,
+    cores_per_node: int | None = None,
+    most_cut: float | None = None,
+) -> IdleTrace:
     """Read a trace of idle nodes from ``.npz``, a pickled frame, an SWF log or ``sacct -P`` text.
 
     Parameters
     ----------
     path
-        ``*.npz``; ``*.pkl`` or ``*.pickle`` (the authors' frame); ``*.swf`` (also ``.gz``); else ``sacct
-        -P`` text.
+        ``*.npz``; ``*.pkl`` or ``*.pickle`` (the authors' frame); else a job log, plain or gzipped, in
+        SWF (``*.swf``, or text that begins with ``;``) or of ``sacct -P``; ``-`` reads one from
+        standard input.
     nodes
         Nodes of the machine of a job log; by default what the log says.
     cores_per_node
-        Cores that an SWF log counts as one node.
+        Cores that a job log counts as one node; see `read_swf` and `read_sacct`.
+    most_cut
+        Share of a job log's node hours that may not fit the machine, 0.01 by default.
 
     Raises
     ------
@@ -64,7 +74,10 @@ def read_trace(path: str | Path, nodes: int | None = None, cores_per_node: int =
     """
     path = Path(path)
     name = path.name.lower().removesuffix(".gz")
-    if not path.is_file():
+    raw = None
+    if str(path) == "-":
+        raw = sys.stdin.buffer.read(LARGEST + 1)
+    elif not path.is_file():
         raise InvalidInstance(Problem(str(path), "cannot be read: there is no such file"))
     if name.endswith(".npz"):
         return read_idle_trace(path)
@@ -72,15 +85,16 @@ def read_trace(path: str | Path, nodes: int | None = None, cores_per_node: int =
         from apportion.cluster.simulation.pickled_frame import read_pickled_frame
 
         return read_pickled_frame(path)
-    from apportion.cluster.simulation.placement import idle_trace_of_jobs
+    from apportion.cluster.simulation.job_logs import read_sacct, read_swf
+    from apportion.cluster.simulation.placement import MOST_CUT, idle_trace_of_jobs
 
-    if name.endswith(".swf"):
-        from apportion.cluster.simulation.job_logs import read_swf
-
-        return idle_trace_of_jobs(read_swf(path, cores_per_node), nodes)
-    from apportion.cluster.simulation.job_logs import read_sacct
-
-    return idle_trace_of_jobs(read_sacct(path), nodes)
+    try:
+        raw = content(path) if raw is None else unpacked(raw, LARGEST)
+    except (OSError, ValueError) as error:
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
+    swf = name.endswith(".swf") or raw.lstrip()[:1] == b";"
+    log = (read_swf if swf else read_sacct)(path, cores_per_node, raw)
+    return idle_trace_of_jobs(log, nodes, MOST_CUT if most_cut is None else most_cut)
 
 
 def snapshot(
@@ -158,17 +172,19 @@ def snapshot_from_files(
     horizon_s: float = 120.0,
     curves_path: str | Path | None = None,
     machine_nodes: int | None = None,
-    cores_per_node: int = 1,
+    cores_per_node: int | None = None,
+    most_cut: float | None = None,
 ) -> GapFillingInstance:
     """Read a trace, a job table (``.csv``) and, if given, a curves file, and take a snapshot.
 
-    The trace is of any format that `read_trace` knows; `machine_nodes` and `cores_per_node` are for job logs.
+    The trace is of any format that `read_trace` knows; `machine_nodes`, `cores_per_node` and `most_cut` are
+    for job logs.
 
     Without a curves file the published curves are used; a curves file replaces them altogether. What is
     raised is what `read_trace`, `read_job_table`, `read_curves` and `snapshot` raise.
     """
     curves = PUBLISHED_CURVES if curves_path is None else read_curves(curves_path)
-    trace = read_trace(trace_path, machine_nodes, cores_per_node)
+    trace = read_trace(trace_path, machine_nodes, cores_per_node, most_cut)
     return snapshot(trace, read_job_table(jobs_path), curves, at_s, trainers, horizon_s)
 
 
@@ -178,14 +194,21 @@ def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
     Raises
     ------
     InvalidInstance
-        If the file cannot be read or does not hold that; the message has the JSON path.
+        If the file cannot be read or does not hold that, or a curve breaks a rule of instances' curves; the
+        message has the JSON path.
     """
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, ScalingCurve])
+        curves = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, ScalingCurve])
     except OSError as error:
         raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInstance(Problem(str(path), f"is no table of curves: {error}")) from error
+    problems: list[Problem] = []
+    for name, curve in curves.items():
+        check_curve(f"{path}, $.{name}", curve, 0, problems)
+    if problems:
+        raise InvalidInstance(problems[:50])
+    return curves
 
 
 def _admitted(jobs: Sequence[SubmittedJob], trainers: int) -> list[SubmittedJob]:

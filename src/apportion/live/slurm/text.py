@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from apportion.core import node_lists
 from apportion.core.errors import InvalidOption
 from apportion.live.cluster import PilotSeen, PilotState
 from apportion.live.errors import ClusterUnreachable
@@ -133,8 +134,6 @@ _STATES = {
 }
 _FLAGS = frozenset({"POWER_UP_NODE", "EXPEDITING", "UPDATE_DB"})
 PREFIX = "apportion-"
-_PIECE = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
-_BRACKET = re.compile(r"\[([^\]]*)\]")
 
 
 class NotUnderstood(Exception):
@@ -221,38 +220,11 @@ def pilots_of_json(raw: bytes, instance: str) -> tuple[PilotSeen, ...]:
 
 
 def expand(nodes: str) -> list[str]:
-    """Return the names of a list such as ``n[1-3,07],m2``.
-
-    Examples
-    --------
-    >>> expand("n[08-10],m")
-    ['n08', 'n09', 'n10', 'm']
-    """
-    names = []
-    for piece in _PIECE.findall(nodes):
-        open_names = [piece.strip()]
-        while any("[" in name for name in open_names):
-            open_names = [filled for name in open_names for filled in _fill(name)]
-        names.extend(open_names)
-    return names
-
-
-def _fill(name: str) -> list[str]:
-    bracket = _BRACKET.search(name)
-    if bracket is None:
-        return [name]
-    filled: list[str] = []
-    for part in bracket.group(1).split(","):
-        first, dash, last = part.partition("-")
-        try:
-            numbers = range(int(first), int(last or first) + 1) if dash else [int(first)]
-        except ValueError:
-            raise NotUnderstood(f"{name!r} is no list of nodes") from None
-        if len(numbers) > 100_000:
-            raise NotUnderstood(f"{name!r} names too many nodes")
-        before, after = name[: bracket.start()], name[bracket.end() :]
-        filled.extend(f"{before}{number:0{len(first)}d}{after}" for number in numbers)
-    return filled
+    """Return the names of a list such as ``n[1-3,07],m2``; `NotUnderstood` where it is none."""
+    try:
+        return node_lists.expand(nodes)
+    except node_lists.NoNodeList as error:
+        raise NotUnderstood(str(error)) from None
 
 
 def _pilot(handle: str, state: list[str], nodes: str, name: str, instance: str) -> PilotSeen | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +27,7 @@ from apportion.cluster.simulation.idle_trace import content
 from apportion.cluster.simulation.rounds.conditions import Beliefs
 from apportion.cluster.simulation.rounds.job_states import JobStates
 from apportion.core.errors import InvalidInstance, Problem, reason
+from apportion.core.skipped_rows import log_skipped_rows
 from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of
@@ -244,6 +247,8 @@ class DurationLog:
 def read_durations(path: str | Path) -> DurationLog:
     """Read a CSV (or CSV.gz) with timestamp (``YYYY-MM-DD HH:MM:SS``), duration and num_gpus.
 
+    Jobs of no GPU or no time are skipped, and a warning is logged that says how many.
+
     Raises
     ------
     InvalidInstance
@@ -259,26 +264,58 @@ def read_durations(path: str | Path) -> DurationLog:
             raise InvalidInstance(Problem(f"{path}, line 1", f"the header lacks {', '.join(missing)}"))
         problems: list[Problem] = []
         rows: list[tuple[float, float, int]] = []
+        skipped, count = Counter[str](), 0
         for row in lines:
+            count += 1
             try:
-                at = datetime.strptime(row["timestamp"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-                job = (at.timestamp(), float(row["duration"]), int(row["num_gpus"]))
-                if not (0 < job[1] < 1e10 and 1 <= job[2] <= 1_000_000):
-                    raise ValueError
-            except (TypeError, ValueError):
-                message = "needs a timestamp, a positive duration and a positive num_gpus"
-                problems.append(Problem(f"{path}, line {lines.line_num}", message))
+                job = _timestamp(row["timestamp"]), _duration(row["duration"]), _gpus(row["num_gpus"])
+            except ValueError as error:
+                problems.append(Problem(f"{path}, line {lines.line_num}", str(error)))
                 continue
-            rows.append(job)
+            if job[1] <= 0:
+                skipped["of no time"] += 1
+            elif job[2] <= 0:
+                skipped["of no GPU"] += 1
+            else:
+                rows.append(job)
     except InvalidInstance:
         raise
     except (OSError, ValueError, csv.Error) as error:
         raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     if problems or not rows:
         raise InvalidInstance(problems[:_SHOWN] or Problem(str(path), "has no job"))
+    log_skipped_rows(path, count, skipped)
     rows.sort(key=lambda job: job[0])
     table = np.array(rows, dtype=np.float64)
     return DurationLog(table[:, 0] - table[0, 0], table[:, 1], table[:, 2].astype(np.int64))
+
+
+def _timestamp(text: str | None) -> float:
+    try:
+        at = datetime.fromisoformat(text or "")
+    except ValueError:
+        raise ValueError(f"timestamp must be YYYY-MM-DD HH:MM:SS, not {text!r:.60}") from None
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+
+
+def _duration(text: str | None) -> float:
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        seconds = math.nan
+    if not -1e10 < seconds < 1e10:
+        raise ValueError(f"duration must be seconds below 1e10, not {text!r:.60}")
+    return seconds
+
+
+def _gpus(text: str | None) -> int:
+    try:
+        gpus = int(text or "")
+    except ValueError:
+        gpus = -1
+    if not 0 <= gpus <= 1_000_000:
+        raise ValueError(f"num_gpus must be a whole number up to 1000000, not {text!r:.60}")
+    return gpus
 
 
 class FixedDurations:

@@ -1,0 +1,57 @@
+"""Lists of nodes as Slurm writes them: ``n[1-3,07],m2``."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["NoNodeList", "expand"]
+
+_PIECE = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
+_BRACKET = re.compile(r"\[([^\]]*)\]")
+_MOST = 100_000
+
+
+class NoNodeList(ValueError):
+    """A text is no list of nodes."""
+
+
+def expand(nodes: str) -> list[str]:
+    """Return the names of a list of nodes.
+
+    Raises
+    ------
+    NoNodeList
+        If a bracket holds something else than numbers, or a range is too long.
+
+    Examples
+    --------
+    >>> expand("n[08-10],m")
+    ['n08', 'n09', 'n10', 'm']
+    """
+    names = []
+    for piece in _PIECE.findall(nodes):
+        open_names = [piece.strip()]
+        while any("[" in name for name in open_names):
+            open_names = [filled for name in open_names for filled in _fill(name)]
+            if len(open_names) > _MOST:
+                raise NoNodeList(f"{nodes[:60]!r} names too many nodes")
+        names.extend(open_names)
+    return names
+
+
+def _fill(name: str) -> list[str]:
+    bracket = _BRACKET.search(name)
+    if bracket is None:
+        raise NoNodeList(f"{name[:60]!r} is no list of nodes")
+    filled: list[str] = []
+    for part in bracket.group(1).split(","):
+        first, dash, last = part.partition("-")
+        try:
+            numbers = range(int(first), int(last or first) + 1) if dash else [int(first)]
+        except ValueError:
+            raise NoNodeList(f"{name[:60]!r} is no list of nodes") from None
+        if len(numbers) > _MOST:
+            raise NoNodeList(f"{name[:60]!r} names too many nodes")
+        before, after = name[: bracket.start()], name[bracket.end() :]
+        filled.extend(f"{before}{number:0{len(first)}d}{after}" for number in numbers)
+    return filled
