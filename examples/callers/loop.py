@@ -30,14 +30,20 @@ class Service(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
     def ask(self, path: str, body: Any) -> Any:
-        """Return the answer to a request; its id makes it harmless to ask again."""
+        """Return the answer to a request; its id makes it harmless to ask again.
+
+        Ends the program where nothing answers for half a minute: the socket is wrong, or the service is gone.
+        """
+        end = time.monotonic() + 30
         while True:
             try:
                 self.request("POST", path, json.dumps(body))
                 response = self.getresponse()
                 answer = json.loads(response.read())
-            except (OSError, http.client.HTTPException):  # the service is being started again
+            except (OSError, http.client.HTTPException) as error:  # the service is being started again
                 self.close()
+                if time.monotonic() > end:
+                    raise SystemExit(f"{self._path}: {error}") from None
                 time.sleep(0.5)
                 continue
             if response.status == 429:

@@ -223,6 +223,12 @@ class MatchingByMachine:
             for k in (entries.number[pool.id],)
         )
 
+    @property
+    def sums_pools(self) -> bool:
+        """Whether machines of a pool end together on average in the model, and one by one in a schedule."""
+        whole = self.instance.objective == "makespan" and not self.instance.divisible
+        return whole and any(unit.index is None and unit.pool.count > 1 for unit in self._units)
+
     def plan(self, point: NDArray[Any]) -> Plan:
         """Return the plan of a choice, pools packed; of a divisible instance, the shares of time."""
         if self.instance.divisible:

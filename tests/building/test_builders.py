@@ -206,3 +206,12 @@ def test_a_plan_is_drawn_in_a_notebook_without_a_file() -> None:
     drawn = solution.plot()
     assert drawn is not None
     assert drawn._repr_svg_().startswith("<svg") and drawn == drawn._repr_svg_()
+
+
+def test_uses_of_machines_that_are_counts_are_refused() -> None:
+    """They were dropped without a word: a count has no capacity that could be used."""
+    pools = apportion.Matching({"v100": 1, "k80": 1})
+    with pytest.raises(InvalidInstance, match="so v100 has no capacity: uses"):
+        pools.add_job("a", {"v100": {"time_s": 2.0, "uses": 3}, "k80": 6})
+    rooms = apportion.Matching([{"id": "v100", "count": 1, "capacity": 4}])
+    assert rooms.add_job("a", {"v100": {"time_s": 2.0, "uses": 3}}).instance().jobs[0].on["v100"].uses == 3

@@ -189,3 +189,29 @@ def test_snapshot_of_a_missing_trace_is_one_message(tmp_path: Path) -> None:
     )
     assert done.code in (2, 3)
     assert done.err.count("\n") == 1
+
+
+def test_convert_writes_json_and_no_other_format(tmp_path: Path) -> None:
+    done = call(main, "convert", "examples/gap_filling_small.json", "-o", tmp_path / "x.csv")
+    assert done.code == 2 and "an instance is written as JSON; name FILE.json" in done.err
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_the_first_of_several_problems_is_said_to_be_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "mknap9.txt"
+    file.write_text("3\n" + "2 1 0 5 4 3 2 4\n" * 3)
+    assert (
+        f"{file}: the first of 3 problems; --index K takes another, from 0" in call(main, "solve", file).err
+    )
+    assert call(main, "solve", file, "--index", "0").err == ""
+    assert call(main, "solve", file, "-q").err == ""
+
+
+def test_what_was_not_checked_is_said_with_the_way_to_check_it(tmp_path: Path) -> None:
+    stored = tmp_path / "r.json"
+    assert call(main, "solve", "examples/gap_filling_small.json", "-o", stored).code == 0
+    told = call(main, "check", "examples/gap_filling_small.json", stored)
+    assert told.code == 0
+    assert told.out.splitlines()[-1].startswith(
+        "plan and objective are right; that nothing is better was not checked: solve with --proof"
+    )

@@ -262,7 +262,8 @@ def test_pins_beyond_the_idle_nodes_conflict_in_the_instances_own_names() -> Non
     assert explanation.conflicts[0].jobs == ("j1", "j2")
     assert explanation.conflicts[0].capacities == ("idle_nodes",)
     assert explanation.conflicts[0].smallest
-    more, fewer = explanation.relaxations
+    more, fewer, free = explanation.relaxations
+    assert (free.kind, free.unpin) == ("unpin", ("j1",))
     assert more.add == {"idle_nodes": 4}
     assert fewer.leave_out == ("j1",)
     assert more.verified
@@ -285,7 +286,10 @@ def test_a_job_pinned_to_what_it_must_not_get_is_its_own_conflict() -> None:
     explanation = explain(GapFillingInstance("1", 1.0, ("n0",), (job,)))
     assert explanation.conflicts[0].jobs == ("torn",)
     assert explanation.conflicts[0].capacities == ()
-    assert [way.leave_out for way in explanation.relaxations] == [("torn",)]
+    assert [(way.leave_out, way.unpin) for way in explanation.relaxations] == [
+        (("torn",), ()),
+        ((), ("torn",)),
+    ]
     assert "no option at all" in str(explanation)
 
 
@@ -448,3 +452,15 @@ def test_a_freezing_round_on_nodes_is_explained_with_the_cut_of_its_nodes() -> N
     (worth,) = told.jobs
     assert worth.unfrozen is not None and worth.unfrozen.needed is not None
     assert worth.unfrozen.needed.exact == 1.0
+
+
+def test_a_pin_is_named_as_the_cause_and_lifting_it_as_a_way_out() -> None:
+    """`what-if --unpin` solved it, and nothing said so."""
+    menu = (KnapsackOption("8", 1.0, {"gpu": 8}), KnapsackOption("1", 1.0, {"gpu": 1}))
+    jobs = (KnapsackJob("a", menu, pinned="8"), KnapsackJob("b", menu[1:]), KnapsackJob("c", menu, False))
+    told = explain(MultipleChoiceKnapsackInstance("1", "maximize", {"gpu": 8}, jobs))
+    assert told.conflicts[0].reason.endswith("; a is pinned")
+    way = told.relaxations[-1]
+    assert (way.kind, way.unpin, way.minimal, way.verified) == ("unpin", ("a",), True, True)
+    assert "unpin a (the least that helps; verified by re-solving)" in str(told)
+    assert json.loads(json.dumps(told.to_dict()))["relaxations"][-1]["unpin"] == ["a"]

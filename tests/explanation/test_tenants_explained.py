@@ -26,8 +26,11 @@ def test_who_borrows_from_whom_and_why_a_job_waits() -> None:
     for capacity in ("v100", "a100"):
         for name, tenant in tenants.items():
             beyond = max(0, tenant.uses[capacity] - tenant.guaranteed[capacity])
-            assert tenant.borrows.get(capacity, 0) == beyond, name
-    assert tenants["speech"].borrows == {"v100": 3} and "vision" in tenants["speech"].lenders["v100"]
+            covered = sum(tenant.above.get(capacity, {}).values())
+            assert tenant.borrows.get(capacity, 0) + covered == beyond, name
+    # 11 of the lab's 12 are guaranteed to its teams: the other is for whoever exceeds his own
+    assert (tenants["speech"].borrows, tenants["speech"].above) == ({"v100": 2}, {"v100": {"lab": 1}})
+    assert "vision" in tenants["speech"].lenders["v100"]
     for tenant in told.tenants:
         level = next(one for one in solution.levels if one.name == tenant.name)
         assert tenant.share >= level.share == tenant.due
@@ -72,3 +75,40 @@ def test_the_commands_show_tenants(tmp_path: Path) -> None:
     changed = call(main, "what-if", EXAMPLE, "--tenant", borrowing, "--add-tenant", guests)
     assert not changed.code and "tenant guests is added" in changed.out
     assert call(main, "what-if", EXAMPLE, "--tenant", "speech=3").code == 2
+
+
+def test_what_an_organisation_is_guaranteed_its_team_does_not_borrow() -> None:
+    """After volcano issue 4817: three sentences took a guarantee of the parent for nobody's."""
+    tree = {
+        "kind": "multiple_choice_knapsack",
+        "schema_version": "1",
+        "sense": "maximize",
+        "capacities": {"cpu": 100},
+        "tenants": [
+            {"id": "org-1", "quotas": {"cpu": {"guarantee": 0}}},
+            {"id": "a", "parent": "org-1"},
+            {"id": "org-2", "quotas": {"cpu": {"guarantee": 50}}},
+            {"id": "b", "parent": "org-2"},
+        ],
+        "jobs": [
+            {
+                "id": name,
+                "tenant": team,
+                "required": False,
+                "options": [{"id": "x", "value": use, "uses": {"cpu": use}}],
+            }
+            for name, team, use in (("big", "a", 100), ("own", "b", 50))
+        ],
+    }
+    told = explain(apportion.read(tree))
+    team = next(one for one in told.tenants if one.name == "b")
+    assert (team.borrows, team.above) == ({}, {"cpu": {"org-2": 50}})
+    assert [one.displaces for one in told.waiting] == [()]
+    text = str(told)
+    assert "cpu: uses 50, 0 guaranteed; 50 of what org-2 is guaranteed" in text
+    assert "of what nobody owns" not in text and "whatever the price" not in text
+    tree["jobs"] = [{**tree["jobs"][0], "required": True}]  # type: ignore[index]
+    tree["tenants"] = [*tree["tenants"], {"id": "c", "parent": "org-2"}]  # type: ignore[misc]
+    alone = explain(apportion.read(tree))
+    team = next(one for one in alone.tenants if one.name == "a")
+    assert (team.borrows, team.lenders) == ({"cpu": 100}, {"cpu": {"org-2": 50}})

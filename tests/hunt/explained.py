@@ -100,6 +100,14 @@ def _feasible(case: Case, document: dict[str, Any]) -> bool:
 
 def _relaxation(case: Case, way: Relaxation) -> str | None:
     told = case.document
+    if way.kind == "unpin":
+        free = dict.fromkeys(("pinned", "pinned_count", "pinned_machine"))
+        jobs = [
+            {name: value for name, value in job.items() if job["id"] not in way.unpin or name not in free}
+            for job in told["jobs"]
+        ]
+        lifted = _feasible(case, {**told, "jobs": jobs})
+        return None if lifted else f"still nothing is feasible without the pins of {way.unpin}"
     if way.verified and not _feasible(case, without(with_more(told, dict(way.add)), way.leave_out)):
         return "still nothing is feasible"
     if not way.minimal:

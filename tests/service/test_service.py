@@ -18,10 +18,13 @@ import msgspec
 import pytest
 
 import apportion
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.instances.gap_filling.generator import generate
 from apportion.io import stored
+from apportion.live.record.store import private_folder
 from apportion.service.record import History, record_file
 from apportion.service.record.replaying import check_record as check
+from apportion.service.serving import unix_socket
 from apportion.service.session import Session
 from tests.service.running import Service, service, until
 
@@ -392,3 +395,25 @@ def test_the_policy_that_an_answer_names_can_be_asked_for(running: Service) -> N
     again = running.ok("POST", "/sessions/named/decisions", {"policy": greedy["result"]["backend"]})
     assert again["decision"]["policy"] == "greedy" and again["result"]["plan"] == greedy["result"]["plan"]
     assert running.ask("POST", "/sessions/named/decisions", {"policy": "graedy"})[0] == 422
+
+
+@pytest.mark.parametrize(("before", "fits"), [(0o1777, True), (0o755, True), (0o700, True), (0o777, False)])
+def test_the_folder_of_a_socket_stays_as_it_is(tmp_path: Path, before: int, fits: bool) -> None:
+    """A socket in /tmp, asked for by root, took /tmp from everybody else."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(before)
+    if fits:
+        unix_socket(folder / "s.sock").close()
+        assert (folder / "s.sock").stat().st_mode & 0o777 == 0o600
+    else:
+        with pytest.raises(InvalidOption, match="lets others replace the socket"):
+            unix_socket(folder / "s.sock")
+    assert folder.stat().st_mode & 0o7777 == before
+
+
+def test_a_state_folder_is_none_that_everybody_shares(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(InvalidInstance, match="is shared with other users; name a folder of your own"):
+        private_folder(tmp_path)
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777

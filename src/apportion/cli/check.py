@@ -99,6 +99,11 @@ _SIGNS = {"derived": "ok", "word": "word", "nothing": "-", "refused": "FAIL"}
 def _conclusion(found: Verification) -> str:
     if not found.ok:
         return "NOT verified"
+    if {"termination", "bound"} & set(found.words) and {"plan", "objective"}.isdisjoint(found.words):
+        return (
+            "plan and objective are right; that nothing is better was not checked: solve with --proof "
+            f"(somebody's word: {', '.join(found.words)})"
+        )
     if found.words:
         return f"nothing is refused; not verified, somebody's word: {', '.join(found.words)}"
     return "verified"

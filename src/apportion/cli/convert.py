@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from apportion.cli.output import check_target, emit
@@ -30,6 +32,8 @@ def command(
     import msgspec
 
     check_target(out)
+    if Path(out).suffix.lower() not in ("", ".json"):
+        raise click.UsageError(f"{out}: an instance is written as JSON; name FILE.json")
     if source is not None:
         from apportion.instances.readers.kueue import read_dump
 

@@ -50,7 +50,11 @@ def command(
     if target != "kueue":
         if solution is not None:
             raise click.UsageError(f"--solution has no part in --to {target}: a model is exported, no plan")
-        emit(exported(instance, target, formulation).rstrip(b"\n"), out)
+        text = exported(instance, target, formulation).rstrip(b"\n")
+        for line in text[:1000].splitlines():
+            if line[2:].startswith(b"A RELAXATION"):
+                click.echo(f"export: {line[2:].decode()}", err=True)
+        emit(text, out)
         return
     import msgspec
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from apportion.core.extension_points import loaded
@@ -169,7 +170,38 @@ def json_of(path: str, what: str) -> Any:
 
 
 def instance_of(path: str, format: str | None = None, index: int = 0, sense: str | None = None) -> Instance:
-    """Read and validate the instance at a path, or on standard input for ``-``."""
+    """Read and validate the instance at a path, or on standard input for ``-``.
+
+    Where a file holds several problems and none was asked for, standard error says that this is the first.
+    """
     from apportion.io.read import read
 
-    return read(bytes_of("-") if path == "-" else path, format, index, sense)
+    found = read(bytes_of("-") if path == "-" else path, format, index, sense)
+    context = click.get_current_context(silent=True)
+    asked = context is None or context.get_parameter_source("index") is not ParameterSource.DEFAULT
+    if (
+        path != "-"
+        and not asked
+        and found.name.endswith("[0]")
+        and (count := _problems(path, format, sense)) > 1
+    ):
+        from apportion.cli.settings import is_quiet
+
+        if not is_quiet():
+            click.echo(f"{path}: the first of {count} problems; --index K takes another, from 0", err=True)
+    return found
+
+
+def _problems(path: str, format: str | None, sense: str | None) -> int:
+    """Return how many problems a foreign file holds, 1 where it does not say."""
+    import re
+
+    from apportion.core.errors import InvalidInstance
+    from apportion.io.read import read
+
+    try:
+        read(path, format, 10**9, sense)
+    except InvalidInstance as error:
+        said = re.search(r"the file holds (\d+) problems", str(error))
+        return int(said[1]) if said else 1
+    return 1

@@ -18,7 +18,7 @@ from apportion.core.outcome import Termination
 from apportion.core.solution import Solution
 from apportion.core.suggestions import did_you_mean
 from apportion.explanation import conflict
-from apportion.explanation.parts import CapacityWorth, Difference, JobWorth, Relaxation
+from apportion.explanation.parts import CapacityWorth, Conflict, Difference, JobWorth, Relaxation
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation, explanation_of
 from apportion.explanation.subject import LEFT_OUT, PlanView, Subject, difference, job_worth, rival
@@ -28,6 +28,9 @@ from apportion.models.lagrangian import lagrangian_bound
 from apportion.solving.judge import usable
 
 __all__ = ["MOST_JOBS", "capacity_worths", "explain_by_menus", "explain_infeasible", "unlisted", "unproven"]
+
+_MOST_PINS = 8
+"""Pins of a conflict that are lifted one by one, where each is a solve."""
 
 
 MOST_JOBS = 1000
@@ -296,11 +299,46 @@ def explain_infeasible(
             relaxations.append(_edited(subject, way, demand.num_capacities))
         else:
             notes.append(why)
+    pinned = _pinned(subject)
+    if pinned and (way := _unpinned(subject, found, pinned, resolver)) is not None:
+        relaxations.append(way)
+    found = tuple(_with_pins(one, pinned) for one in found)
     if not subject.settles:
         found = tuple(
             replace(one, irreducible=not one.capacities, smallest=not one.capacities) for one in found
         )
     return explanation_of(subject, solution, False, notes, conflicts=found, relaxations=tuple(relaxations))
+
+
+def _pinned(subject: Subject) -> tuple[str, ...]:
+    """Return the jobs that are pinned, where a pin can be lifted."""
+    field = None if subject.kind.edits is None else subject.kind.edits.pin_field
+    if field is None:
+        return ()
+    return tuple(job.id for job in subject.instance.jobs if getattr(job, field) is not None)
+
+
+def _with_pins(found: Conflict, pinned: Sequence[str]) -> Conflict:
+    """Return a conflict whose reason says which of its jobs are pinned."""
+    own = [job for job in found.jobs if job in set(pinned)]
+    if not own:
+        return found
+    verb = "is" if len(own) == 1 else "are"
+    return replace(found, reason=f"{found.reason}; {', '.join(own)} {verb} pinned")
+
+
+def _unpinned(
+    subject: Subject, found: Sequence[Conflict], pinned: Sequence[str], resolver: Resolver
+) -> Relaxation | None:
+    """Return the pin, or the pins of a conflict, or all, without which there is a plan."""
+    inside = [job for job in pinned if any(job in one.jobs for one in found)]
+    tried = dict.fromkeys([*((job,) for job in inside[:_MOST_PINS]), tuple(inside), tuple(pinned)])
+    for some in tried:
+        if some and not resolver.exhausted:
+            answer = resolver.solve(edits.unpin(subject.instance, some), share=0.3)
+            if answer is not None and answer.plan is not None:
+                return Relaxation("unpin", {}, (), float(len(some)), len(some) == 1, True, unpin=some)
+    return None
 
 
 def _edited(subject: Subject, way: Relaxation, capacities: int) -> Relaxation:

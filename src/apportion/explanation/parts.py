@@ -91,11 +91,13 @@ class Relaxation:
     Attributes
     ----------
     kind
-        ``"add_capacity"`` or ``"leave_out"``.
+        ``"add_capacity"``, ``"leave_out"`` or ``"unpin"``.
     add
         Units to add by capacity.
     leave_out
         Jobs to leave out.
+    unpin
+        Jobs whose pins to lift.
     cost
         Sum of additions relative to what there is (an absent capacity counts as 1 unit), or number of jobs.
     minimal
@@ -106,13 +108,14 @@ class Relaxation:
         Why the relaxation is not verified; empty if it is.
     """
 
-    kind: Literal["add_capacity", "leave_out"]
+    kind: Literal["add_capacity", "leave_out", "unpin"]
     add: Mapping[str, int]
     leave_out: tuple[str, ...]
     cost: float
     minimal: bool
     verified: bool
     note: str = ""
+    unpin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +287,10 @@ class TenantWorth:
         Its share, before any weight, and the share that its level gives it; ``None`` without levels.
     uses, guaranteed
         By capacity.
+    above
+        By capacity, what guarantees of the tenants above it cover of its use beyond its own.
     borrows
-        How much it uses beyond its guarantee, by capacity.
+        How much it uses beyond all of these, by capacity.
     lenders
         Whose guarantee is not used, and how much of it, by capacity that it borrows of.
     binding
@@ -300,6 +305,7 @@ class TenantWorth:
     due: float | None
     uses: Mapping[str, int]
     guaranteed: Mapping[str, int]
+    above: Mapping[str, Mapping[str, int]]
     borrows: Mapping[str, int]
     lenders: Mapping[str, Mapping[str, int]]
     binding: tuple[str, ...]

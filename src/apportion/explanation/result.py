@@ -62,6 +62,8 @@ def relaxation_line(relaxation: Relaxation) -> str:
     """Return a way out as one line."""
     if relaxation.kind == "add_capacity":
         way = f"add {added(relaxation.add)}"
+    elif relaxation.kind == "unpin":
+        way = f"unpin {_listed(relaxation.unpin)}"
     else:
         way = f"leave out {_listed(relaxation.leave_out)}"
     cheapest = "the least that helps" if relaxation.minimal else "not shown to be the least"
@@ -184,7 +186,7 @@ def _entry(job: JobWorth, single: CapacityWorth | None, words: Words) -> Iterato
             yield f"  all prices would have to fall to {share} before an option of it pays"
         else:
             yield "  at these prices it would pay, but it finds no room beside the others"
-    elif job.runner_up is not None:
+    elif job.runner_up is not None and (job.runner_up.worth.value > job.chosen.value) is not words.maximizes:
         yield "  no option of it gains anything, whatever the price"
 
 
@@ -248,6 +250,8 @@ def tenant_lines(tenant: TenantWorth) -> Iterator[str]:
     for name, use in tenant.uses.items():
         own, more = tenant.guaranteed[name], tenant.one_more_guaranteed.get(name)
         line = f"  {spelt_out(name)}: uses {use}, {own} guaranteed"
+        for who, covered in tenant.above.get(name, {}).items():
+            line += f"; {covered} of what {spelt_out(who)} is guaranteed"
         if name in tenant.borrows:
             idle = ", ".join(f"{amount} of {spelt_out(who)}" for who, amount in tenant.lenders[name].items())
             line += f"; borrows {tenant.borrows[name]}" + (

@@ -100,6 +100,47 @@ _RIVALS = 5
 """Jobs that are named of those that a waiting one would displace."""
 
 
+class Beyond:
+    """What tenants use of a capacity beyond their guarantees, and whose guarantee that is.
+
+    What a tenant is guaranteed beyond the guarantees of its children is for all of them: their excess is its
+    first, and only what exceeds that too is borrowed from others.
+
+    Parameters
+    ----------
+    tree
+        The tenants.
+    guaranteed
+        By tenant, those below it included.
+    used
+        What the jobs of every tenant without children use.
+    """
+
+    def __init__(self, tree: Tree, guaranteed: Mapping[str, int], used: Mapping[str, int]) -> None:
+        self._tree = tree
+        self._excess: dict[str, int] = {}
+        self._idle: dict[str, int] = {}
+        for name, node in reversed(list(tree.nodes.items())):
+            own = guaranteed[name] - sum(guaranteed[child] for child in node.children)
+            wanted = (
+                sum(self._excess[child] for child in node.children) if node.children else used.get(name, 0)
+            )
+            self._excess[name], self._idle[name] = max(0, wanted - own), max(0, own - wanted)
+
+    def of(self, leaf: str) -> tuple[int, dict[str, int]]:
+        """Return how much a tenant borrows, and how much of its use the guarantees above it cover."""
+        rest, covered = self._excess[leaf], dict[str, int]()
+        for name in list(self._tree.path(leaf))[1:]:
+            if self._excess[name] < rest:
+                covered[name], rest = rest - self._excess[name], self._excess[name]
+        return rest, covered
+
+    def idle(self, leaf: str) -> dict[str, int]:
+        """Return the guarantees that are not used, but for a tenant's own and those above it."""
+        own = set(self._tree.path(leaf))
+        return {name: amount for name, amount in self._idle.items() if amount and name not in own}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Standing:
     """What a plan gives to every tenant."""
@@ -110,6 +151,7 @@ class _Standing:
     capacities: Mapping[str, int]
     guaranteed: Mapping[str, Mapping[str, int]]
     claims: Mapping[str, Claims]
+    beyond: Mapping[str, Beyond]
 
 
 def explain_tenants(
@@ -155,7 +197,8 @@ def _standing(subject: Subject, plan: Any) -> _Standing:
                 used[name][leaf] += use
     guaranteed = {name: ledger.tree.guarantees(name) for name in capacities}
     claims = {name: Claims(ledger.tree, name, used[name], room) for name, room in capacities.items()}
-    return _Standing(ledger, chosen, used, capacities, guaranteed, claims)
+    beyond = {name: Beyond(ledger.tree, guaranteed[name], used[name]) for name in capacities}
+    return _Standing(ledger, chosen, used, capacities, guaranteed, claims, beyond)
 
 
 def _tenants(
@@ -164,14 +207,17 @@ def _tenants(
     ledger, tree = standing.ledger, standing.ledger.tree
     levels = {level.name: level for level in solution.levels}
     for name in tree.leaves[:_MOST]:
-        uses, guaranteed, borrows, lenders, binding, worth = {}, {}, {}, {}, list[str](), {}
+        uses, guaranteed, above, borrows, lenders, worth = {}, {}, {}, {}, {}, {}
+        binding = list[str]()
         for capacity, used in standing.used.items():
             mine = standing.guaranteed[capacity]
             uses[capacity], guaranteed[capacity] = used[name], mine[name]
-            if used[name] > mine[name]:
-                borrows[capacity] = used[name] - mine[name]
-                idle = {one: mine[one] - used[one] for one in tree.leaves if mine[one] > used[one]}
-                lenders[capacity] = idle
+            rest, covered = standing.beyond[capacity].of(name)
+            if covered:
+                above[capacity] = covered
+            if rest:
+                borrows[capacity] = rest
+                lenders[capacity] = standing.beyond[capacity].idle(name)
             binding += standing.claims[capacity].binding(name, 1)
             worth[capacity] = _one_more(subject, solution, resolver, name, capacity, mine[name])
         level = levels.get(name)
@@ -186,6 +232,7 @@ def _tenants(
             due=None if level is None else level.share,
             uses=uses,
             guaranteed=guaranteed,
+            above=above,
             borrows=borrows,
             lenders=lenders,
             binding=tuple(binding),
@@ -262,5 +309,4 @@ def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], othe
 
 
 def _borrows(standing: _Standing, tenant: str, uses: Mapping[str, int]) -> bool:
-    used, guaranteed = standing.used, standing.guaranteed
-    return any(used[name].get(tenant, 0) > guaranteed[name][tenant] for name in uses)
+    return any(standing.beyond[name].of(tenant)[0] > 0 for name in uses)

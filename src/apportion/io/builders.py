@@ -217,6 +217,7 @@ class Matching(Builder[MatchingInstance]):
         **fields: Any,
     ) -> None:
         pools: Any = machines
+        self._counted = isinstance(machines, Mapping)
         if isinstance(machines, Mapping):
             pools = [{"id": name, "count": count} for name, count in machines.items()]
         super().__init__(_begun("matching", {"machines": pools, "objective": objective, **fields}))
@@ -234,6 +235,13 @@ class Matching(Builder[MatchingInstance]):
             Whether it must run.
         """
         field = self._draft.base.field
+        room = {pool.id for pool in self._draft.base.machines if pool.capacity is not None}
+        for name, entry in dict(plain_value(on)).items():
+            if isinstance(entry, Mapping) and "uses" in entry and self._counted and name not in room:
+                said = f"machines were given as counts, so {name} has no capacity: uses would mean nothing"
+                raise InvalidInstance.at(
+                    f"job {id}: {name}.uses", f"{said}; give pools with id, count, capacity"
+                )
         entries = {
             name: {field: entry} if isinstance(entry, int | float) else entry
             for name, entry in dict(plain_value(on)).items()

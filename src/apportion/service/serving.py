@@ -52,20 +52,22 @@ def unix_socket(path: Path, mode: int = 0o600) -> socket.socket:
     Parameters
     ----------
     path
-        Where; a socket that nobody listens on any more is replaced. A folder that is missing is made private;
-        with mode 0600 its folder must be its user's own.
+        Where; a socket that nobody listens on any more is replaced. A folder that is missing is made private.
+        One that is there stays as it is; with mode 0600 nobody else may put another socket into its place.
     mode
         ``0o600``, its user alone, or ``0o660``, the group of its folder too.
 
     Raises
     ------
     InvalidOption
-        If the path is too long, is no socket, or somebody listens on it.
+        If the path is too long, is no socket, somebody listens on it, or its folder is open to others.
     """
     if len(os.fsencode(path)) > 107:
         raise InvalidOption(f"a socket's path has at most 107 bytes; {path} is longer")
-    if mode == 0o600 or not path.parent.exists():
+    if not path.parent.exists():
         private_folder(path.parent)
+    elif mode == 0o600 and not _is_safe(path.parent):
+        raise InvalidOption(f"{path.parent} lets others replace the socket; name a folder of your own")
     if path.exists():
         _replaceable(path)
         path.unlink()
@@ -78,6 +80,15 @@ def unix_socket(path: Path, mode: int = 0o600) -> socket.socket:
     path.chmod(mode)
     listening.listen(_BACKLOG)
     return listening
+
+
+def _is_safe(folder: Path) -> bool:
+    """Return whether nobody else can remove a file of ours from a folder."""
+    status = folder.stat()
+    if status.st_mode & stat.S_ISVTX:  # as /tmp: everybody removes his own alone
+        return True
+    others = 0o002 if status.st_gid == os.getgid() else 0o022
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & others
 
 
 def local_port(port: int) -> socket.socket:

@@ -14,7 +14,7 @@ The compiled linear model of an instance as an LP or MPS file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -34,7 +34,7 @@ from apportion.formulations.protocol import (
 )
 from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
 from apportion.instances import Instance, kind_of
-from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.guard import engines_noted
@@ -153,6 +153,8 @@ def structure_of(found: Formulation, entry: FormulationEntry) -> CompiledModel:
 def exported(instance: Instance, to: str, formulation: str | None = None) -> bytes:
     """Compile an instance and return its linear model as text, in the instance's own names.
 
+    What the instance asks and the model does not is said in comments at the head of the text.
+
     Parameters
     ----------
     instance
@@ -171,11 +173,22 @@ def exported(instance: Instance, to: str, formulation: str | None = None) -> byt
 
     entry = registry.formulation(kind_of(instance).name, formulation)
     if entry.produces == "linear":
-        model = cast(LinearFormulation, compiled(instance, entry)).model
+        made: object = compiled(instance, entry)
+        model = cast(LinearFormulation, made).model
     else:
-        model = structured(instance, entry).lowered(None).model
+        structure = structured(instance, entry)
+        made, model = getattr(structure, "formulation", structure), structure.lowered(None).model
     text: str = export.to_lp(model) if to == "lp" else export.to_mps(model)
-    return text.encode()
+    sign = "\\" if to == "lp" else "*"
+    return "".join([*(f"{sign} {said}\n" for said in _left_out(instance, made)), text]).encode()
+
+
+def _left_out(instance: Instance, made: object) -> Iterator[str]:
+    """Yield what an instance asks of a plan and the model of it does not."""
+    if getattr(made, "relaxes", False) or getattr(made, "sums_pools", False):
+        yield "A RELAXATION: that a choice fits on nodes or machines, each whole, is not in this model."
+    if shares_are_due(instance):
+        yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
 def start_from(structure: CompiledModel, given: object, log: Log) -> Start:

@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -82,13 +83,15 @@ def private_folder(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InvalidInstance
-        If it belongs to somebody else, or is no folder.
+        If it belongs to somebody else, is shared by all users as ``/tmp`` is, or is no folder.
     """
     folder = Path(path).expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = folder.stat()
     if status.st_uid != os.getuid():
         raise InvalidInstance(Problem(str(folder), "belongs to another user; name a folder of your own"))
+    if status.st_mode & stat.S_ISVTX:
+        raise InvalidInstance(Problem(str(folder), "is shared with other users; name a folder of your own"))
     if status.st_mode & 0o077:
         folder.chmod(0o700)
     return folder
