@@ -191,6 +191,9 @@ class Draft:
             return replace(self._base, jobs=jobs)
         made = with_jobs(self._base, jobs)
         problems: list[Problem] = []
+        if self._between and rules.lose is not None:
+            rules.lose(made)
+            self._jobs = {job.id: job for job in made.jobs}
         if self._between and rules.between is not None:
             rules.between(made, problems)
         self._check_tenants(made, self._touched, problems)

@@ -47,6 +47,8 @@ class JobRules:
     between
         ``between(instance, problems)``: note what is wrong between jobs, their distinct ids apart; ``None``
         without such rules.
+    lose
+        ``lose(instance)``: take from jobs what is not there any more; ``None`` where nothing can be lost.
     concerns
         ``concerns(job)``: whether a job has a part in the rules between jobs.
     around
@@ -64,6 +66,7 @@ class JobRules:
     settle: Callable[[Any], None]
     keep: Callable[[Any, Any], bool]
     between: Callable[[Any, list[Problem]], None] | None = None
+    lose: Callable[[Any], None] | None = None
     concerns: Callable[[Any], bool] = bool
     around: Callable[[Any, Any, list[Problem]], Callable[[Any], bool] | None] | None = None
     tenants: Callable[[Any, list[Problem], Container[str]], None] | None = None

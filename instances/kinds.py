@@ -19,7 +19,7 @@ from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.kind import MATCHING
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
 from apportion.instances.multiple_choice_knapsack.kind import MULTIPLE_CHOICE_KNAPSACK
-from apportion.instances.tenants.check import checked, less_stops
+from apportion.instances.tenants.check import checked, less_stops, with_what_is_kept
 from apportion.instances.tenants.ledger import is_tenanted
 
 __all__ = ["KINDS", "Instance", "ProblemType", "any_instance", "kind_of", "kinds"]
@@ -33,8 +33,10 @@ def _with_tenants(kind: ProblemType) -> ProblemType:
         return kind
 
     def check(instance: Any, plan: Any) -> Report:
-        report = kind.check(instance, plan)
-        if not is_tenanted(instance) or report.violations or report.objective is None:
+        if not is_tenanted(instance):
+            return kind.check(instance, plan)
+        report = kind.check(with_what_is_kept(kind, instance), plan)
+        if report.violations or report.objective is None:
             return report
         return checked(kind, instance, plan, report)
 

@@ -25,6 +25,7 @@ from apportion.instances.gap_filling.schema import (
     check_job,
     check_ownership,
     check_quotas,
+    give_up_lost_nodes,
     settle_job,
 )
 from apportion.instances.kind import Edits, JobRules, ProblemType, Wording
@@ -174,6 +175,7 @@ EDITS = Edits(
         settle=settle_job,
         keep=lambda old, new: old.nodes == new.nodes,
         between=check_ownership,
+        lose=give_up_lost_nodes,
         concerns=lambda job: bool(job.current_nodes),
         around=_check_nodes,
         tenants=check_quotas,

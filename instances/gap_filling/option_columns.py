@@ -47,6 +47,10 @@ def counted(job: GapFillingJob, horizon: float, counts: set[int]) -> list[tuple[
     rates, rate_bits = _wholes(job.scaling.rate)
     pieces = list(_pieces(job.scaling.nodes, rates))
     running, held = 0, 1
+    if current >= job.min_nodes and current > job.scaling.nodes[-1]:
+        running = rates[
+            -1
+        ]  # it has more than it may and than its curve knows: as fast as with the most known
     for (low, high), (at_low, at_high) in pieces:
         if low <= current <= high and current >= job.min_nodes:
             held = max(high - low, 1)

@@ -14,11 +14,13 @@ Equal share: the baseline rule that splits idle nodes among jobs without looking
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.fields import (
@@ -46,6 +48,7 @@ __all__ = [
     "check_ownership",
     "check_quotas",
     "equal_share",
+    "give_up_lost_nodes",
     "settle_job",
 ]
 
@@ -124,6 +127,7 @@ class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
         Seconds the job stands still when it grows or shrinks.
     current_nodes
         The idle nodes it holds now. Fewer than `min_nodes` means it lost some: its current rate counts as 0.
+        More than `max_nodes` must shrink. Nodes that are not idle any more are taken as lost, with a warning.
     weight
         Factor on the job's part of the objective.
     pinned_count
@@ -189,6 +193,7 @@ class GapFillingInstance(
 
     def __post_init__(self) -> None:
         make_plain(self)
+        give_up_lost_nodes(self)
         problems = _problems(self)
         if problems:
             raise InvalidInstance(problems)
@@ -196,6 +201,28 @@ class GapFillingInstance(
         settle_numbers(self, ("horizon_s",))
         for job in self.jobs:
             settle_job(job)
+
+
+def give_up_lost_nodes(instance: GapFillingInstance) -> None:
+    """Take nodes that are not idle any more from the jobs that had them, with a warning."""
+    if not isinstance(instance.nodes, tuple | list) or not isinstance(instance.jobs, tuple | list):
+        return
+    idle = {node for node in instance.nodes if isinstance(node, str)}
+    jobs, lost = list(instance.jobs), dict[str, list[str]]()
+    for index, job in enumerate(jobs):
+        if isinstance(job, GapFillingJob) and isinstance(job.current_nodes, tuple | list):
+            gone = [node for node in job.current_nodes if isinstance(node, str) and node not in idle]
+            if gone:
+                lost[str(job.id)] = gone
+                left = tuple(node for node in job.current_nodes if node not in gone)
+                jobs[index] = replace(job, current_nodes=left)
+    if not lost:
+        return
+    force_setattr(instance, "jobs", tuple(jobs))
+    told = "; ".join(f"{job}: {', '.join(nodes[:3])}" for job, nodes in list(lost.items())[:5])
+    logging.getLogger("apportion").warning(
+        "%d of %d jobs lost nodes that are not idle any more (%s)", len(lost), len(jobs), told
+    )
 
 
 def settle_job(job: GapFillingJob) -> None:
@@ -258,12 +285,6 @@ def check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
         problems.append(Problem(f"{path}.scaling", "must be a ScalingCurve"))
     if not isinstance(job.current_nodes, tuple | list):
         problems.append(Problem(f"{path}.current_nodes", "must be a list of node names"))
-    elif high and len(job.current_nodes) > job.max_nodes:
-        problems.append(
-            Problem(
-                f"{path}.current_nodes", f"holds {len(job.current_nodes)} nodes, max_nodes is {job.max_nodes}"
-            )
-        )
     if low and high:
         _check_pins(path, job, problems)
 

@@ -53,7 +53,12 @@ def _plan(_: MultipleChoiceKnapsackInstance, taken: Mapping[str, str]) -> dict[s
     return {"choice": dict(taken)}
 
 
-OPTION_SET = OptionSet(_options, _taken, _plan, now=lambda job: job.current)
+def _has_lost(job: KnapsackJob) -> bool:
+    """Return whether a job runs with what is not on its menu any more."""
+    return job.current is not None and all(option.id != job.current for option in job.options)
+
+
+OPTION_SET = OptionSet(_options, _taken, _plan, now=lambda job: job.current, stopped=_has_lost)
 
 
 def _capacities(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:

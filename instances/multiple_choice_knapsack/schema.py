@@ -68,7 +68,8 @@ class KnapsackJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     required
         Whether the job must get one of its options; otherwise it may be left out, worth 0.
     current
-        The option it has now, if any: among equal optima the plan that changes least is preferred.
+        The option it has now, if any: among equal optima the plan that changes least is preferred. One that
+        left the menu since cannot be kept: the job changes, or is stopped.
     pinned
         If given, the job must get this option.
     forbidden
@@ -203,10 +204,10 @@ def check_job(path: str, job: KnapsackJob, capacities: Collection[str], problems
         _check_uses(f"{where}.uses", option.uses, capacities, problems)
     names = [option.id for option in job.options if isinstance(option, KnapsackOption)]
     check_distinct(f"{path}.options", names, "option id", problems)
-    for field in ("current", "pinned"):
-        named = getattr(job, field)
-        if named is not None and named not in names:
-            problems.append(Problem(f"{path}.{field}", f"{named!r} is not an option of this job"))
+    if job.current is not None:
+        check_name(f"{path}.current", job.current, problems)
+    if job.pinned is not None and job.pinned not in names:
+        problems.append(Problem(f"{path}.pinned", f"{job.pinned!r} is not an option of this job"))
     if not isinstance(job.forbidden, tuple | list):
         problems.append(Problem(f"{path}.forbidden", "must be a list of option ids"))
         return

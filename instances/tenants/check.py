@@ -14,9 +14,19 @@ from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Violation
 from apportion.instances.kind import ProblemType
 from apportion.instances.options import Option
-from apportion.instances.tenants.ledger import TenantLedger
+from apportion.instances.tenants.ledger import TenantLedger, is_tenanted, kept_uses
+from apportion.instances.tenants.rows import limits_today
 
-__all__ = ["checked", "claims_of", "ledger_of", "less_stops", "positions", "shared_capacities"]
+__all__ = [
+    "checked",
+    "claims_of",
+    "exceeded_today",
+    "ledger_of",
+    "less_stops",
+    "positions",
+    "shared_capacities",
+    "with_what_is_kept",
+]
 
 _KEPT = 2.0**-10
 """A sum that keeps less than this part of its terms is formed exactly."""
@@ -43,10 +53,55 @@ def _book(kind: ProblemType, instance: Any) -> TenantLedger:
 
 
 def shared_capacities(kind: ProblemType, instance: Any) -> dict[str, int]:
-    """Return how much there is of every capacity that tenants share."""
+    """Return how much there is of every capacity that tenants share, and no less than what is kept.
+
+    Where less is left of a capacity than running jobs use that may not be stopped, they keep what they have.
+    """
+    found = _capacities(kind, instance)
+    return {**found, **_beyond(kind, instance, found)}
+
+
+def _capacities(kind: ProblemType, instance: Any) -> dict[str, int]:
     if kind.option_set is not None and kind.option_set.capacities is not None:
         return kind.option_set.capacities(instance)
     return kind.edits.capacities(instance) if kind.edits else {}
+
+
+def _beyond(kind: ProblemType, instance: Any, capacities: Mapping[str, int]) -> dict[str, int]:
+    """Return what is kept of the capacities of which more is kept than there is."""
+    if kind.option_set is None or not is_tenanted(instance):
+        return {}
+    kept: dict[str, int] = {}
+    for _, capacity, use in kept_uses(instance, kind.option_set):
+        kept[capacity] = kept.get(capacity, 0) + use
+    return {name: use for name, use in kept.items() if name in capacities and use > capacities[name]}
+
+
+def with_what_is_kept(kind: ProblemType, instance: Any) -> Any:
+    """Return an instance that has no less of any capacity than what is kept of it."""
+    present = _capacities(kind, instance)
+    for name, use in _beyond(kind, instance, present).items():
+        assert kind.edits is not None
+        instance = kind.edits.change_capacity(instance, name, present[name], use - present[name])
+    return instance
+
+
+def exceeded_today(kind: ProblemType, instance: Any) -> Iterator[str]:
+    """Yield in words what running jobs that may not be stopped hold beyond a capacity or a limit of today."""
+    if kind.option_set is None or not is_tenanted(instance):
+        return
+    present = _capacities(kind, instance)
+    for name, use in _beyond(kind, instance, present).items():
+        yield f"jobs that may not be stopped hold {use} of {present[name]} {name}; nobody else gets any of it"
+    ledger = _book(kind, instance)
+    for capacity, kept in ledger.kept.items():
+        told, (limits, _) = ledger.tree.limits(capacity), limits_today(ledger.tree, capacity, kept)
+        for name, limit in limits.items():
+            if limit > told[name]:
+                yield (
+                    f"{name} claims {limit} of {told[name]} {capacity} for jobs that may not be stopped: "
+                    "its limit is lower than that, and it gets nothing more"
+                )
 
 
 def positions(kind: ProblemType, instance: Any, plan: Any, ledger: TenantLedger) -> dict[str, int | None]:
@@ -137,16 +192,20 @@ def _quota_violations(
         if isinstance(leaf, str):
             used[leaf] = used.get(leaf, 0) + option.uses.get(capacity, 0)
     claims = claims_of(ledger, capacity, used)
+    kept = ledger.kept.get(capacity, {})
+    least = claims_of(ledger, capacity, kept)
     guaranteed = tree.guarantees(capacity)
     for name, node in tree.nodes.items():
         quota = node.tenant.quotas.get(capacity)
         if quota is None or quota.borrowing_limit is None:
             continue
         inside = sum(claims[child] for child in node.children) if node.children else used.get(name, 0)
-        limit = guaranteed[name] + quota.borrowing_limit
+        alone = sum(least[child] for child in node.children) if node.children else kept.get(name, 0)
+        limit = max(guaranteed[name] + quota.borrowing_limit, alone)
         if inside > limit:
             yield Violation("quota", f"{capacity} of {name}", f"claims {inside}, may have {limit}")
     together = sum(claims[root] for root in tree.roots)
+    total = max(total, sum(least[root] for root in tree.roots))
     if together > total:
         yield Violation("lending", capacity, f"uses and what is not lent add up to {together} of {total}")
 

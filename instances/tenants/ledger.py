@@ -5,7 +5,7 @@ A floor under a share is a limit as well: of what its jobs could have at best, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +30,7 @@ from apportion.instances.tenants.tree import (
     unit_of,
 )
 
-__all__ = ["TenantLedger", "check_floors", "is_tenanted", "shares_are_due", "under_floors"]
+__all__ = ["TenantLedger", "check_floors", "is_tenanted", "kept_uses", "shares_are_due", "under_floors"]
 
 
 def is_tenanted(instance: Any) -> bool:
@@ -123,6 +123,8 @@ class TenantLedger:
         What giving a job nothing costs, by job id.
     rows
         The limits of the tree.
+    kept
+        By capacity and tenant what running jobs use that may not be stopped.
     capacities
         How much there is of what tenants share, by name.
     job_prefix
@@ -157,7 +159,12 @@ class TenantLedger:
             if isinstance(leaf := self.jobs[name].tenant, str):
                 for capacity in {one for option in options for one, use in option.uses.items() if use}:
                     using.setdefault(capacity, set()).add(leaf)
-        self.rows: list[Row] = rows_of(self.tree, capacities, using)
+        self.kept: dict[str, dict[str, int]] = {}
+        for name, capacity, use in kept_uses(instance, option_set):
+            if isinstance(leaf := self.jobs[name].tenant, str):
+                own = self.kept.setdefault(capacity, {})
+                own[leaf] = own.get(leaf, 0) + use
+        self.rows: list[Row] = rows_of(self.tree, capacities, using, self.kept)
         self._rows_of_leaf: dict[str, list[Row]] = {}
         for row in self.rows:
             for leaf in row.leaves:
@@ -293,6 +300,21 @@ class TenantLedger:
                 raise InvalidInstance.at(f"$.fairness.floors.{name}", said)
             found[self.floor_names[name]] = most - floor
         return found
+
+
+def kept_uses(instance: Any, option_set: OptionSet) -> Iterator[tuple[str, str, int]]:
+    """Yield job, capacity and amount of what running jobs use that may not be stopped.
+
+    Of capacities on nodes nothing: what lies there is bounded by the nodes, not by a number.
+    """
+    nodes = option_set.nodes(instance)
+    for job in instance.jobs:
+        if job.preemptible is False:
+            held = [one for one in option_set.options(instance, job) if one.current and not one.idle]
+            for capacity in {name for one in held for name in one.uses}:
+                use = min(one.uses.get(capacity, 0) for one in held)
+                if use and nodes.get(capacity) is None:
+                    yield job.id, capacity, use
 
 
 def _admissible(job: Any, options: list[Option], lost: float) -> list[Option]:

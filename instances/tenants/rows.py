@@ -8,12 +8,13 @@ by what they withhold and the others by what they use: where nobody limits lendi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from types import MappingProxyType
 from typing import NamedTuple
 
 from apportion.core.errors import InvalidInstance
 from apportion.instances.tenants.tree import Tree, distinct
 
-__all__ = ["MOST_ROWS", "Row", "most_rows", "named_apart", "rows_alone", "rows_of"]
+__all__ = ["MOST_ROWS", "Row", "limits_today", "most_rows", "named_apart", "rows_alone", "rows_of"]
 
 MOST_ROWS = 4096
 """Rows of one limit, above which lending limits are too many to be told apart."""
@@ -46,7 +47,37 @@ class Row(NamedTuple):
     borrower: str | None
 
 
-def rows_of(tree: Tree, capacities: Mapping[str, int], using: Mapping[str, Set[str]]) -> list[Row]:
+def limits_today(tree: Tree, capacity: str, kept: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Return the most that subtrees may claim of a capacity, and what all kept jobs claim together.
+
+    A limit is no less than what jobs that may not be stopped claim by themselves: they keep what they have,
+    also where a limit was lowered since, and leave nothing of it to others.
+
+    Parameters
+    ----------
+    tree, capacity
+        The tenants, and what is claimed.
+    kept
+        What jobs that may not be stopped use, by the tenant without children whose they are.
+    """
+    limits, guaranteed = tree.limits(capacity), tree.guarantees(capacity)
+    claims: dict[str, int] = {}
+    for name, node in reversed(list(tree.nodes.items())):
+        inside = sum(claims[child] for child in node.children) if node.children else kept.get(name, 0)
+        if name in limits:
+            limits[name] = max(limits[name], inside)
+        quota = node.tenant.quotas.get(capacity)
+        lends = None if quota is None else quota.lending_limit
+        claims[name] = inside if lends is None else max(inside, guaranteed[name] - lends)
+    return limits, sum(claims[root] for root in tree.roots)
+
+
+def rows_of(
+    tree: Tree,
+    capacities: Mapping[str, int],
+    using: Mapping[str, Set[str]],
+    kept: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+) -> list[Row]:
     """Return every row of the tree, the capacities themselves left out.
 
     Where they are more than `MOST_ROWS` for all capacities together, those that follow from others are left
@@ -58,6 +89,8 @@ def rows_of(tree: Tree, capacities: Mapping[str, int], using: Mapping[str, Set[s
         The tenants, and what they share.
     using
         By capacity the leaves whose jobs can use any of it.
+    kept
+        By capacity and leaf what jobs that may not be stopped use.
 
     Raises
     ------
@@ -72,8 +105,9 @@ def rows_of(tree: Tree, capacities: Mapping[str, int], using: Mapping[str, Set[s
         if used is not None and not used:
             continue
         reserves = tree.reserves(capacity)
-        limits = tree.limits(capacity)
-        scopes: list[tuple[str | None, int]] = [(None, total)] if any(reserves.values()) else []
+        limits, least = limits_today(tree, capacity, kept.get(capacity, {}))
+        every = max(total, least)
+        scopes: list[tuple[str | None, int]] = [(None, every)] if any(reserves.values()) else []
         for scope, limit in [*scopes, *limits.items()]:
             tops = tree.roots if scope is None else tree.nodes[scope].children or (scope,)
             for left in _left_out(tree, tops, reserves, scope, used):

@@ -25,7 +25,8 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
         curve = {"nodes": points, "rate": [0.0, *(rate() for _ in points[1:])]}
         if alike and jobs and jobs[0]["max_nodes"] == high:
             curve = jobs[0]["scaling"]
-        held = [free.pop() for _ in range(min(len(free), rng.choice((0, 0, 1, 2, low)), high))]
+        most = high if rng.random() < 0.9 else high + 2  # a maximum that was lowered since
+        held = [free.pop() for _ in range(min(len(free), rng.choice((0, 0, 1, 2, low, high + 1)), most))]
         job: dict[str, Any] = {
             "id": f"j{j}",
             "min_nodes": low,

@@ -97,7 +97,7 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
         job: dict[str, Any] = {"id": f"j{j}", "required": rng.random() < must, "options": options}
         ids = [option["id"] for option in options]
         if ids and rng.random() < 0.2:
-            job["current"] = rng.choice(ids)
+            job["current"] = rng.choice(ids) if rng.random() < 0.9 else "left the menu"
         if ids and pins and rng.random() < 0.3:
             job["pinned"] = rng.choice(ids)
         if ids and pins and rng.random() < 0.3:

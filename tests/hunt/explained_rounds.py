@@ -119,7 +119,7 @@ def _tenant(
     told: dict[str, Any], instance: Any, solution: Any, tenant: TenantWorth, seen: Counter[str]
 ) -> Iterator[str]:
     choice = truth_tenants._chosen(told, solution.plan) or ()
-    for capacity, room in told["capacities"].items():
+    for capacity, owned in truth_tenants._capacities(told).items():
         used: dict[str, int] = {}
         for job, offer in zip(told["jobs"], choice, strict=True):
             used[job["tenant"]] = used.get(job["tenant"], 0) + offer.uses.get(capacity, 0)
@@ -128,7 +128,9 @@ def _tenant(
             yield f"{tenant.name} uses {told_use} of {capacity}, {true_use} is true"
         used[tenant.name] = used.get(tenant.name, 0) + 1
         children = truth_tenants._children(told)
-        claims = [truth_tenants._claim(one, capacity, children, used)[1] for one in children.get(None, [])]
+        room = truth_tenants._most(told, capacity, owned)
+        roots = children.get(None, [])
+        claims = [truth_tenants._claim(one, capacity, children, used, told)[1] for one in roots]
         full = any(claim is None for claim in claims) or sum(claim or 0 for claim in claims) > room
         said = [text for text in tenant.binding if text.startswith((f"{capacity} of", f"{capacity}:"))]
         seen["at a limit"] += 1

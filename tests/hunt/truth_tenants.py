@@ -23,7 +23,24 @@ def _kind(told: Told) -> Tenanted:
 
 
 def _capacities(told: Told) -> dict[str, int]:
-    return _kind(told).capacities(told)
+    """Return what there is, and no less than what running jobs keep that may not be stopped."""
+    kept: dict[str, int] = {}
+    for (_, capacity), use in _kept(told).items():
+        kept[capacity] = kept.get(capacity, 0) + use
+    return {name: max(amount, kept.get(name, 0)) for name, amount in _kind(told).capacities(told).items()}
+
+
+def _kept(told: Told) -> dict[tuple[str | None, str], int]:
+    """Return what running jobs use that may not be stopped, by tenant and capacity; of nodes nothing."""
+    found: dict[tuple[str | None, str], int] = {}
+    for job in told["jobs"]:
+        held = [one for one in _kind(told).offers(told, job) if one.current and not one.idle]
+        if job.get("preemptible") is False and held:
+            for capacity in held[0].uses:
+                if capacity not in told.get("gpus_per_node", {}):
+                    key = job.get("tenant"), capacity
+                    found[key] = found.get(key, 0) + min(one.uses.get(capacity, 0) for one in held)
+    return found
 
 
 def _maximize(told: Told) -> bool:
@@ -45,6 +62,8 @@ def _held_to_nothing(told: Told, job: Told) -> bool:
     """Return whether a job that runs now may have nothing alone: it is stopped all the same."""
     if told["kind"] == "freezing":
         return job.get("current") is not None and not job["menu"]
+    if told["kind"] == "multiple_choice_knapsack":
+        return job.get("current") is not None and all(one["id"] != job["current"] for one in job["options"])
     if told["kind"] != "gap_filling" or job.get("pinned_count") != 0:
         return False
     now = len(job.get("current_nodes", []))
@@ -66,24 +85,58 @@ def _within(told: Told, choice: Choice) -> bool:
         for job, offer in zip(told["jobs"], choice, strict=True):
             tenant = job.get("tenant")
             used[tenant] = used.get(tenant, 0) + offer.uses.get(capacity, 0)
-        claims = [_claim(one, capacity, children, used) for one in children.get(None, [])]
-        if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > total:
+        claims = [_claim(one, capacity, children, used, told) for one in children.get(None, [])]
+        if sum(used.values()) > total:
+            return False
+        most = _most(told, capacity, total)
+        if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > most:
             return False
     return True
 
 
-def _claim(
-    tenant: Told, capacity: str, children: dict[str | None, list[Told]], used: dict[str, int]
-) -> tuple[int, int | None]:
-    """Return what a subtree is guaranteed and what it claims, ``None`` where a limit is broken."""
+def _with_what_is_kept(told: Told) -> Told:
+    room = _capacities(told)
+    if told["kind"] == "multiple_choice_knapsack":
+        return {**told, "capacities": room}
+    if told["kind"] == "freezing":
+        return {**told, "gpus": {name: room[name] for name in told["gpus"]}}
+    return told
+
+
+def _most(told: Told, capacity: str, total: int) -> int:
+    """Return what all claims may add up to: what there is, and no less than what kept jobs claim alone."""
+    children = _children(told)
+    return max(total, sum(_alone_claim(one, capacity, children, told)[1] for one in children.get(None, [])))
+
+
+def _alone_claim(
+    tenant: Told, capacity: str, children: dict[str | None, list[Told]], told: Told
+) -> tuple[int, int]:
+    """Return what a subtree claims for its kept jobs alone: inside it, and with what it does not lend."""
     quota = tenant.get("quotas", {}).get(capacity, {})
-    below = [_claim(child, capacity, children, used) for child in children.get(tenant["id"], [])]
+    below = [_alone_claim(child, capacity, children, told) for child in children.get(tenant["id"], [])]
+    inside = _kept(told).get((tenant["id"], capacity), 0) + sum(claim for _, claim in below)
+    lends = quota.get("lending_limit")
+    own = _guaranteed(told, tenant)[capacity]
+    return inside, inside if lends is None else max(inside, own - lends)
+
+
+def _claim(
+    tenant: Told, capacity: str, children: dict[str | None, list[Told]], used: Mapping[str, int], told: Told
+) -> tuple[int, int | None]:
+    """Return what a subtree is guaranteed and what it claims, ``None`` where a limit is broken.
+
+    A limit is never lower than what the subtree claims for its kept jobs alone.
+    """
+    quota = tenant.get("quotas", {}).get(capacity, {})
+    below = [_claim(child, capacity, children, used, told) for child in children.get(tenant["id"], [])]
     guaranteed = max(quota.get("guarantee", 0), sum(amount for amount, _ in below))
     if any(claim is None for _, claim in below):
         return guaranteed, None
     inside = used.get(tenant["id"], 0) + sum(claim or 0 for _, claim in below)
     borrows, lends = quota.get("borrowing_limit"), quota.get("lending_limit")
-    if borrows is not None and inside > guaranteed + borrows:
+    kept = _alone_claim(tenant, capacity, children, told)[0]
+    if borrows is not None and inside > max(guaranteed + borrows, kept):
         return guaranteed, None
     return guaranteed, inside if lends is None else max(inside, guaranteed - lends)
 
@@ -175,7 +228,7 @@ def _chosen(told: Told, plan: Any) -> Choice | None:
 
 def worth(told: Told, plan: Any) -> Fraction | None:
     """Return what a plan is worth, stopped jobs counted; ``None`` if it breaks a rule or a quota."""
-    own = _kind(told).worth(told, plan)
+    own = _kind(told).worth(_with_what_is_kept(told), plan)
     if own is None:
         return None
     choice = _chosen(told, plan)
@@ -340,7 +393,7 @@ def _alone(told: Told, tenant: Told, own: Mapping[str, int], inside: Mapping[str
     ]
 
     def claimed(capacity: str, used: Mapping[str, int]) -> int | None:
-        below = [_claim(one, capacity, children, used) for one in children.get(tenant["id"], [])]
+        below = [_claim(one, capacity, children, used, told) for one in children.get(tenant["id"], [])]
         if any(claim is None for _, claim in below):
             return None
         return used.get(tenant["id"], 0) + sum(claim or 0 for _, claim in below)

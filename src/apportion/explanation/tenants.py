@@ -23,6 +23,7 @@ from apportion.instances.options import Option
 from apportion.instances.tenants.check import ledger_of, positions, shared_capacities
 from apportion.instances.tenants.edits import change_tenant
 from apportion.instances.tenants.ledger import TenantLedger, under_floors
+from apportion.instances.tenants.rows import limits_today
 from apportion.instances.tenants.tree import Tree
 
 __all__ = ["Claims", "explain_tenants"]
@@ -41,11 +42,15 @@ class Claims:
         What the jobs of every tenant without children use.
     room
         How much there is.
+    kept
+        What jobs that may not be stopped use, by tenant.
     """
 
-    def __init__(self, tree: Tree, capacity: str, used: Mapping[str, int], room: int) -> None:
+    def __init__(
+        self, tree: Tree, capacity: str, used: Mapping[str, int], room: int, kept: Mapping[str, int]
+    ) -> None:
         self._tree, self._capacity, self._room = tree, capacity, room
-        self._limits, guaranteed = tree.limits(capacity), tree.guarantees(capacity)
+        self._limits, guaranteed = limits_today(tree, capacity, kept)[0], tree.guarantees(capacity)
         self._inside, self._withheld, self._claim = dict[str, int](), dict[str, int](), dict[str, int]()
         for name, node in reversed(list(tree.nodes.items())):
             quota = node.tenant.quotas.get(capacity)
@@ -196,7 +201,10 @@ def _standing(subject: Subject, plan: Any) -> _Standing:
             if isinstance(leaf, str):
                 used[name][leaf] += use
     guaranteed = {name: ledger.tree.guarantees(name) for name in capacities}
-    claims = {name: Claims(ledger.tree, name, used[name], room) for name, room in capacities.items()}
+    claims = {
+        name: Claims(ledger.tree, name, used[name], room, ledger.kept.get(name, {}))
+        for name, room in capacities.items()
+    }
     beyond = {name: Beyond(ledger.tree, guaranteed[name], used[name]) for name in capacities}
     return _Standing(ledger, chosen, used, capacities, guaranteed, claims, beyond)
 

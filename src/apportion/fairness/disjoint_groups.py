@@ -19,7 +19,7 @@ from msgspec.structs import force_setattr
 from apportion.core.outcome import Termination
 from apportion.core.solution import Certificate, Solution
 from apportion.instances.kinds import kind_of
-from apportion.instances.tenants.check import shared_capacities
+from apportion.instances.tenants.check import exceeded_today, shared_capacities
 from apportion.instances.tenants.ledger import under_floors
 from apportion.instances.tenants.tree import Tree, may_clash, tree_of
 from apportion.solving.call import Call
@@ -37,6 +37,8 @@ def parts_of(instance: Any) -> tuple[Any, ...]:
     if options is None or options.plan is None or instance.tenants is UNSET:
         return ()
     tree, capacities = tree_of(instance.tenants), shared_capacities(kind, instance)
+    if next(exceeded_today(kind, instance), None) is not None:  # a tree that keeps more than it may
+        return ()
     if may_clash(capacities, tree.nodes):  # a part names its limits without knowing the others
         return ()
     if len(tree.roots) < 2 or any(not isinstance(job.tenant, str) for job in instance.jobs):

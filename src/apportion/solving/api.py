@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from apportion.core.extension_points import loaded
 from apportion.core.options import Incumbent, SolveOptions
 from apportion.core.outcome import Report
 from apportion.core.solution import Planned, PlanT, Solution
-from apportion.instances.tenants.ledger import shares_are_due
+from apportion.instances.kinds import kind_of
+from apportion.instances.tenants.check import exceeded_today
+from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
 from apportion.solving import registry
 from apportion.solving.call import Subject, kind_of_any
 from apportion.solving.pipeline import Compiler, solved, structured
@@ -142,10 +145,9 @@ def solve_compiled(
     instance, options, backend, warm_start, formulation, proof
         See `solve`.
     """
-    if shares_are_due(instance):
-        solved_fairly = loaded(registry.FAIR_SOLVER)
-        found: Solution = solved_fairly(
-            instance, compiler, options, backend, warm_start, formulation, proof=proof
-        )
+    solve_one = loaded(registry.FAIR_SOLVER) if shares_are_due(instance) else solved
+    found: Solution = solve_one(instance, compiler, options, backend, warm_start, formulation, proof=proof)
+    if not is_tenanted(instance):
         return found
-    return solved(instance, compiler, options, backend, warm_start, formulation, proof=proof)
+    exceeded = tuple(exceeded_today(kind_of(instance), instance))
+    return replace(found, notes=(*exceeded, *found.notes)) if exceeded else found

@@ -34,6 +34,7 @@ from apportion.formulations.protocol import (
 )
 from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
 from apportion.instances import Instance, kind_of
+from apportion.instances.tenants.check import with_what_is_kept
 from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
@@ -81,9 +82,9 @@ def compiled(subject: Subject, entry: FormulationEntry) -> Formulation:
         return BareMenus(subject)
     if isinstance(subject, Assignment):
         return BareAssignment(subject)
-    found = entry.compile(subject)
     if not is_tenanted(subject):
-        return found
+        return entry.compile(subject)
+    found = entry.compile(with_what_is_kept(kind_of(subject), subject))
     if entry.levels is not None:  # its rows are the limits of tenants
         return found
     if entry.produces != "knapsack":
