@@ -219,9 +219,9 @@ def give_up_lost_nodes(instance: GapFillingInstance) -> None:
     if not lost:
         return
     force_setattr(instance, "jobs", tuple(jobs))
-    told = "; ".join(f"{job}: {', '.join(nodes[:3])}" for job, nodes in list(lost.items())[:5])
+    listed = "; ".join(f"{job}: {', '.join(nodes[:3])}" for job, nodes in list(lost.items())[:5])
     logging.getLogger("apportion").warning(
-        "%d of %d jobs lost nodes that are not idle any more (%s)", len(lost), len(jobs), told
+        "%d of %d jobs lost nodes that are not idle any more (%s)", len(lost), len(jobs), listed
     )
 
 

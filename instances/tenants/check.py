@@ -95,11 +95,11 @@ def exceeded_today(kind: ProblemType, instance: Any) -> Iterator[str]:
         yield f"jobs that may not be stopped hold {use} of {present[name]} {name}; nobody else gets any of it"
     ledger = _book(kind, instance)
     for capacity, kept in ledger.kept.items():
-        told, (limits, _) = ledger.tree.limits(capacity), limits_today(ledger.tree, capacity, kept)
+        stated, (limits, _) = ledger.tree.limits(capacity), limits_today(ledger.tree, capacity, kept)
         for name, limit in limits.items():
-            if limit > told[name]:
+            if limit > stated[name]:
                 yield (
-                    f"{name} claims {limit} of {told[name]} {capacity} for jobs that may not be stopped: "
+                    f"{name} claims {limit} of {stated[name]} {capacity} for jobs that may not be stopped: "
                     "its limit is lower than that, and it gets nothing more"
                 )
 
