@@ -241,7 +241,7 @@ class Holder:
     takes
         Whether pending workloads may be admitted.
     preempts, gives
-        Whether its workloads may pre-empt those of other queues, or of its own.
+        Whose workloads its own may pre-empt: the policy for other queues of its tree, and for its own queue.
     """
 
     id: str
@@ -253,8 +253,8 @@ class Holder:
     lending: Mapping[Pair, int]
     is_queue: bool
     takes: bool = True
-    preempts: bool = False
-    gives: bool = False
+    preempts: str = "Never"
+    gives: str = "Never"
 
 
 def holders(objects: Mapping[str, list[Mapping[str, Any]]], notes: Notes) -> dict[str, Holder]:
@@ -316,7 +316,8 @@ def _holder(kind: str, entry: Mapping[str, Any], notes: Notes) -> Holder:
     reclaims, within = _policy(preemption, "reclaimWithinCohort"), _policy(preemption, "withinClusterQueue")
     for field, policy in (("reclaimWithinCohort", reclaims), ("withinClusterQueue", within)):
         if policy not in ("Any", "Never"):
-            notes.add(f"{kind} spec.preemption.{field} {policy} is read as: anybody may be stopped", name)
+            said = "says who may be stopped; which of them, and for whom, the objective does"
+            notes.add(f"{kind} spec.preemption.{field} {policy} {said}", name)
     notes.unused(kind, name, "spec.preemption", preemption, ("reclaimWithinCohort", "withinClusterQueue"))
     return Holder(
         id=name if is_queue else COHORT + name,
@@ -328,8 +329,8 @@ def _holder(kind: str, entry: Mapping[str, Any], notes: Notes) -> Holder:
         lending=tables[2],
         is_queue=is_queue,
         takes=stop == "None",
-        preempts=reclaims != "Never",
-        gives=within != "Never",
+        preempts=reclaims,
+        gives=within,
     )
 
 

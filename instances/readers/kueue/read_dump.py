@@ -16,12 +16,14 @@ from apportion.instances.multiple_choice_knapsack import (
     MultipleChoiceKnapsackInstance,
 )
 from apportion.instances.readers.kueue.dump import Holder, Notes, Pair, by_kind, holders
-from apportion.instances.readers.kueue.workload_objects import Job, jobs_of
+from apportion.instances.readers.kueue.workload_objects import SLICES, Job, jobs_of
 from apportion.instances.tenants import Fairness, Quota, Tenant
 
 __all__ = ["Dump", "read_dump"]
 
 _SHOWN = 20
+MILLI = 1000
+"""Amounts of cores are told in thousandths."""
 _LARGEST_WORTH = 2**50
 """What all pods are worth together at most: a double still counts single pods."""
 _AFTER_SHARES = "Workload spec.priority decides between plans of the same shares of queues, not before these"
@@ -66,7 +68,7 @@ def read_dump(raw: bytes, name: str = "kueue") -> Dump:
         raise InvalidInstance(notes.problems[:_SHOWN])
     units = _units(tenants, jobs)
     for pair, unit in sorted(units.items()):
-        if unit > 1:
+        if unit not in (1, MILLI):
             notes.add(f"capacities {_called(pair)} are counted in units of {unit}", pair[0])
     guarantees = _guarantees(tenants)
     roots = [holder.id for holder in tenants.values() if holder.parent is None]
@@ -75,12 +77,13 @@ def read_dump(raw: bytes, name: str = "kueue") -> Dump:
         for pair, unit in sorted(units.items())
     }
     worths = _worths(jobs, notes)
+    pending = [job for job in jobs if job.current is None or SLICES in job.id]
     instance = MultipleChoiceKnapsackInstance(
         schema_version="1",
         name=name,
         sense="maximize",
         capacities=capacities,
-        jobs=tuple(_job(job, tenants, units, worths[job.priority]) for job in jobs),
+        jobs=tuple(_job(job, tenants, units, worths[job.priority], pending) for job in jobs),
         tenants=tuple(_tenant(holder, guarantees[holder.id], units) for holder in tenants.values()),
         fairness=Fairness(share="dominant_share", over="tree"),
     )
@@ -100,7 +103,7 @@ def _guarantees(tenants: Mapping[str, Holder]) -> dict[str, dict[Pair, int]]:
 
 
 def _units(tenants: Mapping[str, Holder], jobs: list[Job]) -> dict[Pair, int]:
-    """Return by pair the greatest unit in which all its amounts are whole."""
+    """Return by pair the unit of its amounts: cores, and else a larger one only where numbers need it."""
     amounts: dict[Pair, set[int]] = {}
     for holder in tenants.values():
         for table in (holder.nominal, holder.borrowing, holder.lending):
@@ -110,7 +113,11 @@ def _units(tenants: Mapping[str, Holder], jobs: list[Job]) -> dict[Pair, int]:
         for uses in job.options.values():
             for pair, amount in uses.items():
                 amounts.setdefault(pair, set()).add(amount)
-    return {pair: max(1, gcd(*of)) for pair, of in amounts.items()}
+    units = {}
+    for pair, of in amounts.items():
+        common, whole = max(1, gcd(*of)), MILLI if pair[1] == "cpu" else 1
+        units[pair] = whole if common % whole == 0 and max(of) // whole <= LARGEST_USE else common
+    return units
 
 
 def _tenant(holder: Holder, guarantee: Mapping[Pair, int], units: Mapping[Pair, int]) -> Tenant:
@@ -154,7 +161,9 @@ def _worths(jobs: list[Job], notes: Notes) -> dict[int, int]:
     return found
 
 
-def _job(job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int], worth: int) -> KnapsackJob:
+def _job(
+    job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int], worth: int, pending: list[Job]
+) -> KnapsackJob:
     options = []
     for option, uses in job.options.items():
         counted = {_called(pair): amount // units[pair] for pair, amount in uses.items() if amount}
@@ -163,30 +172,36 @@ def _job(job: Job, tenants: Mapping[str, Holder], units: Mapping[Pair, int], wor
                 Problem(f"Workload {job.id}", f"{option} uses more than {LARGEST_USE} units")
             )
         options.append(KnapsackOption(option, float(worth * job.pods[option]), counted))
-    running = job.current is not None
+    running, sliced = job.current is not None, SLICES in job.id
+    stoppable = running and _may_be_stopped(job, tenants, pending)
     return KnapsackJob(
         id=job.id,
         options=tuple(options),
-        required=False,
+        required=sliced and not stoppable,
         current=job.current,
         tenant=job.queue,
-        preemptible=_may_be_stopped(job, tenants) if running else UNSET,
+        preemptible=stoppable if running and not sliced else UNSET,
         submitted_s=job.created_s,
         priority=job.priority,
     )
 
 
-def _may_be_stopped(job: Job, tenants: Mapping[str, Holder]) -> bool:
-    """Tell whether a policy of its own queue or of another one of its tree lets a job be stopped."""
-    own = tenants[job.queue]
-    if own.gives:
-        return True
-    root = _root(own, tenants)
-    return any(
-        holder.preempts and holder.id != own.id and _root(holder, tenants) == root
-        for holder in tenants.values()
-        if holder.is_queue
-    )
+def _may_be_stopped(job: Job, tenants: Mapping[str, Holder], pending: list[Job]) -> bool:
+    """Tell whether a pending workload may stop a running one, by the policy of its own queue.
+
+    ``LowerPriority`` stops lower priorities alone, ``LowerOrNewerEqualPriority`` also an equal one that is
+    newer, ``Any`` all.
+    """
+    root = _root(tenants[job.queue], tenants)
+    for other in pending:
+        holder = tenants[other.queue]
+        policy = holder.gives if other.queue == job.queue else holder.preempts
+        if policy == "Never" or other.id == job.id or _root(holder, tenants) != root:
+            continue
+        newer = policy == "LowerOrNewerEqualPriority" and job.created_s > other.created_s
+        if policy == "Any" or other.priority > job.priority or (newer and other.priority == job.priority):
+            return True
+    return False
 
 
 def _root(holder: Holder, tenants: Mapping[str, Holder]) -> str:

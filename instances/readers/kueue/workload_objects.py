@@ -27,7 +27,7 @@ from apportion.instances.readers.kueue.dump import (
     objects_of,
 )
 
-__all__ = ["Assigned", "Job", "jobs_of", "option_name", "parsed_option", "requests_of", "runs_on"]
+__all__ = ["SLICES", "Assigned", "Job", "jobs_of", "option_name", "parsed_option", "requests_of", "runs_on"]
 
 
 _PART = re.compile(r"([^*+\[\]]+)\*(\d+)\[([^\[\]]*)\]")
@@ -180,7 +180,9 @@ def _raise(total: dict[str, int], by: Mapping[str, int], *, added: bool) -> None
 
 _MOST_FLAVORS = 256
 _MOST_COUNTS = 128
-_ELASTIC = "kueue.x-k8s.io/elastic-job"
+_REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
+SLICES = " -> "
+"""Between the names of a workload slice that runs and of the one that is to take its place."""
 _SPEC_FIELDS = (
     "podSets",
     "queueName",
@@ -234,12 +236,15 @@ class _PodSet:
 def jobs_of(
     objects: Mapping[str, list[Mapping[str, Any]]], queues: Mapping[str, Holder], notes: Notes
 ) -> list[Job]:
-    """Return the workloads that are pending or hold quota; others are noted."""
+    """Return the workloads that are pending or hold quota; others are noted.
+
+    A slice that is to replace another one (KEP-77) is one job with it: the old one's option, or its own.
+    """
     flavors = {name_of(entry): mapping(entry, "spec") for entry in objects["ResourceFlavor"]}
     for name, spec in flavors.items():
         notes.unused("ResourceFlavor", name, "spec", spec, ("nodeLabels", "nodeTaints", "tolerations"))
     routes = _routes(objects, notes)
-    found = []
+    found, replaces = list[Job](), dict[str, str]()
     for entry in objects["Workload"]:
         name, spec, status = name_of(entry), mapping(entry, "spec"), mapping(entry, "status")
         notes.unused("Workload", name, "spec", spec, _SPEC_FIELDS)
@@ -257,8 +262,45 @@ def jobs_of(
         if not admission and (spec.get("active") is False or not queues[queue].takes):
             notes.add("pending workloads that are not active, or whose queue is held, are left out", name)
             continue
-        found.append(_job(entry, queues[queue], flavors, notes))
-    return found
+        before = len(notes.problems)
+        job = _job(entry, queues[queue], flavors, notes)
+        if len(notes.problems) > before:
+            wrong = notes.problems[before].message
+            del notes.problems[before:]
+            if not admission:
+                notes.add(f"pending workloads that cannot be read are left out: {wrong}", name)
+                continue
+            held, uses = _held(entry, admission, notes)  # where that is wrong, too, nobody knows what is free
+            current = option_name(held)
+            pods = {current: sum(part.count for part in held)}
+            job = Job(name, queue, 0, 0.0, {current: uses}, pods, current)
+            notes.add(f"running workloads that cannot be read keep what they hold: {wrong}", name)
+        replaced = str(mapping(entry, "metadata", "annotations").get(_REPLACES) or "")
+        if replaced:
+            replaces[job.id] = replaced
+        found.append(job)
+    return _in_place(found, replaces)
+
+
+def _in_place(jobs: list[Job], replaces: Mapping[str, str]) -> list[Job]:
+    """Return the jobs with every pending slice joined to the running one that it is to replace."""
+    by_id = {job.id: job for job in jobs}
+    for new, old in replaces.items():
+        runs, waits = by_id.get(old), by_id[new]
+        if runs is None or runs.current is None or waits.current is not None:
+            continue  # what it was to replace is gone, or it runs already
+        del by_id[new]
+        kept = {runs.current: runs.options[runs.current]}
+        by_id[old] = Job(
+            id=f"{old}{SLICES}{new}",
+            queue=runs.queue,
+            priority=waits.priority,
+            created_s=waits.created_s,
+            options={**kept, **{name: uses for name, uses in waits.options.items() if name not in kept}},
+            pods={runs.current: runs.pods[runs.current], **waits.pods},
+            current=runs.current,
+        )
+    return list(by_id.values())
 
 
 def _routes(objects: Mapping[str, list[Mapping[str, Any]]], notes: Notes) -> dict[tuple[str, str], str]:
@@ -283,9 +325,8 @@ def _job(
     entry: Mapping[str, Any], queue: Holder, flavors: Mapping[str, Mapping[str, Any]], notes: Notes
 ) -> Job:
     name, spec = name_of(entry), mapping(entry, "spec")
-    elastic = str(mapping(entry, "metadata", "annotations").get(_ELASTIC, "")).lower() == "true"
     admission = mapping(entry, "status", "admission")
-    sets = [_pod_set(one, name, elastic, notes) for one in objects_of(spec, "podSets")]
+    sets = [_pod_set(one, name, notes) for one in objects_of(spec, "podSets")]
     options: dict[str, Mapping[Pair, int]] = {}
     pods: dict[str, int] = {}
     current = None
@@ -293,7 +334,7 @@ def _job(
         held, uses = _held(entry, admission, notes)
         current = option_name(held)
         options[current], pods[current] = uses, sum(part.count for part in held)
-    if not admission or elastic:
+    if not admission:
         if any(one.name.strip("*+[]") != one.name for one in sets):
             notes.problems.append(Problem(f"Workload {name}", "a pod set's name has signs that no name has"))
         for parts in _choices(sets, queue, flavors, name, notes):
@@ -312,12 +353,11 @@ def _job(
     )
 
 
-def _pod_set(given: Mapping[str, Any], name: str, elastic: bool, notes: Notes) -> _PodSet:
+def _pod_set(given: Mapping[str, Any], name: str, notes: Notes) -> _PodSet:
     notes.unused("Workload", name, "spec.podSets", given, ("name", "count", "minCount", "template"))
     where = f"Workload {name} spec.podSets"
     count = max(0, integer(given.get("count"), 0, f"{where}.count", notes))
-    fewest = min(1, count) if elastic else count
-    least = max(0, min(count, integer(given.get("minCount"), fewest, f"{where}.minCount", notes)))
+    least = max(0, min(count, integer(given.get("minCount"), count, f"{where}.minCount", notes)))
     counts = list(range(least, min(count, least + _MOST_COUNTS - 1) + 1))
     if count - least >= _MOST_COUNTS:
         step = (count - least) / (_MOST_COUNTS - 1)

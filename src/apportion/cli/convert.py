@@ -40,7 +40,9 @@ def command(
         if format is not None:
             raise click.UsageError("--format is for files; --from says already what the objects are")
         dump = read_dump(bytes_of(path))
-        for note in dump.notes:
+        from apportion.cli.settings import is_quiet
+
+        for note in () if is_quiet() else dump.notes:
             click.echo(f"convert: {note}", err=True)
         emit(msgspec.json.encode(dump.instance), out)
         return

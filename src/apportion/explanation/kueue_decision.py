@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from apportion.cluster.policies.rounds.cycle_state import TreeUsage
 from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree, TreeNode
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.multiple_choice_knapsack import KnapsackJob, MultipleChoiceKnapsackInstance
 from apportion.instances.readers.kueue.dump import COHORT
-from apportion.instances.readers.kueue.workload_objects import parsed_option
+from apportion.instances.readers.kueue.workload_objects import SLICES, parsed_option
 from apportion.instances.tenants import Tree, tree_of
 
 __all__ = ["KueueDecision", "PodSetFlavors", "decisions"]
@@ -48,7 +49,8 @@ class KueueDecision(msgspec.Struct, frozen=True, rename="camel"):
     pod_sets
         Its flavors and counts from now on; empty where it is stopped or waits.
     reason
-        For a pre-emption Kueue's reason: InClusterQueue, InCohortReclamation or InCohortFairSharing.
+        For a pre-emption Kueue's reason: InClusterQueue, InCohortReclamation or InCohortFairSharing;
+        WorkloadSliceReplaced for a slice whose place another one takes.
     why
         In words.
     """
@@ -99,11 +101,27 @@ class _Decider:
             for option in job.options:
                 self._uses[job.id, option.id] = {_pair(name): use for name, use in option.uses.items()}
             for usage, chosen in ((self._before, job.current), (self._after, choice.get(job.id))):
-                if chosen is not None:
+                if chosen is not None and (job.id, chosen) in self._uses:
                     usage.add(self._queue(job), self._uses[job.id, chosen])
 
     def all(self) -> list[KueueDecision]:
-        return [self._decided(job) for job in self._instance.jobs]
+        return [one for job in self._instance.jobs for one in self._in_slices(self._decided(job))]
+
+    def _in_slices(self, made: KueueDecision) -> Iterator[KueueDecision]:
+        """Yield the decision, or those on a workload slice that runs and on the one that is to replace it."""
+        old, replaced, new = made.workload.partition(SLICES)
+        if not replaced:
+            yield made
+        elif made.action == "resize":
+            why = f"{new} takes its place"
+            yield replace(
+                made, workload=old, action="preempt", pod_sets=[], reason="WorkloadSliceReplaced", why=why
+            )
+            yield replace(made, workload=new, action="admit", why=f"in place of {old}: {made.why}")
+        else:
+            yield replace(made, workload=old)
+            waits = "there is no room for it; what it is to replace goes on"
+            yield KueueDecision(new, made.cluster_queue, "wait", [], None, waits)
 
     def _decided(self, job: KnapsackJob) -> KueueDecision:
         chosen, reason = self._choice.get(job.id), None

@@ -157,13 +157,13 @@ def test_node_selectors_taints_and_pods_as_a_resource() -> None:
     anywhere, picky, elastic = (workload(name, "q", (3, 3), {}) for name in ("anywhere", "picky", "elastic"))
     pod = picky["spec"]["podSets"][0]["template"]["spec"]
     pod |= {"nodeSelector": {"age": "old", "zone": "b"}, "tolerations": [{"operator": "Exists"}]}
-    elastic["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    elastic["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}  # a slice has no minCount
     read = read_dump(dump(queue_or_cohort(node, "v1beta2"), *flavors, anywhere, picky, elastic))
     menus = {job.id: {option.id: option.uses for option in job.options} for job in read.instance.jobs}
     assert menus == {
         "team/anywhere": {"main*3[pods=new]": {"new/pods": 3}},
         "team/picky": {"main*3[pods=old]": {"old/pods": 3}},
-        "team/elastic": {f"main*{count}[pods=new]": {"new/pods": count} for count in (1, 2, 3)},
+        "team/elastic": {"main*3[pods=new]": {"new/pods": 3}},
     }
 
 
@@ -203,15 +203,22 @@ def test_wrong_dumps_are_named() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["NaN", [1], {"a": 1}, 10**30, True, -(10**12)])
-def test_a_count_that_is_no_number_is_one_clear_error(wrong: object) -> None:
-    one = workload("w", "q", (1, 1), {"gpu": 1})
+def test_a_count_that_is_no_number_leaves_out_its_workload_alone(wrong: object) -> None:
+    """It refused the whole dump; what runs keeps what it holds."""
+    one, fine = workload("w", "q", (1, 1), {"gpu": 1}), workload("fine", "q", (1, 1), {"gpu": 1})
+    runs = workload("w", "q", (1, 1), {"gpu": 1}, admitted={"gpu": "a100"})
     for place in (one["spec"]["podSets"][0], one["spec"]):
         field = "count" if "count" in place else "priority"
         broken = json.loads(json.dumps(one))
         at = broken["spec"] if field == "priority" else broken["spec"]["podSets"][0]
         at[field] = wrong
-        with pytest.raises(InvalidInstance, match=rf"{field}: must be a whole number"):
-            read_dump(dump(queue_or_cohort(queue("q", 4), "v1beta1"), broken))
+        read = read_dump(dump(queue_or_cohort(queue("q", 4), "v1beta1"), broken, fine))
+        assert [job.id for job in read.instance.jobs] == ["team/fine"]
+        assert "pending workloads that cannot be read are left out: must be a whole number" in str(read.notes)
+        broken = {**broken, "status": runs["status"]}
+        read = read_dump(dump(queue_or_cohort(queue("q", 4), "v1beta1"), broken, fine))
+        held = read.instance.jobs[0]
+        assert (held.id, held.current, held.preemptible) == ("team/w", "main*1[gpu=a100]", False)
     heavy = queue_or_cohort(queue("q", 4), "v1beta1", fairSharing={"weight": wrong})
     with pytest.raises(InvalidInstance, match=r"spec\.fairSharing\.weight"):
         read_dump(dump(heavy))
@@ -348,3 +355,71 @@ def test_priorities_beyond_what_a_double_counts_are_merged_from_the_lowest() -> 
     assert 1 < alike < 40 and any("count alike" in note for note in read.notes)
     for k in range(alike, 40):
         assert worths[k] > 9 * sum(worths[:k])
+
+
+def _slices(count: int) -> bytes:
+    """Return a queue of 12: a slice of 5 runs, one of `count` is to replace it, a batch of 4 waits."""
+    replaces = {"annotations": {"kueue.x-k8s.io/workload-slice-replacement-for": "team/old"}}
+    return dump(
+        queue_or_cohort(queue("q", 12), "v1beta2"),
+        workload("old", "q", (5, 5), {"gpu": 1}, admitted={"gpu": "a100"}),
+        workload("new", "q", (count, count), {"gpu": 1}, metadata=replaces),
+        workload("batch", "q", (4, 4), {"gpu": 1}, priority=-1),
+    )
+
+
+def test_a_slice_takes_the_place_of_the_one_it_replaces_whole_or_not() -> None:
+    """After kueue 11977: one job of 8 had 12 GPUs."""
+    instance = read_dump(_slices(8)).instance
+    found = {one.workload: one for one in decisions(instance, apportion.solve(instance).require())}
+    assert [(one.action, one.reason) for one in (found["team/old"], found["team/new"])] == [
+        ("preempt", "WorkloadSliceReplaced"),
+        ("admit", None),
+    ]
+    assert [part.count for part in found["team/new"].pod_sets] == [8]
+    assert found["team/batch"].action == "admit"
+
+
+def test_a_slice_that_does_not_fit_leaves_the_one_that_runs() -> None:
+    instance = read_dump(_slices(14)).instance
+    found = {one.workload: one for one in decisions(instance, apportion.solve(instance).require())}
+    assert {name: one.action for name, one in found.items()} == {
+        "team/old": "keep",
+        "team/new": "wait",
+        "team/batch": "admit",
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "stopped"),
+    [
+        ("LowerPriority", 1, True),
+        ("LowerPriority", 0, False),
+        ("LowerPriority", -1, False),
+        ("Never", 1, False),
+        ("Any", 0, True),
+    ],
+)
+def test_who_may_be_stopped_is_what_the_policy_says(policy: str, priority: int, stopped: bool) -> None:
+    """After kueue 16049: a workload of the same priority was stopped under LowerPriority."""
+    objects = [
+        queue_or_cohort(queue("q", 4), "v1beta2", preemption={"withinClusterQueue": policy}),
+        workload("runs", "q", (1, 1), {"gpu": 2}, admitted={"gpu": "a100"}, priority=0),
+        workload("asks", "q", (4, 4), {"gpu": 1}, priority=priority),
+    ]
+    instance = read_dump(dump(*objects)).instance
+    found = {one.workload: one.action for one in decisions(instance, apportion.solve(instance).require())}
+    wanted = ("preempt", "admit") if stopped else ("keep", "wait")
+    assert (found["team/runs"], found["team/asks"]) == wanted
+
+
+def test_cores_are_counted_as_cores_and_quiet_is_quiet(tmp_path: Path) -> None:
+    node = TreeNode("q", None, True, 1.0, {("default", "cpu"): Quota(8000)})
+    instance = read_dump(
+        dump(queue_or_cohort(node, "v1beta2"), workload("w", "q", (1, 1), {"cpu": 2000}))
+    ).instance
+    assert instance.capacities == {"default/cpu": 8}
+    path = tmp_path / "dump.json"
+    path.write_bytes(dump(queue_or_cohort(node, "v1beta2", cohortStrange=1)))
+    assert CliRunner().invoke(command, ["convert", "--from", "kueue", str(path)]).stderr
+    assert not CliRunner().invoke(command, ["convert", "-q", "--from", "kueue", str(path)]).stderr
