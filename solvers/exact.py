@@ -38,7 +38,9 @@ def solve(
         from apportion.solvers.knapsack import one_capacity
 
         near = None if start.hint is None else float(start.hint[0])
-        outcome = one_capacity.solve(model, options, point, preferred=preferred, hint=near)
+        outcome = _no_less_than_greedy(
+            model, options, one_capacity.solve(model, options, point, preferred=preferred, hint=near)
+        )
         if options.deterministic and preferred is None:
             return _first_in_order(model, outcome)
     else:
@@ -50,7 +52,9 @@ def solve(
     from apportion.solvers.least_change import fewest_changes
 
     spent = perf_counter() - began
-    left = None if options.time_limit is None else max(0.0, options.time_limit - spent)
+    left = None if options.time_limit is None else options.time_limit - spent
+    if left is not None and left <= 0.0:
+        return outcome
     choice, optimal = outcome.point.astype(np.int64), outcome.termination is Termination.OPTIMAL
     limited = replace(options, time_limit=left)
     try:
@@ -58,6 +62,31 @@ def solve(
     except KeyboardInterrupt:
         return replace(outcome, termination=Termination.INTERRUPTED)
     return replace(outcome, point=kept)
+
+
+_SHORT = 0.5
+"""Seconds in which more is found than a choice by density."""
+_SOON_READ = 600_000
+"""Options up to which all are ordered by density although the limit has passed."""
+
+
+def _no_less_than_greedy(model: MultipleChoiceKnapsack, options: SolveOptions, outcome: Outcome) -> Outcome:
+    """Return an outcome that a short limit ended, with the choice by density where that is better."""
+    ended = outcome.termination is Termination.TIME_LIMIT and (options.time_limit or 0.0) < _SHORT
+    if not ended or model.num_options > _SOON_READ:
+        return outcome
+    from apportion.solvers.multiknapsack.option_table import build
+    from apportion.solvers.multiknapsack.repair import by_density, cheapest
+
+    menus = build(model)
+    found = None if menus is None or not menus.num_jobs else by_density(menus, cheapest(menus))
+    if menus is None or found is None:
+        return outcome
+    point = menus.rows[found]
+    objective, sign = model.objective(point), 1.0 if model.sense == "maximize" else -1.0
+    if outcome.objective is not None and sign * (objective - outcome.objective) <= 0.0:
+        return outcome
+    return replace(outcome, point=point, objective=objective)
 
 
 def _first_in_order(model: MultipleChoiceKnapsack, outcome: Outcome) -> Outcome:

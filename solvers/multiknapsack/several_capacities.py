@@ -211,6 +211,10 @@ _MANY = 8
 """Capacities from which a choice by density comes before multipliers, which take long to find."""
 _SOON_READ = 4_000_000
 """Uses up to which all options are ordered by density although the limit has passed: some 30 ms."""
+_AT_LAST = 600_000
+"""The same with few capacities, where multipliers have been asked before."""
+_SHORT = 0.5
+"""Seconds in which more is found than a choice by density."""
 _LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
 """Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
 _GREATEST_HINT = 2.0**900
@@ -272,6 +276,8 @@ def _solved(
     run = _Run(model, options, clock, known)
     try:
         ending = run.search(start, hint)
+        if ending.reason == "limit":
+            run.greedy_at_last()
     except KeyboardInterrupt:
         return run.outcome(Termination.INTERRUPTED, "interrupted")
     if ending.infeasible:
@@ -299,6 +305,7 @@ class _Run:
         self._best = ChoiceIncumbent(model, options, clock)
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
+        self._menus: OptionTable | None = None
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
@@ -324,6 +331,7 @@ class _Run:
         menus = build(model)
         if menus is None:
             return StopReason("proven", infeasible=True)
+        self._menus = menus
         self._mark("build")
         if menus.num_jobs == 0 or menus.num_capacities == 0:
             rows = (
@@ -338,8 +346,6 @@ class _Run:
             # Building took the limit: one pass for an incumbent, and the bound at no price.
             self._shown.at(np.zeros(model.num_capacities))
             self._thinned(menus, menus.values)
-            if menus.uses.size <= _SOON_READ and menus.num_capacities >= _MANY:
-                self._greedy(menus)  # two options a job are far from what all of them give
             return StopReason("limit")
         sparse = has_sparse_rows(menus)
         quick = menus.num_options * menus.num_capacities <= _QUICK
@@ -385,7 +391,17 @@ class _Run:
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
 
-    def _greedy(self, menus: OptionTable) -> None:
+    def greedy_at_last(self) -> None:
+        """Offer the choices by density where the limit is too short for others to be surely as good."""
+        menus = self._menus
+        if menus is None or self._best.proven or "greedy by density" in self._seconds:
+            return
+        soon = menus.uses.size <= _SOON_READ if menus.num_capacities >= _MANY else menus.uses.size <= _AT_LAST
+        limit = self._options.time_limit
+        if soon and limit is not None and limit < _SHORT:
+            self._greedy(menus, every=True)
+
+    def _greedy(self, menus: OptionTable, every: bool = False) -> None:
         """Offer the choices by density: where a job counts as much as a whole capacity, and by uses alone."""
         least = cheapest(menus)
         for per_job in (1.0, 0.0):
@@ -393,9 +409,9 @@ class _Run:
             if choice is None:
                 break
             self._best.take(menus.rows[choice])
-            if self._clock.late():
+            if self._clock.late() and not every:
                 break
-        self._mark("greedy")
+        self._mark("greedy by density")
 
     def _thinned(self, menus: OptionTable, scores: NDArray[np.float64]) -> None:
         """Offer what fits of the options of greatest score; the smallest uses where nothing else is known."""

@@ -1,0 +1,64 @@
+"""A limit returns the incumbent: no less than a plain greedy reaches in the same time, and never nothing."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import apportion
+from apportion.instances.freezing.generator import generate as freezing_round
+from apportion.instances.gap_filling.generator import generate as gap_filling_event
+from apportion.instances.matching.generator import generate_assignment
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+
+
+def menus(jobs: int, capacities: int, alike: bool) -> MultipleChoiceKnapsack:
+    """Return optional jobs of three options, worth 1 each or anything."""
+    rng = np.random.default_rng(jobs)
+    uses = rng.integers(1, 20, (3 * jobs, capacities))
+    values = np.ones(3 * jobs) if alike else rng.random(3 * jobs)
+    offsets = np.arange(0, 3 * jobs + 1, 3)
+    return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, uses.sum(0) // 9, required=False)
+
+
+def greedy(model: MultipleChoiceKnapsack) -> tuple[float, float]:
+    """Return what options in the order of value per use reach until one does not fit, and the seconds."""
+    began = time.perf_counter()
+    share: NDArray[np.float64] = (model.uses / np.maximum(model.capacities, 1)).sum(1)
+    order = np.argsort(-model.values / np.maximum(share, 1e-12), kind="stable")
+    _, first = np.unique(model.job_of_option()[order], return_index=True)
+    order = order[np.sort(first)]
+    fits = (np.cumsum(model.uses[order], axis=0) <= model.capacities).all(1)
+    taken = order[: order.size if fits.all() else int(fits.argmin())]
+    return float(model.values[taken].sum()), time.perf_counter() - began
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("capacities", [1, 2, 9])
+@pytest.mark.parametrize("jobs", [10, 1_000, 30_000])
+def test_a_limit_returns_no_less_than_a_plain_greedy(jobs: int, capacities: int, alike: bool) -> None:
+    model = menus(jobs, capacities, alike)
+    reached, seconds = greedy(model)
+    for limit in (0.001, 0.01, 0.05, 0.3):
+        solution = apportion.solve(model, time_limit=limit)
+        assert solution.plan is not None and (solution.objective or 0.0) > 0.0, limit
+        if seconds <= limit:
+            assert (solution.objective or 0.0) >= reached * (1 - 1e-12), limit
+
+
+@pytest.mark.parametrize(
+    ("instance", "limit"),
+    [
+        (gap_filling_event(seed=1, jobs=30, nodes=300), 0.001),
+        (freezing_round(1, 20, {"v100": 64}), 0.001),
+        (generate_assignment(1, 60, 10), 0.3),  # that everybody fits is a question of its own there
+    ],
+    ids=["gap_filling", "freezing", "matching"],
+)
+def test_every_kind_returns_a_plan(instance: apportion.Instance, limit: float) -> None:
+    """What keeps as few changes as possible was then asked with no time at all, which was an error."""
+    solution = apportion.solve(instance, time_limit=limit)
+    assert solution.plan is not None and apportion.check(instance, solution.plan).feasible
