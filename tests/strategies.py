@@ -135,6 +135,8 @@ def gap_filling_instances(
             extra["pinned_count"] = draw(st.sampled_from([0, *range(low, high + 1)]))
         if pins and draw(st.booleans()):
             extra["forbidden_counts"] = tuple(draw(st.lists(st.integers(1, high), max_size=3)))
+        if pins and draw(st.integers(0, 3)) == 0:
+            extra["allowed_counts"] = tuple(draw(st.lists(st.integers(low, high), min_size=1, max_size=3)))
         jobs.append(
             GapFillingJob(
                 id=f"j{index}",

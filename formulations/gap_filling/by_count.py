@@ -32,6 +32,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.formulations.protocol import Plan
@@ -245,9 +246,11 @@ class _CountNames(Sequence[str]):
 def _least_count(job: GapFillingJob) -> int | None:
     forbidden = set(job.forbidden_counts)
     if job.pinned_count is not None:
-        return None if job.pinned_count in forbidden else job.pinned_count
+        return job.pinned_count if job.allows(job.pinned_count) else None
     if 0 not in forbidden:
         return 0
+    if job.allowed_counts is not UNSET:
+        return min((count for count in job.allowed_counts if count not in forbidden), default=None)
     # one of the first len(forbidden) + 1 counts is not forbidden, if the job reaches that far
     reach = range(job.min_nodes, min(job.max_nodes, job.min_nodes + len(forbidden)) + 1)
     return next((count for count in reach if count not in forbidden), None)
@@ -313,7 +316,7 @@ def _admissible(
     special = [
         (index, job)
         for index, job in enumerate(instance.jobs)
-        if job.pinned_count is not None or job.forbidden_counts
+        if job.pinned_count is not None or job.forbidden_counts or job.allowed_counts is not UNSET
     ]
     if not special:
         return None
@@ -323,4 +326,6 @@ def _admissible(
         if job.pinned_count is not None:
             kept &= ~own | (counts == job.pinned_count)
         kept &= ~(own & np.isin(counts, np.array(job.forbidden_counts, dtype=np.int64)))
+        if job.allowed_counts is not UNSET:
+            kept &= ~own | np.isin(counts, np.array([0, *job.allowed_counts], dtype=np.int64))
     return kept

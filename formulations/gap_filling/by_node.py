@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.formulations.protocol import Plan
@@ -164,9 +165,7 @@ def _restrict_counts(
     pinned = [j for j, job in enumerate(jobs) if job.pinned_count is not None]
     if pinned:
         m.equal("pinned_count", N[np.array(pinned)], [float(jobs[j].pinned_count or 0) for j in pinned])
-    pairs = [
-        (j, count) for j, job in enumerate(jobs) for count in sorted(set(job.forbidden_counts)) if count < M
-    ]
+    pairs = [(j, count) for j, job in enumerate(jobs) for count in _barred(job, M)]
     if pairs:
         above = m.binary("above_forbidden", (len(pairs),))
         counts = np.array([count for _, count in pairs], dtype=np.float64)
@@ -181,6 +180,16 @@ def _present(instance: GapFillingInstance) -> NDArray[np.float64]:
     for j, job in enumerate(instance.jobs):
         c[j, [position[node] for node in job.current_nodes]] = 1.0
     return c
+
+
+def _barred(job: GapFillingJob, most: float) -> list[int]:
+    """Return the node counts below a number that a job may not have though they are within its range."""
+    barred = {count for count in job.forbidden_counts if count < most}
+    if job.allowed_counts is not UNSET:
+        barred |= set(range(job.min_nodes, min(job.max_nodes, int(most) - 1) + 1)).difference(
+            job.allowed_counts
+        )
+    return sorted(barred)
 
 
 def _present_rates(jobs: tuple[GapFillingJob, ...]) -> NDArray[np.float64]:
@@ -239,8 +248,7 @@ def _point(
             [
                 float(count[j] > forbidden)
                 for j, job in enumerate(jobs)
-                for forbidden in sorted(set(job.forbidden_counts))
-                if forbidden < len(instance.nodes) + 1
+                for forbidden in _barred(job, len(instance.nodes) + 1)
             ]
         ),
     }

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from msgspec import UNSET
+
 from apportion.core.outcome import Report, Violation
 from apportion.instances.gap_filling.schema import GapFillingInstance, GapFillingJob, ScalingCurve
 
@@ -88,6 +90,8 @@ def _job_violations(job: GapFillingJob, held: Any) -> Iterator[Violation]:
         yield Violation("pinned_count", job.id, f"gets {count} nodes, is pinned to {job.pinned_count}")
     if count in job.forbidden_counts:
         yield Violation("forbidden_counts", job.id, f"gets {count} nodes, which is forbidden")
+    if count and job.allowed_counts is not UNSET and count not in job.allowed_counts:
+        yield Violation("allowed_counts", job.id, f"gets {count} nodes, which is not among what it may have")
 
 
 def _objective(instance: GapFillingInstance, counts: Sequence[int]) -> float:

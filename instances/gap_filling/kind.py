@@ -35,9 +35,9 @@ __all__ = ["EDITS", "GAP_FILLING", "MOST_NEW_NODES", "OPTION_SET"]
 
 
 def _options(instance: GapFillingInstance, job: GapFillingJob) -> Iterator[Option]:
-    horizon, forbidden = Fraction(instance.horizon_s), set(job.forbidden_counts)
+    horizon = Fraction(instance.horizon_s)
     for nodes in (0, *range(job.min_nodes, min(job.max_nodes, len(instance.nodes)) + 1)):
-        if nodes in forbidden or job.pinned_count not in (None, nodes):
+        if not job.allows(nodes) or job.pinned_count not in (None, nodes):
             continue
         value = exact_job_value(job, horizon, nodes)
         holds = nodes == len(job.current_nodes)
@@ -52,7 +52,7 @@ def _taken(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Mapping[str
 
 def _stopped(job: GapFillingJob) -> bool:
     now = len(job.current_nodes)
-    return job.pinned_count == 0 and job.min_nodes <= now <= job.max_nodes and now not in job.forbidden_counts
+    return job.pinned_count == 0 and job.min_nodes <= now <= job.max_nodes and job.allows(now)
 
 
 _COLUMNS = "apportion.instances.gap_filling.option_columns:columns"

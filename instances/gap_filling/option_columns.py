@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from msgspec import UNSET
 
 from apportion.instances.columns import Columns
 from apportion.instances.gap_filling.check import CAPACITY
@@ -89,23 +90,30 @@ def _pieces(nodes: Sequence[int], rates: Sequence[int]) -> Iterator[tuple[tuple[
 
 
 def _counts(job: GapFillingJob, idle: int) -> Iterator[int]:
-    forbidden = set(job.forbidden_counts)
+    forbidden, allowed = set(job.forbidden_counts), _allowed(job)
     for count in (0, *range(max(job.min_nodes, 1), min(job.max_nodes, idle) + 1)):
-        if count not in forbidden and job.pinned_count in (None, count):
+        listed = allowed is None or count in allowed
+        if listed and count not in forbidden and job.pinned_count in (None, count):
             yield count
+
+
+def _allowed(job: GapFillingJob) -> set[int] | None:
+    """Return the node counts that a job may have, 0 among them; ``None`` for all."""
+    return None if job.allowed_counts is UNSET else {0, *job.allowed_counts}
 
 
 def _corners(job: GapFillingJob, idle: int) -> Iterator[int]:
     top, current = min(job.max_nodes, idle), len(job.current_nodes)
-    forbidden = set(job.forbidden_counts)
+    forbidden, allowed = set(job.forbidden_counts), _allowed(job)
 
     def admissible(count: int) -> bool:
-        return (count == 0 or job.min_nodes <= count <= top) and count not in forbidden
+        within = count == 0 or job.min_nodes <= count <= top
+        return within and count not in forbidden and (allowed is None or count in allowed)
 
     if job.pinned_count is not None:
         if admissible(job.pinned_count):
             yield job.pinned_count
         return
     corners = {0, job.min_nodes, top, current - 1, current, current + 1, *job.scaling.nodes}
-    corners |= {count + step for count in forbidden for step in (-1, 1)}
+    corners |= {count + step for count in forbidden for step in (-1, 1)} | (allowed or set())
     yield from (count for count in sorted(corners) if admissible(count))

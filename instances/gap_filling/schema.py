@@ -19,7 +19,7 @@ from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem
@@ -134,6 +134,9 @@ class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
         If given, the job must get exactly this many nodes.
     forbidden_counts
         Node counts the job must not get.
+    allowed_counts
+        The node counts beside 0 that it may get, such as 1, 2, 4, 8; where absent all from `min_nodes` to
+        `max_nodes`.
     tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
@@ -148,6 +151,12 @@ class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     weight: Amount = 1.0
     pinned_count: Count | None = None
     forbidden_counts: tuple[Count, ...] = ()
+    allowed_counts: tuple[Count, ...] | UnsetType = UNSET
+
+    def allows(self, count: int) -> bool:
+        """Return whether neither `forbidden_counts` nor `allowed_counts` keep a node count from the job."""
+        listed = self.allowed_counts is UNSET or count == 0 or count in self.allowed_counts
+        return listed and count not in self.forbidden_counts
 
 
 class GapFillingInstance(
@@ -330,6 +339,13 @@ def _check_pins(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
         return
     for index, count in enumerate(job.forbidden_counts):
         check_count(f"{path}.forbidden_counts[{index}]", count, problems)
+    if job.allowed_counts is UNSET:
+        return
+    if not isinstance(job.allowed_counts, tuple | list) or not job.allowed_counts:
+        problems.append(Problem(f"{path}.allowed_counts", "must be a list of node counts, at least one"))
+        return
+    for index, count in enumerate(job.allowed_counts):
+        check_count(f"{path}.allowed_counts[{index}]", count, problems, job.min_nodes, job.max_nodes)
 
 
 def check_ownership(instance: GapFillingInstance, problems: list[Problem]) -> None:

@@ -215,3 +215,19 @@ def test_uses_of_machines_that_are_counts_are_refused() -> None:
         pools.add_job("a", {"v100": {"time_s": 2.0, "uses": 3}, "k80": 6})
     rooms = apportion.Matching([{"id": "v100", "count": 1, "capacity": 4}])
     assert rooms.add_job("a", {"v100": {"time_s": 2.0, "uses": 3}}).instance().jobs[0].on["v100"].uses == 3
+
+
+def test_a_malleable_job_may_have_some_counts_alone() -> None:
+    """As people ask for most: powers of two, multiples, a list."""
+    nodes = [f"n{index}" for index in range(13)]
+    rates = [float(count) for count in range(1, 14)]
+    powers = apportion.GapFilling(nodes, 60.0).add_job("a", rates, allowed_counts="powers_of_two")
+    assert powers.instance().jobs[0].allowed_counts == (1, 2, 4, 8)
+    fours = apportion.GapFilling(nodes, 60.0).add_job("a", rates, allowed_counts=range(4, 13, 4))
+    for built, most in ((powers, 8), (fours, 12)):
+        solution = apportion.solve(built.instance(), proof=True)
+        assert len(solution.require()["allocation"]["a"]) == most and solution.proof is not None
+    refused = {"allocation": {"a": nodes[:5]}}
+    assert [one.rule for one in apportion.check(powers.instance(), refused).violations] == ["allowed_counts"]
+    with pytest.raises(InvalidInstance, match=r"allowed_counts\[0\]: must be from 2 to 13, not 1"):
+        apportion.GapFilling(nodes, 60.0).add_job("a", rates, min_nodes=2, allowed_counts=[1])

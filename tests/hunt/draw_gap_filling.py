@@ -41,6 +41,9 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
             job["pinned_count"] = rng.choice((0, low, min(high, low + 1)))
         if pins and rng.random() < 0.4:
             job["forbidden_counts"] = rng.sample(range(14), rng.randint(1, 6))
+        if rng.random() < 0.1:
+            some = range(low, min(high, low + 12) + 1)
+            job["allowed_counts"] = sorted(rng.sample(some, rng.randint(1, min(4, len(some)))))
         jobs.append(job)
     horizon = rng.choice((60.0, 1.0, 0.1, 86400.0)) if plain else max(seconds(), 1e-30)
     return {

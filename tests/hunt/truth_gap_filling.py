@@ -36,7 +36,8 @@ def _terms(told: Told, job: Told, count: int) -> tuple[Fraction, Fraction]:
 def _allowed(job: Told, count: int) -> bool:
     pinned = job.get("pinned_count")
     within = count == 0 or job["min_nodes"] <= count <= job["max_nodes"]
-    return within and count not in job.get("forbidden_counts", ()) and pinned in (None, count)
+    listed = count == 0 or count in job.get("allowed_counts", [count])
+    return within and listed and count not in job.get("forbidden_counts", ()) and pinned in (None, count)
 
 
 def best(told: Told) -> tuple[bool, Fraction | None]:

@@ -67,7 +67,8 @@ def _held_to_nothing(told: Told, job: Told) -> bool:
     if told["kind"] != "gap_filling" or job.get("pinned_count") != 0:
         return False
     now = len(job.get("current_nodes", []))
-    return job["min_nodes"] <= now <= job["max_nodes"] and now not in job.get("forbidden_counts", [])
+    listed = now in job.get("allowed_counts", [now]) and now not in job.get("forbidden_counts", [])
+    return job["min_nodes"] <= now <= job["max_nodes"] and listed
 
 
 def _children(told: Told) -> dict[str | None, list[Told]]:

@@ -62,6 +62,8 @@ def _gap_filling(rng: random.Random) -> dict[str, Any]:
         }
         if rng.random() < 0.2:
             job["forbidden_counts"] = [rng.randint(low, high)]
+        if rng.random() < 0.1:
+            job["allowed_counts"] = [rng.randint(low, high)]
         jobs.append(job)
     return {"horizon_s": rng.choice([10, 120.0]), "nodes": nodes, "jobs": jobs}
 

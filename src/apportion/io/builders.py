@@ -77,13 +77,18 @@ class GapFilling(Builder[GapFillingInstance]):
         rescale_up_s, rescale_down_s
             Seconds it stands still when it grows or shrinks.
         **fields
-            Other fields of a job: ``current_nodes``, ``weight``, ``pinned_count`` and so on.
+            Other fields of a job: ``current_nodes``, ``weight``, ``pinned_count`` and so on;
+            ``allowed_counts`` may be ``"powers_of_two"``, or a range such as ``range(4, 65, 4)``.
         """
         given = plain_value(rates)
         if not isinstance(given, Mapping):
             given = dict(enumerate(given if isinstance(given, list) else [given], start=1))
         curve = {0: 0.0, **{int(count): rate for count, rate in given.items()}}
         counts = sorted(curve)
+        if fields.get("allowed_counts") == "powers_of_two":
+            most = counts[-1] if max_nodes is None else max_nodes
+            powers = (2**power for power in range(most.bit_length()))
+            fields["allowed_counts"] = [count for count in powers if (min_nodes or 1) <= count <= most]
         return self._add(
             {
                 "id": id,

@@ -47,6 +47,7 @@ class JobFields(TypedDict, total=False):
     current_nodes: Any
     pinned_count: int | None
     forbidden_counts: Any
+    allowed_counts: Any
     options: Any
     current: Any
     pinned: str | None
