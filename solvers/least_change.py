@@ -71,10 +71,12 @@ def fewest_changes(
     ranked = _ranked(model, preferred) if changed and optimal else None
     if ranked is None:
         return kept
-    clocked = not options.deterministic and options.work_limit is None
+    clocked, left = not options.deterministic and options.work_limit is None, end - perf_counter()
+    if left <= 0.0:
+        return kept
     limited = replace(
         options,
-        time_limit=min(max(_LEAST_SECONDS, seconds), max(0.0, end - perf_counter())) if clocked else None,
+        time_limit=min(max(_LEAST_SECONDS, seconds), left) if clocked else None,
         work_limit=None if clocked else min(_WORK, options.work_limit or _WORK),
         gap=0.0,
         on_incumbent=None,

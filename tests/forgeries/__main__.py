@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.forgeries.forging import HEADER, KINDS, Tally, forged
+from tests.forgeries.forging import HEADER, KINDS, Tally, cut_short, forged
 
 
 def main() -> int:
@@ -22,6 +22,7 @@ def main() -> int:
     while True:
         for kind, tally in tallies.items():
             forged(kind, given.seed, number, tally)
+            cut_short(kind, given.seed, number, tally)
         number += 1
         if given.one is not None or sum(tally.false for tally in tallies.values()) >= given.count:
             break

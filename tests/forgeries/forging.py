@@ -22,7 +22,7 @@ from tests.forgeries.mutating import OF_INSTANCES, OF_PROOFS, OF_RESULTS, consis
 from tests.hunt.case import INSTANCE, Case, subject_of
 from tests.proofs.claims import KINDS, Drawn
 
-__all__ = ["KINDS", "Tally", "drawn_case", "forged"]
+__all__ = ["KINDS", "Tally", "cut_short", "drawn_case", "forged"]
 
 _LIMITS = Limits(states=200_000, kept=4_000_000, steps=200_000_000)
 _FORGERIES = 40
@@ -90,6 +90,28 @@ def forged(kind: str, seed: int, number: int, tally: Tally) -> None:
             _forge_proof(rng, own, others, judge, tally, f"{name} proof {at}")
         else:
             _forge_result(rng, own, others, judge, tally, f"{name} result {at}")
+
+
+def cut_short(kind: str, seed: int, number: int, tally: Tally) -> None:
+    """Hold results that limits of milliseconds ended against the checker: honest, they are not refused."""
+    case, subject = drawn_case(KINDS[kind], Random(f"limits {kind} {seed} {number}"))
+    if case.subject != INSTANCE:
+        return
+    judge = Judge(case)
+    for limit in (0.001, 0.002, 0.005):
+        try:
+            solution = apportion.solve(subject, time_limit=limit)
+        except apportion.InvalidInstance:
+            return  # what tenants are due cannot be kept, and is refused when asked
+        told = json.loads(stored.encode(stored.document(solution)))
+        found = stored.verify(subject, told)
+        name = f"{kind} {seed}/{number} within {limit} s"
+        tally.true += 1
+        if not found.ok:
+            tally.refused_true += 1
+            refused = [line.claim for line in found.claims if line.verdict is Verdict.REFUSED]
+            tally.wrong.append(f"{name}: a true result is refused: {refused}")
+        _count_derived(judge, told, found, tally, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,45 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
             "keep": rng.choice((1.0, 1.0, 1.0, 0.0, 0.5, 1e-30, 0.999999999)),
             "share": "normalised_throughput" if rates and rng.random() < 0.2 else "dominant_share",
         }
+    return _renamed(rng, told) if rng.random() < 0.25 else told
+
+
+def _renamed(rng: Random, told: dict[str, Any]) -> dict[str, Any]:
+    """Return an instance in which people have called things as rows, floors and each other are called."""
+    old_tenants, old_jobs = [one["id"] for one in told["tenants"]], [job["id"] for job in told["jobs"]]
+    old_capacities = list(told["capacities"]) if told["kind"] == "multiple_choice_knapsack" else []
+    plain = [
+        "a",
+        "b",
+        "everybody",
+        "A",
+        "a ",
+        "\u0430",
+        "x" * 1000,
+        "job a",
+        "job job a",
+        "0",
+        "nothing",
+        "share of a",
+    ]
+    for first in ("gpu", "a", "b", "everybody"):
+        plain += [f"{first} of {second}" for second in ("a", "b", "everybody", "a without b")]
+        plain += [f"guaranteed {first} of a", f"{first} of a without b, a"]
+    tenants = dict(zip(old_tenants, rng.sample(plain, len(old_tenants)), strict=True))
+    jobs = dict(zip(old_jobs, rng.sample(plain, len(old_jobs)), strict=True))
+    capacities = dict(zip(old_capacities, rng.sample(plain, len(old_capacities)), strict=True))
+    for tenant in told["tenants"]:
+        tenant["id"] = tenants[tenant["id"]]
+        if "parent" in tenant:
+            tenant["parent"] = tenants[tenant["parent"]]
+        if capacities and "quotas" in tenant:
+            tenant["quotas"] = {capacities[name]: quota for name, quota in tenant["quotas"].items()}
+    for job in told["jobs"]:
+        job["id"], job["tenant"] = jobs[job["id"]], tenants[job["tenant"]]
+        for option in job["options"] if capacities else ():
+            option["uses"] = {capacities[name]: use for name, use in option["uses"].items()}
+    if capacities:
+        told["capacities"] = {capacities[name]: amount for name, amount in told["capacities"].items()}
     return told
 
 
@@ -108,7 +147,9 @@ def _tree(rng: Random, capacities: dict[str, int]) -> list[dict[str, Any]]:
         if tenants and rng.random() < (0.9 if deep else 0.5):
             tenant["parent"] = tenants[-1]["id"] if deep else rng.choice(tenants)["id"]
         if rng.random() < 0.5:
-            tenant["weight"] = rng.choice((0.0, 1.0, 2.0, 3.0, 0.5, 0.1, 1 / 3, 7.25, 1e-30, 1e18, 1e-9))
+            tenant["weight"] = rng.choice(
+                (0.0, 1.0, 2.0, 3.0, 0.5, 0.1, 1 / 3, 7.25, 1e-30, 1e18, 1e-9, 1e9, 3e6)
+            )
         if rng.random() < 0.2:
             tenant["priority"] = rng.choice((-1, 0, 1, 10**9))
         tenants.append(tenant)

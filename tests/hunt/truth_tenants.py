@@ -178,6 +178,14 @@ def _plans(told: Told) -> Iterator[_Plan]:
             yield _Plan(choice, own, _kind(told).total(told, choice))
 
 
+def _prefix(told: Told) -> str:
+    """Return what stands before a job's name among those of tenants, none of which begins so."""
+    found = "job "
+    while any(one["id"].startswith(found) for one in told.get("tenants", [])):
+        found = f"job {found}"
+    return found
+
+
 def _below(told: Told, name: str) -> set[str]:
     inside = {name}
     for _ in told["tenants"]:
@@ -187,8 +195,8 @@ def _below(told: Told, name: str) -> set[str]:
 
 def _members(told: Told, name: str) -> list[str]:
     """Return the jobs whose shares are one: a tenant's, or the one that is named itself."""
-    if name.startswith("job "):
-        return [name.removeprefix("job ")]
+    if name.startswith(_prefix(told)):
+        return [name.removeprefix(_prefix(told))]
     inside = _below(told, name)
     return [job["id"] for job in told["jobs"] if job["tenant"] in inside]
 
@@ -316,7 +324,7 @@ def _groups(told: Told) -> list[dict[str, Fraction]]:
             found.append({one: weight for one, (place, weight) in some.items() if place == first})
 
     if over == "jobs":
-        by_class({f"job {job['id']}": (rank(job), weights[job["tenant"]]) for job in told["jobs"]})
+        by_class({_prefix(told) + job["id"]: (rank(job), weights[job["tenant"]]) for job in told["jobs"]})
         return found
     depths: dict[int, list[str]] = {}
     for name in tenants:
@@ -325,10 +333,10 @@ def _groups(told: Told) -> list[dict[str, Fraction]]:
     for names in [depths[depth] for depth in sorted(depths)] if over == "tree" else [leaves]:
         by_class({name: (_class(told, tenants[name]), weights[name]) for name in names})
     if inside == "fair":
-        by_class({f"job {job['id']}": (rank(job), Fraction(1)) for job in told["jobs"]})
+        by_class({_prefix(told) + job["id"]: (rank(job), Fraction(1)) for job in told["jobs"]})
     elif inside == "first_come":
         turns = sorted(told["jobs"], key=lambda job: (-rank(job), job.get("submitted_s", 0.0), job["id"]))
-        found += [{f"job {job['id']}": Fraction(1)} for job in turns]
+        found += [{_prefix(told) + job["id"]: Fraction(1)} for job in turns]
     return found
 
 

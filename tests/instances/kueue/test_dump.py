@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apportion
-from apportion.cli.main import command
+from apportion.cli.main import command, main
 from apportion.cluster.policies.rounds.cycle_state import TreeUsage
 from apportion.cluster.policies.rounds.quota_tree import Quota, QuotaTree, TreeNode
 from apportion.core.errors import InvalidInstance, InvalidOption
@@ -21,6 +21,7 @@ from apportion.instances.readers.kueue import read_dump
 from apportion.instances.readers.kueue.dump import amount
 from apportion.instances.readers.kueue.workload_objects import Assigned, option_name, parsed_option
 from tests.budgets import examples
+from tests.cli.calling import call
 from tests.instances.kueue.objects import dump, queue_or_cohort, tree_objects, workload
 from tests.strategies import quota_trees
 
@@ -421,5 +422,5 @@ def test_cores_are_counted_as_cores_and_quiet_is_quiet(tmp_path: Path) -> None:
     assert instance.capacities == {"default/cpu": 8}
     path = tmp_path / "dump.json"
     path.write_bytes(dump(queue_or_cohort(node, "v1beta2", cohortStrange=1)))
-    assert CliRunner().invoke(command, ["convert", "--from", "kueue", str(path)]).stderr
-    assert not CliRunner().invoke(command, ["convert", "-q", "--from", "kueue", str(path)]).stderr
+    assert call(main, "convert", "--from", "kueue", path).err
+    assert call(main, "convert", "-q", "--from", "kueue", path).err == ""
