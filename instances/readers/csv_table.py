@@ -30,8 +30,9 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 from apportion.core.suggestions import did_you_mean
@@ -139,36 +140,46 @@ def _menus(
 ) -> MultipleChoiceKnapsackInstance:
     _demand("value", header_at, header)
     cells = _Cells()
-    rows = [(at, dict(zip(header, row, strict=True))) for at, row in lines]
-    capacities, pools = _capacities(header_at, header, rows, cells)
-    jobs: dict[str, dict[str, Any]] = {}
-    for at, line in rows:
-        if not line["job"]:
+    name_at, option_at, value_at = (header.index(column) for column in ("job", "option", "value"))
+    rooms = [(at, dict(zip(header, row, strict=True))) for at, row in lines if not row[name_at]]
+    capacities, pools = _capacities(header_at, header, rooms, cells)
+    used = [(pool, header.index(pool)) for pool in pools]
+    required_at, current_at = (
+        header.index(column) if column in header else None for column in ("required", "current")
+    )
+    jobs: dict[str, _MenuLines] = {}
+    for at, row in lines:
+        if not (called := row[name_at]):
             continue
-        uses = {pool: cells.integer(at, pool, line[pool]) for pool in pools if line[pool]}
-        job = jobs.setdefault(line["job"], {"options": [], "required": None, "current": None, "lines": []})
-        job["options"].append(KnapsackOption(line["option"], cells.number(at, "value", line["value"]), uses))
-        job["lines"].append(at)
-        if line.get("required"):
-            required = cells.yes(at, "required", line["required"])
-            if job["required"] not in (None, required):
-                said = f"job {line['job']!r} is required on one line and not on another"
+        uses = {pool: cells.integer(at, pool, row[k]) for pool, k in used if row[k]}
+        if (job := jobs.get(called)) is None:
+            job = jobs[called] = _MenuLines([], [])
+        job.options.append(KnapsackOption(row[option_at], cells.number(at, "value", row[value_at]), uses))
+        job.lines.append(at)
+        if required_at is not None and row[required_at]:
+            required = cells.yes(at, "required", row[required_at])
+            if job.required not in (None, required):
+                said = f"job {called!r} is required on one line and not on another"
                 cells.problems.append(Problem(f"line {at}, required", said))
-            job["required"] = required
-        if cells.yes(at, "current", line.get("current", "")):
-            job["current"] = line["option"]
+            job.required = required
+        if current_at is not None and cells.yes(at, "current", row[current_at]):
+            job.current = row[option_at]
     cells.refuse()
-    places = {"$.capacities": next((at for at, line in rows if not line["job"]), header_at)}
-    places |= {f"$.jobs[{index}]": job["lines"][0] for index, job in enumerate(jobs.values())}
-    for index, job in enumerate(jobs.values()):
-        places |= {f"$.jobs[{index}].options[{option}]": at for option, at in enumerate(job["lines"])}
+
+    def places() -> dict[str, int]:
+        found = {"$.capacities": rooms[0][0] if rooms else header_at}
+        for index, job in enumerate(jobs.values()):
+            found[f"$.jobs[{index}]"] = job.lines[0]
+            found |= {f"$.jobs[{index}].options[{option}]": at for option, at in enumerate(job.lines)}
+        return found
+
     with _with_lines(places, header_at):
         return MultipleChoiceKnapsackInstance(
             schema_version="1",
             sense=sense,
             capacities=capacities,
             jobs=tuple(
-                KnapsackJob(job, tuple(given["options"]), given["required"] is not False, given["current"])
+                KnapsackJob(job, tuple(given.options), given.required is not False, given.current)
                 for job, given in jobs.items()
             ),
             name=name,
@@ -178,17 +189,16 @@ def _menus(
 def _capacities(
     header_at: int, header: Sequence[str], rows: Sequence[tuple[int, Mapping[str, str]]], cells: _Cells
 ) -> tuple[dict[str, int], list[str]]:
-    """Return how much there is by capacity, and the columns that are read as capacities."""
+    """Return how much there is by capacity, of lines without a job, and the columns that are capacities."""
     pools = [column for column in header if column not in _MENU]
-    stated = [(at, line) for at, line in rows if not line["job"]]
-    for at, _ in stated[1:]:
+    for at, _ in rows[1:]:
         cells.problems.append(Problem(f"line {at}", "the capacities stand on one line without a job"))
-    if not stated:
+    if not rows:
         if pools:
             said = f"no line without a job says how much there is of each capacity ({', '.join(pools)})"
             cells.problems.append(Problem(f"line {header_at}", said))
         return {}, pools
-    at, line = stated[0]
+    at, line = rows[0]
     for pool in [pool for pool in pools if not line[pool]]:
         meant = did_you_mean(pool, [column for column in _MENU if column not in header])
         said = f"is empty: a column that is none of {', '.join(_MENU)} is a capacity with an amount here"
@@ -198,20 +208,20 @@ def _capacities(
 
 
 @contextlib.contextmanager
-def _with_lines(places: Mapping[str, int], otherwise: int) -> Iterator[None]:
+def _with_lines(places_of: Callable[[], Mapping[str, int]], otherwise: int) -> Iterator[None]:
     """Say of every problem of an instance on which line of the table it stands.
 
     Parameters
     ----------
-    places
-        Lines by JSON path of what was read from them.
+    places_of
+        Returns lines by JSON path of what was read from them; asked where there is a problem.
     otherwise
         The line of everything else.
     """
     try:
         yield
     except InvalidInstance as error:
-        found = []
+        found, places = [], places_of()
         for problem in error.problems:
             path = problem.path
             while path not in places and path.count("."):
@@ -266,7 +276,7 @@ def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -
     cells.refuse()
     for machine in dict.fromkeys(machine for on in jobs.values() for machine in on):
         machines.setdefault(machine, MatchingMachine(machine))
-    with _with_lines(places, header_at):
+    with _with_lines(lambda: places, header_at):
         return MatchingInstance(
             schema_version="1",
             objective=_OBJECTIVES[given[0]],
@@ -274,6 +284,19 @@ def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -
             jobs=tuple(MatchingJob(job, on) for job, on in jobs.items()),
             name=name,
         )
+
+
+_WHOLE = re.compile(r"[+-]?\d{1,19}(\.0{1,19})?")
+
+
+@dataclass(slots=True)
+class _MenuLines:
+    """What the lines of one job say."""
+
+    options: list[KnapsackOption]
+    lines: list[int]
+    required: bool | None = None
+    current: str | None = None
 
 
 class _Cells:
@@ -295,7 +318,9 @@ class _Cells:
 
     def integer(self, line: int, column: str, text: str) -> int:
         """Return a whole number, also of ``2.0``, which is what pandas makes of 2; noted where it is none."""
-        if re.fullmatch(r"[+-]?\d{1,19}(\.0{1,19})?", text):
+        if text.isdecimal() and len(text) < 20:
+            return int(text)
+        if _WHOLE.fullmatch(text):
             return int(text.partition(".")[0])
         self.problems.append(Problem(f"line {line}, {column}", f"must be a whole number, not {text!r}"))
         return 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -63,15 +65,28 @@ def read(
     OSError
         If the file cannot be read.
     """
-    if isinstance(source, Mapping):
-        _only_foreign(index, sense, format)
-        return _from_object(source)
-    if isinstance(source, bytes):
-        return _from_bytes(source, None, format, index, sense, size_limit)
+    with _without_collections():
+        if isinstance(source, Mapping):
+            _only_foreign(index, sense, format)
+            return _from_object(source)
+        if isinstance(source, bytes):
+            return _from_bytes(source, None, format, index, sense, size_limit)
+        try:
+            return _from_bytes(_load(source, size_limit), Path(source), format, index, sense, size_limit)
+        except InvalidInstance as error:
+            raise error.in_file(os.fspath(source)) from None
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep the garbage collector from going through ever more objects, none of which is garbage."""
+    on = gc.isenabled()
+    gc.disable()
     try:
-        return _from_bytes(_load(source, size_limit), Path(source), format, index, sense, size_limit)
-    except InvalidInstance as error:
-        raise error.in_file(os.fspath(source)) from None
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 def _from_bytes(
