@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from apportion.service.session import Session as Session
     from apportion.solving.api import check as check
     from apportion.solving.api import solve as solve
+    from apportion.solving.goals import solve_in_order as solve_in_order
     from apportion.solving.registry import Backend as Backend
 
 _HOME = {
@@ -105,6 +106,7 @@ _HOME = {
     "model_similarity": "apportion.cluster.estimation.model_similarity",
     "read": "apportion.io.read",
     "solve": "apportion.solving.api",
+    "solve_in_order": "apportion.solving.goals",
     "solve_many": "apportion.scale.batch",
     "verify": "apportion.proofs.verifying",
     "what_if": "apportion.explanation.what_if",
