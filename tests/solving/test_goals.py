@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -84,6 +85,23 @@ def test_a_goal_that_is_open_leaves_later_ones_open() -> None:
     first, second = found.goals
     assert not first.proven and first.bound is not None and first.bound > first.value
     assert (second.proven, second.bound, found.termination.value) == (False, None, "time_limit")
+
+
+def test_ctrl_c_ends_it_with_what_was_found_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the goals asked so far are proven: those after them are no longer asked."""
+    model, goals = drawn(7)
+    monkeypatch.setattr(module, "_LARGEST", 1)
+    calls: list[int] = []
+
+    def interrupted(*args: object, **options: object) -> object:
+        calls.append(1)
+        answer = apportion.solve(*args, **options)  # type: ignore[call-overload]
+        return replace(answer, termination=apportion.Termination.INTERRUPTED)
+
+    monkeypatch.setattr(module, "solve", interrupted)
+    found = solve_in_order(model, goals)
+    assert found.termination is apportion.Termination.INTERRUPTED and found.choice is not None
+    assert len(calls) == 1 and not found.goals[-1].proven
 
 
 def test_goals_that_are_none_are_refused() -> None:

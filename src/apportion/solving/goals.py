@@ -66,7 +66,7 @@ class InOrder:
     goals
         What became of every goal, in order; empty without a choice.
     termination
-        Why it ended: `optimal` where all goals are proven.
+        Why it ended: `optimal` where all goals are proven; `interrupted` after Ctrl-C, with what was found.
     """
 
     choice: NDArray[np.int64] | None
@@ -144,7 +144,7 @@ def solve_in_order(
         told = list(_results(stage, whole, choice, bound, model, perf_counter() - began))
         found += told
         kept += [(whole[one.name], one.value) for one in told]
-        if not all(one.proven for one in told):
+        if answer.termination is Termination.INTERRUPTED or not all(one.proven for one in told):
             termination = (
                 Termination.TIME_LIMIT if answer.termination is Termination.OPTIMAL else answer.termination
             )
