@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import apportion
 import pytest
-from apportion.solving.goals import InOrder
 from snakemake_interface_scheduler_plugins.tests import TestSchedulerBase
 from snakemake_scheduler_plugin_apportion import Scheduler, SchedulerSettings
+
+import apportion
+from apportion.solving.goals import InOrder
 
 
 class TestConformance(TestSchedulerBase):
