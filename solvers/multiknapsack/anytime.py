@@ -20,7 +20,9 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.beam import BeamTurns
+from apportion.solvers.multiknapsack.count_tree import CountTree, count_tree
 from apportion.solvers.multiknapsack.nested_tables import NestedTables, nested_tables
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
@@ -97,6 +99,8 @@ class TablesTurn:
 
 _GLANCE = 0.003
 """Seconds that the exact search has before one beam pass is tried: small menus are proven in less."""
+_HEAD_OF_COUNTS, _COUNTS_SHARE = 0.2, 0.5
+"""Seconds, and the share of the time on top, that the tree of counts has."""
 _HEAD = {True: 1.0, False: 0.05}
 """Seconds that the exact search has before the next beam passes, by whether a proof can be hoped for,"""
 _HEAD_SHARE = 0.25
@@ -109,6 +113,8 @@ _TURN = 0.05
 """Seconds of one turn of the exact search."""
 _MIP_OPTIONS = 4_000
 """Cores of more options are not given to HiGHS,"""
+_ALIKE_OPTIONS = 100_000
+"""counted once for all jobs alike, which are looked for among so many,"""
 _MIP_ENTRIES = 40_000
 """nor, of capacities of which an option uses few, of more uses that are not 0."""
 _MIP_CAPACITIES, _MIP_DENSITY = 8, 0.25
@@ -148,12 +154,15 @@ class StopReason:
         The exact search that proved it.
     by_solver
         Whether HiGHS says, on the core, that nothing is better than the incumbent.
+    counts
+        The tree of counts, if there is one: what is still open in it bounds everything better.
     """
 
     reason: str
     infeasible: bool = False
     proving: Proving | None = None
     by_solver: bool = False
+    counts: CountTree | None = None
 
 
 class Search:
@@ -194,6 +203,7 @@ class Search:
         self._counters = counters
         self._live = menus
         self._live_floor = -math.inf
+        self._distinct: int | None = None
         self._last_gain = clock.elapsed
         self._began = self._last_gain
         self._sparse = menus.num_capacities >= _MIP_CAPACITIES and bool(
@@ -202,6 +212,8 @@ class Search:
         self._next_mip = self._began + (_MIP_AFTER_SPARSE if self._sparse else _MIP_AFTER)
         self._solver_agrees, self._agreed_until = False, math.inf
         self._tables = TablesTurn(best, clock)
+        self._counts: CountTree | None = None
+        self._counts_asked = False
         self._beams = BeamTurns(weights, best, options.seed, clock, counters)
         self._proving: Proving | None = None
         if provable(menus):
@@ -230,15 +242,18 @@ class Search:
                 return StopReason("gap")
             if (stopped := self._clock.stopped()) is not None:
                 reason = "work" if stopped is Termination.NODE_LIMIT else "limit"
-                return StopReason("claimed" if self._solver_agrees else reason, by_solver=self._solver_agrees)
+                agreed = self._solver_agrees
+                return StopReason("claimed" if agreed else reason, by_solver=agreed, counts=self._counts)
             if self._solver_agrees and self._clock.elapsed >= self._agreed_until:
                 return StopReason("claimed", by_solver=True)
             if self._exhausted():
-                return StopReason("exhausted", by_solver=self._solver_agrees)
+                return StopReason("exhausted", by_solver=self._solver_agrees, counts=self._counts)
             self._refresh()
             value = best.objective
             if self._tables.is_due(self._live, self._clock.elapsed - self._began):
                 ending = self._tabled()
+            elif self._counts_are_due():
+                ending = self._counted()
             elif self._mip_is_due():
                 ending = self._mip()
             elif self._proof_is_due():
@@ -260,13 +275,36 @@ class Search:
         floor = self._best.floor
         if floor is not None and floor > self._live_floor:
             self._live = within_reach(self._all, self._weights, self._bound, floor)
-            self._live_floor = floor
+            self._live_floor, self._distinct = floor, None
             self._counters["live_options"] = float(self._live.num_options)
 
     def _tabled(self) -> StopReason | None:
         filled = self._tables.fill()
         self._counters["states"] += self._tables.entries
         return StopReason("proven", infeasible=self._best.point is None) if filled else None
+
+    def _counts_are_due(self) -> bool:
+        """Whether counts of options of some value are looked at, and have had less than their share."""
+        gone = self._clock.elapsed - self._began
+        if gone < _AFTER:
+            return False
+        if not self._counts_asked:
+            self._counts_asked = True
+            self._counts = count_tree(self._live, self._best, self._clock, self._options.seed)
+        return self._counts is not None and self._counts.seconds < _HEAD_OF_COUNTS + _COUNTS_SHARE * gone
+
+    def _counted(self) -> StopReason | None:
+        tree = self._counts
+        assert tree is not None
+        ended = tree.run(_TURN)
+        counters = self._counters
+        counters["relaxations"] = float(tree.relaxations)
+        counters["mip_calls"] += tree.mip_calls
+        counters["mip_nodes"] += tree.mip_nodes
+        tree.mip_calls = tree.mip_nodes = 0
+        if not ended:
+            return None
+        return StopReason("proven", infeasible=self._best.point is None, by_solver=tree.by_solver)
 
     def _beam(self) -> StopReason | None:
         exhausted = self._beams.run(self._live)
@@ -301,6 +339,10 @@ class Search:
         """Whether the options left are few enough for HiGHS."""
         live = self._live
         if live.num_options <= _MIP_OPTIONS:
+            return True
+        if live.num_options <= _ALIKE_OPTIONS and self._distinct is None:
+            self._distinct = alike_jobs(live).menus.num_options
+        if self._distinct is not None and self._distinct <= _MIP_OPTIONS:
             return True
         few = self._sparse and live.num_options <= _MIP_ENTRIES
         return few and bool(np.count_nonzero(live.uses) <= _MIP_ENTRIES)

@@ -17,8 +17,8 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.points import Start
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.dual import solve_dual
-from apportion.solvers.multiknapsack.linear_dual import written
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 from apportion.solvers.search.depth_first import Status
 from apportion.solvers.search.menu_search import MenuSearch, ScaledMenus, Settings, Unit, unit_of
@@ -96,7 +96,8 @@ def solve_core(
         Whether reduced costs have left nothing to reduce: HiGHS then looks for no reductions, for no point
         before it has solved the relaxation, and shifts the relaxation's point until it is whole.
     """
-    model = written(menus)
+    alike = alike_jobs(menus)
+    model = alike.written()
     settings: dict[str, object] = {
         "threads": threads,
         "random_seed": seed,
@@ -115,8 +116,7 @@ def solve_core(
         settings["mip_max_nodes"] = nodes
     known = None
     if start is not None:
-        point = np.zeros(menus.num_options)
-        point[start] = 1.0
+        point = alike.inward(start)
         known = Start(point, model.objective(point))
 
     def listen(point: NDArray[np.float64] | None, _: float | None) -> bool:
@@ -129,11 +129,7 @@ def solve_core(
     believed = bool((np.minimum(menus.capacities, menus.uses.sum(axis=1)) <= _LARGEST).all())
     if said.termination is Termination.INFEASIBLE:
         return CoreAnswer(None, None, believed, said.nodes, said.raw, said.iterations)
-    choice = None
-    if said.point is not None:
-        picked = np.flatnonzero(said.point > 0.5)
-        if picked.size == menus.num_jobs and (menus.job[picked] == np.arange(menus.num_jobs)).all():
-            choice = picked
+    choice = None if said.point is None else alike.outward(said.point)
     proven = False
     if believed and choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
         value = float(menus.values[choice].sum())

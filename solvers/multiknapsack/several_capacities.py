@@ -21,6 +21,7 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
+from apportion.solvers.multiknapsack.count_tree import CountTree
 from apportion.solvers.multiknapsack.dual import Dual, model_bound, solve_large
 from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
@@ -145,7 +146,18 @@ class ProvenBound:
                 self.source = "solver"
         elif best.proven:
             self.on_grid()
+        elif ending.counts is not None:
+            self._by_counts(ending.counts)
         return ending
+
+    def _by_counts(self, counts: CountTree) -> None:
+        """State what a tree of counts leaves open, or the incumbent if that is more, where it is less."""
+        best = self._best
+        if best.value is None or best.bound is None:
+            return
+        stated = best.sign * max(counts.bound, best.value)
+        if best.sign * (stated - best.bound) < 0:
+            best.bound, self.source = stated, "solver" if counts.by_solver else "branch_and_bound"
 
 
 def near_start(

@@ -178,6 +178,20 @@ PATHS = _table(
         wants="several",
     ),
     Path(
+        "counts",
+        _SUMS,
+        {
+            "apportion.solvers.multiknapsack.proving:_MOST_OPTIONS": 0,
+            "apportion.solvers.multiknapsack.nested_tables:_MOST_JOBS": 0,
+            "apportion.solvers.multiknapsack.anytime:_AFTER": 0.0,
+            "apportion.solvers.multiknapsack.count_tree:_JOBS_PER_VALUE": 0.01,
+            "apportion.solvers.multiknapsack.count_tree:_LEAF": 4,
+        },
+        complete=False,
+        witness="apportion.solvers.multiknapsack.count_tree:bound_at",
+        wants="several",
+    ),
+    Path(
         "short-beam",
         _SUMS,
         {

@@ -141,10 +141,10 @@ def solve_in_order(
             break
         choice = rows[answer.plan] if kept else np.asarray(answer.plan)
         bound = None if answer.bound is None else math.floor(answer.bound)
-        told = list(_results(stage, whole, choice, bound, model, perf_counter() - began))
-        found += told
-        kept += [(whole[one.name], one.value) for one in told]
-        if answer.termination is Termination.INTERRUPTED or not all(one.proven for one in told):
+        results = list(_results(stage, whole, choice, bound, model, perf_counter() - began))
+        found += results
+        kept += [(whole[one.name], one.value) for one in results]
+        if answer.termination is Termination.INTERRUPTED or not all(one.proven for one in results):
             termination = (
                 Termination.TIME_LIMIT if answer.termination is Termination.OPTIMAL else answer.termination
             )
