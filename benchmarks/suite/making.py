@@ -76,6 +76,32 @@ def _half_menus(seed: int, jobs: int, options: int, capacities: int) -> Any:
     return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, rooms, required=False)
 
 
+def _ready_jobs(seed: int, jobs: int, goals: int) -> Any:
+    """Make a workflow's ready jobs on 192 cores: priorities of 0, 1 and 5, then cores in use as one sum."""
+    from apportion.models import MultipleChoiceKnapsack
+
+    rng = np.random.default_rng(seed)
+    cores = rng.choice([1, 1, 2, 4, 8, 16], jobs)
+    memory = cores * rng.choice([1000, 2000, 4000, 8000], jobs) + rng.integers(0, 500, jobs)
+    uses = np.stack((cores, memory, rng.integers(100, 20_000, jobs)), axis=1)
+    priorities, rooms = rng.choice([0, 0, 0, 1, 5], jobs), [192, 700_000, 500_000]
+    values = (priorities if goals == 1 else priorities * 193 + cores).astype(np.float64)
+    return MultipleChoiceKnapsack.from_arrays(values, uses, np.arange(jobs + 1), rooms, required=False)
+
+
+def _alike_jobs(seed: int, classes: int, jobs: int) -> Any:
+    """Make so many jobs of every class with the same menu: four options worth 1 to 8, three capacities."""
+    from apportion.models import MultipleChoiceKnapsack
+
+    rng = np.random.default_rng(seed)
+    values = np.sort(rng.integers(1, 9, (classes, 4)), axis=1).astype(np.float64)
+    uses = np.sort(rng.integers(1, 17, (classes, 4, 3)), axis=1)
+    value, use = np.repeat(values, jobs, axis=0).ravel(), np.repeat(uses, jobs, axis=0).reshape(-1, 3)
+    rooms = (use.sum(axis=0) // 4 * 0.35).astype(np.int64)
+    offsets = np.arange(classes * jobs + 1) * 4
+    return MultipleChoiceKnapsack.from_arrays(value, use, offsets, rooms, required=False)
+
+
 def _sia(seed: int, scale: int) -> Any:
     """Make one Sia-style round; the options of the large ones are left without names."""
     from apportion.instances.multiple_choice_knapsack.generator import (
@@ -230,6 +256,8 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "menus": _menus,
         "uniform_menus": _uniform_menus,
         "half_menus": _half_menus,
+        "ready_jobs": _ready_jobs,
+        "alike_jobs": _alike_jobs,
         "sia": _sia,
         "knapsack": _knapsack,
         "freezing": _freezing,

@@ -22,7 +22,6 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.beam import BeamTurns
-from apportion.solvers.multiknapsack.count_tree import CountTree, count_tree
 from apportion.solvers.multiknapsack.nested_tables import NestedTables, nested_tables
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
@@ -31,6 +30,7 @@ from apportion.solvers.multiknapsack.option_table import (
     without_dominated,
 )
 from apportion.solvers.multiknapsack.proving import Proving, provable, solve_core
+from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree, count_tree
 
 __all__ = ["Search", "StopReason", "TablesTurn"]
 
@@ -162,7 +162,7 @@ class StopReason:
     infeasible: bool = False
     proving: Proving | None = None
     by_solver: bool = False
-    counts: CountTree | None = None
+    counts: RelaxationTree | None = None
 
 
 class Search:
@@ -212,7 +212,7 @@ class Search:
         self._next_mip = self._began + (_MIP_AFTER_SPARSE if self._sparse else _MIP_AFTER)
         self._solver_agrees, self._agreed_until = False, math.inf
         self._tables = TablesTurn(best, clock)
-        self._counts: CountTree | None = None
+        self._counts: RelaxationTree | None = None
         self._counts_asked = False
         self._beams = BeamTurns(weights, best, options.seed, clock, counters)
         self._proving: Proving | None = None

@@ -118,7 +118,7 @@ class ExpandingCore:
         self._counters = counters
         self._loss = menus.loss(weights)
         self._needed = beside_divided(menus, self._loss)
-        self._margin = 1e-9 * abs(bound) + noise(menus, weights)
+        self._margin = noise(menus, weights)
 
     def run(self) -> StopReason | None:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
@@ -126,6 +126,8 @@ class ExpandingCore:
         began, left = self._clock.elapsed, self._clock.remaining
         turn = np.inf if left is None else began + _CORES * left
         while True:
+            if self._best.proven:
+                return StopReason("proven")
             if self._best.close:
                 return StopReason("gap")
             left = self._clock.remaining

@@ -226,7 +226,7 @@ def _rough(menus: OptionTable, entries: _Entries, anchor: NDArray[np.int64]) -> 
 
 Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 
-_MANY = 32
+_MANY = 12
 """Capacities above which the dense master's work grows beyond that of the simplex,"""
 _DENSITY = 0.25
 """where no more than this part of the uses is not 0."""

@@ -21,9 +21,9 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
-from apportion.solvers.multiknapsack.count_tree import CountTree
-from apportion.solvers.multiknapsack.dual import Dual, model_bound, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, bound_at, model_bound, solve_large
 from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
+from apportion.solvers.multiknapsack.implied_rows import ImpliedRows, with_implied_rows
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.linear_dual import has_sparse_rows
 from apportion.solvers.multiknapsack.option_table import (
@@ -35,6 +35,7 @@ from apportion.solvers.multiknapsack.option_table import (
     without_dominated,
 )
 from apportion.solvers.multiknapsack.proving import Proving, provable
+from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree
 from apportion.solvers.multiknapsack.repair import by_density, cheapest, filled, repaired, thinned
 
 __all__ = ["ProvenBound", "near_choices", "near_start", "solve"]
@@ -89,15 +90,15 @@ class ProvenBound:
             self.by_known()
 
     def over_fitting(self, menus: OptionTable, dual: Dual) -> None:
-        """Take what prices show over the options that fit, if some do not and it is less.
+        """Take what prices show over the options that fit, and under implied rows, if it is less.
 
-        Those are in no choice. Multipliers alone know no options: this is a step of the search.
+        Others are in no choice. Multipliers alone know neither: this is a step of the search.
         """
         best, model = self._best, self._model
-        if best.bound is None or menus.num_options == model.num_options + np.count_nonzero(~model.required):
+        whole = menus.num_options == model.num_options + np.count_nonzero(~model.required)
+        if best.bound is None or (whole and menus.capacities.size == menus.binding.size):
             return
-        margin = 1e-9 * abs(dual.bound) + noise(menus, dual.multipliers)
-        stated = best.sign * (dual.bound + margin)
+        stated = best.sign * (dual.bound + noise(menus, dual.multipliers))
         if best.sign * (best.bound - stated) > 0:
             best.bound, self.source = stated, "branch_and_bound"
 
@@ -150,7 +151,7 @@ class ProvenBound:
             self._by_counts(ending.counts)
         return ending
 
-    def _by_counts(self, counts: CountTree) -> None:
+    def _by_counts(self, counts: RelaxationTree) -> None:
         """State what a tree of counts leaves open, or the incumbent if that is more, where it is less."""
         best = self._best
         if best.value is None or best.bound is None:
@@ -318,6 +319,7 @@ class _Run:
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._menus: OptionTable | None = None
+        self._densities = [1.0, 0.0]  # of the choices by density that were not offered yet
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
@@ -360,11 +362,12 @@ class _Run:
             self._thinned(menus, menus.values)
             return StopReason("limit")
         sparse = has_sparse_rows(menus)
+        implied = with_implied_rows(menus) if sparse else None
         quick = menus.num_options * menus.num_capacities <= _QUICK
         if sparse or (menus.num_capacities >= _MANY and not quick):
             self._greedy(menus)  # one call of HiGHS, or a dual, may take all of the time before any repair
         dual, top = solve_large(
-            menus,
+            menus if implied is None else implied.menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
@@ -372,20 +375,22 @@ class _Run:
         )
         if dual.infeasible:
             return StopReason("proven", infeasible=True)
-        self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
-        self._shown.over_fitting(menus, dual)
+        prices = dual.multipliers if implied is None else implied.folded(dual.multipliers)
+        self._shown.at(menus.expand(prices, model.num_capacities))
+        self._shown.over_fitting(menus if implied is None else implied.menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
-            near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
+            near_start(menus, prices, np.asarray(start, dtype=np.int64), best, self._clock.late)
         long = menus.num_options * menus.num_capacities > _LONG_REPAIR
         if not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
-            self._thinned(menus, menus.scores(dual.multipliers))
-        if sparse:
-            near_choices(menus, top, dual.multipliers, dual.choices, best, self._clock.late)
+            self._thinned(menus, menus.scores(prices))
+        if implied is not None:
+            near_choices(menus, implied.without(top), prices, dual.choices, best, self._clock.late)
             self._mark("repair")
-        if sparse and (ended := self._cores(menus, dual)) is not None:
-            return self._shown.by_ending(ended, menus, dual.multipliers)
+            if (ended := self._cores(implied, dual)) is not None:
+                return self._shown.by_ending(ended, implied.menus, dual.multipliers)
+            dual = replace(dual, multipliers=prices, bound=bound_at(menus, prices))
         first = dual.choices[-1:] if quick else dual.choices
         if not sparse:
             near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
@@ -406,7 +411,7 @@ class _Run:
     def greedy_at_last(self) -> None:
         """Offer the choices by density where the limit is too short for others to be surely as good."""
         menus = self._menus
-        if menus is None or self._best.proven or "greedy by density" in self._seconds:
+        if menus is None or self._best.proven or not self._densities:
             return
         soon = menus.uses.size <= _SOON_READ if menus.num_capacities >= _MANY else menus.uses.size <= _AT_LAST
         limit = self._options.time_limit
@@ -416,11 +421,10 @@ class _Run:
     def _greedy(self, menus: OptionTable, every: bool = False) -> None:
         """Offer the choices by density: where a job counts as much as a whole capacity, and by uses alone."""
         least = cheapest(menus)
-        for per_job in (1.0, 0.0):
-            choice = by_density(menus, least, per_job)
-            if choice is None:
-                break
-            self._best.take(menus.rows[choice])
+        while self._densities:
+            choice = by_density(menus, least, self._densities.pop(0))
+            if choice is not None:
+                self._best.take(menus.rows[choice])
             if self._clock.late() and not every:
                 break
         self._mark("greedy by density")
@@ -433,23 +437,32 @@ class _Run:
             self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")
 
-    def _cores(self, menus: OptionTable, dual: Dual) -> StopReason | None:
+    def _cores(self, implied: ImpliedRows, dual: Dual) -> StopReason | None:
         """Solve growing cores of menus with many capacities that few jobs touch."""
+        menus = implied.menus
         best = self._best
         limits = best, self._options, self._clock, self._counters
         ended = ExpandingCore(menus, dual.multipliers, dual.bound, *limits).run()
         self._mark("cores")
         if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
             return ended
-        # HiGHS shows no more than its tolerances, so the exact search proves what they leave open
+        if best.proven:
+            return StopReason("proven")
+        # HiGHS shows no more than its tolerances, so our own trees prove what they leave open
         left = menus if best.floor is None else within_reach(menus, dual.multipliers, dual.bound, best.floor)
-        if provable(left):
-            proving = Proving(
-                left, dual.multipliers, best, self._clock, self._options.seed, threads=self._options.threads
-            )
-            spent, remaining = self._seconds["cores"], self._clock.remaining
-            turn = max(_LEAST_PROOF, _PROOF_TO_CORES * spent)
-            proven = proving.run(turn if remaining is None else min(turn, remaining))
+        spent, remaining = self._seconds["cores"], self._clock.remaining
+        turn = max(_LEAST_PROOF, _PROOF_TO_CORES * spent)
+        turn, seed = turn if remaining is None else min(turn, remaining), self._options.seed
+        if implied.any:
+            tree = RelaxationTree(left, best, self._clock, seed)
+            proven = tree.run(turn)
+            self._counters["relaxations"] = float(tree.relaxations)
+            self._mark("proof")
+            if proven:
+                return StopReason("proven", by_solver=tree.by_solver)
+        elif provable(left):
+            proving = Proving(left, dual.multipliers, best, self._clock, seed, threads=self._options.threads)
+            proven = proving.run(turn)
             self._counters["nodes"] = float(proving.nodes)
             self._mark("proof")
             if proven:
@@ -481,7 +494,8 @@ class _Run:
         return None
 
     def _mark(self, phase: str) -> None:
-        self._seconds[phase] = self._clock.seconds - sum(self._seconds.values())
+        since = self._clock.seconds - sum(self._seconds.values())
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + since
 
     def outcome(self, termination: Termination, status: str) -> Outcome:
         """Return the outcome: the incumbent, its bound and why the search ended."""

@@ -200,10 +200,16 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             doing="reading the journal",
         ),
         "cancel": Listed(
-            "Live on Slurm", "Cancel jobs, keeping their checkpoints.", ("cancel 3", "cancel 3 4")
+            "Live on Slurm",
+            "Cancel jobs, keeping their checkpoints.",
+            ("cancel 3", "cancel 3 4"),
+            "queue:cancel",
         ),
         "drain": Listed(
-            "Live on Slurm", "Stop every job with a checkpoint, give back.", ("drain", "drain --no-wait")
+            "Live on Slurm",
+            "Stop every job with a checkpoint, give back.",
+            ("drain", "drain --no-wait"),
+            "queue:drain",
         ),
         "help": Listed("Help", "Show the help of a command.", ("help", "help solve"), "help_command"),
     }

@@ -1,4 +1,4 @@
-"""``apportion queue``: the jobs of a live cluster and what is known of them."""
+"""``apportion queue``, ``cancel``, ``drain``: jobs of a live cluster, and what its controller is asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from apportion.cli.output import counted, say
 
-__all__ = ["command"]
+__all__ = ["cancel", "command", "drain"]
 
 
 @click.command("queue")
@@ -89,3 +89,78 @@ def _table(jobs: list[dict[str, Any]]) -> list[str]:
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+@click.command("cancel")
+@click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+def cancel(folder: str | None, jobs: tuple[str, ...]) -> int:
+    """Cancel jobs by their ids. Their checkpoints are kept. Exit code 3 if there is no such job."""
+    from apportion.live.errors import UnknownJob
+    from apportion.live.record.requests import Cancel, leave, state_as_asked
+    from apportion.live.record.store import default_folder, in_use
+
+    where = Path(folder or default_folder()).expanduser().absolute()
+    state = state_as_asked(where, time.time())
+    unknown = [id for id in jobs if state.job(id) is None]
+    if unknown:
+        raise UnknownJob(f"there is no job {', '.join(unknown)} in {where}; `apportion queue` lists them")
+    for id in dict.fromkeys(jobs):
+        job = state.job(id)
+        assert job is not None
+        if job.ended:
+            say(f"{id} is {job.state.value} already")
+            continue
+        leave(where, Cancel(id))
+        say(f"{id} is to be cancelled" + ("" if in_use(where) else ", when a controller runs again"))
+    return 0
+
+
+_DRAIN_POLL_S = 0.2
+
+
+@click.command("drain")
+@click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
+@click.option(
+    "--timeout", "timeout_s", type=float, default=600.0, show_default=True, help="Longest wait, seconds."
+)
+def drain(folder: str | None, no_wait: bool, timeout_s: float) -> int:
+    """Stop every job with a checkpoint, give all nodes back, end the controller; jobs stay in the queue.
+
+    Where no controller runs, pilots that one left behind are cancelled. Exit code 5 if it takes too long.
+    """
+    from apportion.live.record.requests import Drain, leave
+    from apportion.live.record.store import default_folder, in_use
+
+    where = Path(folder or default_folder()).expanduser().absolute()
+    if not where.is_dir():
+        say(f"nothing is held: there is no {where}")
+        return 0
+    if not in_use(where):
+        return _left_behind(where)
+    leave(where, Drain())
+    if no_wait:
+        say("draining")
+        return 0
+    deadline = time.monotonic() + timeout_s
+    while in_use(where):
+        if time.monotonic() > deadline:
+            click.echo("apportion: still draining", err=True)
+            return 5
+        time.sleep(_DRAIN_POLL_S)
+    say("drained: all nodes are given back, the controller has ended")
+    return 0
+
+
+def _left_behind(where: Path) -> int:
+    from apportion.live.controller.harvest import cancel_pilots
+    from apportion.live.record.store import read_state
+
+    state = read_state(where)
+    if state is None or not any(pilot.live for pilot in state.pilots.values()):
+        say("no controller runs, and no node is held")
+        return 0
+    count = cancel_pilots(where)
+    say(f"no controller runs; {count} pilots of an earlier one cancelled")
+    return 0

@@ -1,14 +1,17 @@
-"""Writing a file whole or not at all, and unpacking one that is gzipped."""
+"""Writing a file whole or not at all, unpacking one that is gzipped, and what a reader passed over."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import tempfile
 import zlib
+from collections.abc import Mapping
+from os import PathLike, fspath
 from pathlib import Path
 
-__all__ = ["unpacked", "write_whole"]
+__all__ = ["log_skipped_rows", "unpacked", "write_whole"]
 
 
 def unpacked(raw: bytes, most: int) -> bytes:
@@ -75,3 +78,23 @@ def _mode(target: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def log_skipped_rows(path: str | PathLike[str], rows: int, reasons: Mapping[str, int]) -> None:
+    """Log ``FILE: 3 of 40 rows skipped: 2 not ended yet, 1 of no node`` as a warning; nothing for none.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rows
+        How many rows it has.
+    reasons
+        How many were passed over, by why.
+    """
+    counted = [f"{count} {reason}" for reason, count in reasons.items() if count]
+    if counted:
+        skipped = sum(reasons.values())
+        logging.getLogger("apportion").warning(
+            "%s: %d of %d rows skipped: %s", fspath(path), skipped, rows, ", ".join(counted)
+        )

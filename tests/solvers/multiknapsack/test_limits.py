@@ -143,5 +143,5 @@ def test_a_work_limit_counts_what_highs_does_before_a_node(monkeypatch: pytest.M
         return CoreAnswer(None, None, False, 0, "made up", iterations=10_000)
 
     monkeypatch.setattr("apportion.solvers.multiknapsack.expanding_core.solve_core", at_the_root)
-    solution = apportion.solve(racks(60, 40, 1), deterministic=True, work_limit=500)
+    solution = apportion.solve(racks(120, 20, 1), deterministic=True, work_limit=500)
     assert (len(calls), solution.termination.value) == (1, "node_limit")

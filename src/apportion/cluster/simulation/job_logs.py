@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from apportion.cluster.simulation.idle_trace import content
 from apportion.core.errors import InvalidInstance, Problem, reason
+from apportion.core.files import log_skipped_rows
 from apportion.core.node_lists import NoNodeList, expand
-from apportion.core.skipped_rows import log_skipped_rows
 from apportion.instances.fields import LARGEST_COUNT
 
 __all__ = ["JobLog", "read_sacct", "read_swf"]

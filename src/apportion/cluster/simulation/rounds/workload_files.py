@@ -27,7 +27,7 @@ from apportion.cluster.simulation.idle_trace import content
 from apportion.cluster.simulation.rounds.conditions import Beliefs
 from apportion.cluster.simulation.rounds.job_states import JobStates
 from apportion.core.errors import InvalidInstance, Problem, reason
-from apportion.core.skipped_rows import log_skipped_rows
+from apportion.core.files import log_skipped_rows
 from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of

@@ -1,12 +1,13 @@
-"""A tree over how many options of some value or more are chosen: where many jobs are worth the same.
+"""Branch and bound over relaxations: on how many options of some value are chosen, then on single options.
 
 Values from a handful of numbers leave a relaxation off by less than one job: it chooses 156.01 jobs of value
 5, and no price of a capacity sees that 157 do not fit and 156 are worth less. Both sides can be said as one
 more capacity: at most 156 options of that value; or at most `jobs - 157` of any other. A node adds one side,
 solves the relaxation under all of its rows, and ends where the prices show that nothing of interest is left.
 That is their word alone, over the rows and the capacities, with its rounding (`noise`). Options that the
-prices rule out are left out below a node. Where no count is broken, or few options are left, HiGHS solves the
-node as a mixed-integer program.
+prices rule out are left out below a node. Where no count is broken, the option that is divided most evenly is
+taken or left out; a relaxation that divides none is a choice. HiGHS may solve nodes of few options as
+mixed-integer programs, which is quicker and rests on its word.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from apportion.solvers.multiknapsack.dual import bound_at, overdrawn_by_all
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import solve_core
 
-__all__ = ["CountTree", "count_tree"]
+__all__ = ["RelaxationTree", "count_tree"]
 
 
 _VALUES = 64
@@ -40,6 +41,8 @@ _OPTIONS = 100_000
 """Options up to which a relaxation is solved at a node."""
 _BROKEN = 1e-4
 """By how much a count is no whole number."""
+_WHOLE = 1e-6
+"""By how much a share of an option is off a whole number that counts as one."""
 _LEAF = 150
 """Different options up to which HiGHS solves a node,"""
 _FIRST_SECONDS = 0.5
@@ -57,6 +60,11 @@ class _Count:
     at_most: bool
     number: int
 
+    @property
+    def other(self) -> _Count:
+        """The other side of at most."""
+        return _Count(self.value, not self.at_most, self.number + 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Node:
@@ -68,36 +76,40 @@ class _Node:
 
 
 class _Relaxed(NamedTuple):
+    """What a relaxation shows: `divided` is the option that it divides most evenly, -1 if none is known."""
+
     bound: float
     live: NDArray[np.bool_]
     broken: _Count | None
+    divided: int
 
 
-def count_tree(menus: OptionTable, best: ChoiceIncumbent, clock: Clock, seed: int) -> CountTree | None:
-    """Return the tree over menus; ``None`` where values are many or on no grid, or options too many."""
+def count_tree(menus: OptionTable, best: ChoiceIncumbent, clock: Clock, seed: int) -> RelaxationTree | None:
+    """Return a tree that counts; ``None`` where values are many or on no grid, or options too many."""
     if best.step <= 0.0 or menus.num_options > _OPTIONS or menus.num_jobs == 0:
         return None
     values = np.unique(menus.values)
     if values.size > min(_VALUES, menus.num_jobs // _JOBS_PER_VALUE):
         return None
-    return CountTree(menus, values[1:], best, clock, seed)
+    return RelaxationTree(menus, best, clock, seed, values[1:])
 
 
-class CountTree:
+class RelaxationTree:
     """One search of the tree, taken up again and again: the node of greatest bound of those never given up.
 
     Parameters
     ----------
     menus
         All options within reach of what is better than the incumbent.
-    values
-        float64 [values], rising: from which on options are counted.
     best
-        The incumbent, raised by what HiGHS finds.
+        The incumbent, raised by what is found.
     clock
         Charged for every relaxation and every node of HiGHS.
     seed
         Of HiGHS.
+    values
+        float64 [values], rising: from which on options are counted; ``None`` for a tree that does not count,
+        and whose nodes HiGHS does not solve.
 
     Attributes
     ----------
@@ -112,10 +124,10 @@ class CountTree:
     def __init__(
         self,
         menus: OptionTable,
-        values: NDArray[np.float64],
         best: ChoiceIncumbent,
         clock: Clock,
         seed: int,
+        values: NDArray[np.float64] | None = None,
     ) -> None:
         self._menus, self._values, self._best = menus, values, best
         self._clock, self._seed, self._order = clock, seed, count()
@@ -165,17 +177,27 @@ class CountTree:
         live = menus.keep(relaxed.live)
         if (np.diff(live.offsets) == 0).any():
             return
-        broken = relaxed.broken
-        if (broken is None or alike_jobs(live).menus.num_options <= _LEAF) and self._solved(
-            live, node.seconds
-        ):
+        if self._by_highs(live, relaxed) and self._solved(live, node.seconds):
             return
-        if broken is None:
+        if relaxed.broken is not None:
+            for side in (relaxed.broken, relaxed.broken.other):
+                yield bound, replace(node, options=options, counts=(*node.counts, side))
+        elif relaxed.divided >= 0:
+            at, job = relaxed.divided, menus.job[relaxed.divided]
+            taken = (menus.job != job) | (np.arange(menus.num_options) == at)
+            left_out = np.arange(menus.num_options) != at
+            for side_of in (taken, left_out):
+                yield bound, replace(node, options=node.options[relaxed.live & side_of])
+        else:
             yield bound, replace(node, options=options, seconds=_LONGER * node.seconds)
-            return
-        other = _Count(broken.value, not broken.at_most, broken.number + 1)
-        for side in (broken, other):
-            yield bound, _Node(options, (*node.counts, side), node.seconds)
+
+    def _by_highs(self, live: OptionTable, relaxed: _Relaxed) -> bool:
+        """Return whether HiGHS is to solve a node: nothing else is left, or it may and options are few."""
+        if relaxed.broken is None and relaxed.divided < 0:
+            return True
+        if self._values is None:
+            return False
+        return relaxed.broken is None or alike_jobs(live).menus.num_options <= _LEAF
 
     def _table(self, node: _Node) -> OptionTable:
         """Return the options of a node under its counts, every count as one more capacity."""
@@ -196,7 +218,7 @@ class CountTree:
         settings: dict[str, object] = {"threads": 1, "presolve": "off"}
         if clock.remaining is not None and not clock.counted:
             settings["time_limit"] = max(0.0, clock.remaining)
-        everything = _Relaxed(bound, np.ones(menus.num_options, dtype=np.bool_), None)
+        everything = _Relaxed(bound, np.ones(menus.num_options, dtype=np.bool_), None, -1)
         try:
             said = call(replace(model, integer=np.zeros(model.cost.size, dtype=np.bool_)), settings)
         except BackendUnavailable:
@@ -209,18 +231,26 @@ class CountTree:
             return None
         if said.duals is None or said.point is None:
             return everything
+        whole = np.abs(said.point - np.rint(said.point)) <= _WHOLE
+        if whole.all() and (choice := alike.outward(said.point)) is not None:
+            self._best.take(menus.rows[choice])
         prices = np.maximum(said.duals[classes:], 0.0)
         shown = bound_at(menus, prices)
-        margin = 1e-9 * abs(shown) + noise(menus, prices)
+        margin = noise(menus, prices)
         live, floor = everything.live, self._best.floor
         if floor is not None:
             if shown + margin < floor:
                 return None
             live = menus.loss(prices) <= shown + margin - floor
-        return _Relaxed(shown + margin, live, self._broken(alike.menus.values, said.point))
+        broken = self._broken(alike.menus.values, said.point)
+        off = np.where(alike.counts[alike.menus.job] == 1, np.abs(said.point - np.rint(said.point)), 0.0)
+        at = int(np.argmax(off))
+        return _Relaxed(shown + margin, live, broken, -1 if off[at] <= _WHOLE else int(alike.menus.rows[at]))
 
     def _broken(self, values: NDArray[np.float64], point: NDArray[np.float64]) -> _Count | None:
         """Return the count nearest to a whole number that is none, as its side of at most."""
+        if self._values is None or not self._values.size:
+            return None
         order = np.argsort(values)
         above = np.append(np.cumsum(point[order][::-1])[::-1], 0.0)
         numbers = above[np.searchsorted(values[order], self._values)]

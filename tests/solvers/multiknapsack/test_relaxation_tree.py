@@ -11,10 +11,10 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
-from apportion.solvers.multiknapsack import count_tree as module
+from apportion.solvers.multiknapsack import relaxation_tree as module
 from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
-from apportion.solvers.multiknapsack.count_tree import CountTree
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
+from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree
 
 
 def tied(seed: int) -> MultipleChoiceKnapsack:
@@ -35,7 +35,9 @@ def tied(seed: int) -> MultipleChoiceKnapsack:
     )
 
 
-def tree_of(model: MultipleChoiceKnapsack) -> tuple[CountTree, ChoiceIncumbent] | None:
+def tree_of(
+    model: MultipleChoiceKnapsack, counted: bool = True
+) -> tuple[RelaxationTree, ChoiceIncumbent] | None:
     """Return the tree over all options of a model, with an incumbent only where nobody has to be served."""
     menus = build(model)
     if menus is None or not menus.num_jobs or not menus.num_capacities:
@@ -45,16 +47,16 @@ def tree_of(model: MultipleChoiceKnapsack) -> tuple[CountTree, ChoiceIncumbent] 
     best.step = 1.0
     if not model.required.any():
         best.take(np.full(model.num_jobs, -1, dtype=np.int64))
-    return CountTree(menus, np.unique(menus.values)[1:], best, clock, 0), best
+    return RelaxationTree(menus, best, clock, 0, np.unique(menus.values)[1:] if counted else None), best
 
 
-@pytest.mark.parametrize("leaf", [0, 12])
-def test_an_exhausted_tree_has_the_optimum(leaf: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("leaf", "counted"), [(0, True), (12, True), (0, False)])
+def test_an_exhausted_tree_has_the_optimum(leaf: int, counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEAF", leaf)
     branched = 0
     for seed in range(examples(400)):
         model = tied(seed)
-        made, wanted = tree_of(model), enumerate_knapsack(model)
+        made, wanted = tree_of(model, counted), enumerate_knapsack(model)
         if made is None:
             continue
         tree, best = made
