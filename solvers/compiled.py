@@ -17,6 +17,7 @@ SWITCH = "APPORTION_UNCOMPILED"
 
 NAMES = (
     "multiknapsack.dual_c",
+    "multiknapsack.ejection_c",
     "search.assignment_tree_c",
     "search.depth_first_c",
     "search.schedule_tree_c",

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from apportion.core.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
+from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.linear_dual import beside_divided
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
@@ -75,8 +76,10 @@ _SHARE = 0.5
 """Share of the time left that one core has."""
 _CORES = 0.25
 """Share of the time left after which all options within reach are one last core,"""
+_FEW_ENTRIES = 6_000
+"""or from the beginning if they have at most so many uses that are not 0,"""
 _LAST_ENTRIES = 60_000
-"""if they have at most so many uses that are not 0: HiGHS finds no choice among more of them in time."""
+"""and then at most so many: HiGHS finds no choice among more of them in time."""
 _SECONDS_PER_ENTRY = 2e-5
 """Seconds per use that HiGHS may take before it first looks at the clock: 0.77 for 44,400 on two cores."""
 _OVERRUN = 0.05
@@ -96,6 +99,8 @@ class ExpandingCore:
         All options.
     weights, bound
         Near-optimal multipliers, and L at them over the menus.
+    ejection
+        A local search, which has as much time after a core as the core took.
     best, options, clock, counters
         Of the solve call; see `apportion.solvers.multiknapsack.anytime.Search`.
     """
@@ -105,13 +110,14 @@ class ExpandingCore:
         menus: OptionTable,
         weights: NDArray[np.float64],
         bound: float,
+        ejection: Ejection,
         best: ChoiceIncumbent,
         options: SolveOptions,
         clock: Clock,
         counters: dict[str, float],
     ) -> None:
         self._menus = menus
-        self._bound = bound
+        self._bound, self._ejection = bound, ejection
         self._best = best
         self._options = options
         self._clock = clock
@@ -134,15 +140,18 @@ class ExpandingCore:
             if self._clock.stopped() is not None or (left is not None and left <= 2 * _OVERRUN):
                 return None
             reach = self._reach()
-            last = self._clock.elapsed >= turn and self._takes_last(self._entries(reach), left)
+            entries, late = self._entries(reach), self._clock.elapsed >= turn
+            last = entries <= _FEW_ENTRIES or (late and self._takes_last(entries, left))
             cut = np.inf if last else self._cut(size)
             whole = cut >= reach
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
+            asked = self._clock.elapsed
             answer = self._solve(core, None if last else int(nodes))
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
                 return StopReason("proven", by_solver=True)
             if whole:
                 return None
+            self._ejection.run(self._clock.elapsed - asked)
             growth = _SMALL_GROWTH if answer.choice is None else _GROWTH
             size, nodes = growth * size, growth * nodes
 

@@ -228,7 +228,7 @@ Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 
 _MANY = 12
 """Capacities above which the dense master's work grows beyond that of the simplex,"""
-_DENSITY = 0.25
+_DENSITY = 0.4
 """where no more than this part of the uses is not 0."""
 _AGREES = 1e-5
 """Relative difference of HiGHS's optimum and of what its prices show."""

@@ -22,6 +22,7 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
 from apportion.solvers.multiknapsack.dual import Dual, bound_at, model_bound, solve_large
+from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
 from apportion.solvers.multiknapsack.implied_rows import ImpliedRows, with_implied_rows
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
@@ -230,6 +231,10 @@ _SHORT = 0.5
 """Seconds in which more is found than a choice by density."""
 _LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
 """Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
+_FIRST_EJECTION, _CORES_AFTER = 0.1, 0.2
+"""Seconds, and at most what share of the time left, that the local search has before cores,"""
+_EJECTION, _EJECTION_SHARE = 2.0, 0.8
+"""and after them: seconds without a limit, else the share of the time left."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -388,8 +393,12 @@ class _Run:
         if implied is not None:
             near_choices(menus, implied.without(top), prices, dual.choices, best, self._clock.late)
             self._mark("repair")
-            if (ended := self._cores(implied, dual)) is not None:
+            ejection = self._ejecting(implied, dual)
+            if (ended := self._cores(implied, dual, ejection)) is not None:
                 return self._shown.by_ending(ended, implied.menus, dual.multipliers)
+            left = self._clock.remaining
+            ejection.run(_EJECTION if left is None else _EJECTION_SHARE * left)
+            self._mark("ejection")
             dual = replace(dual, multipliers=prices, bound=bound_at(menus, prices))
         first = dual.choices[-1:] if quick else dual.choices
         if not sparse:
@@ -437,12 +446,23 @@ class _Run:
             self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")
 
-    def _cores(self, implied: ImpliedRows, dual: Dual) -> StopReason | None:
+    def _ejecting(self, implied: ImpliedRows, dual: Dual) -> Ejection:
+        """Return a local search that has had its first turn."""
+        menus, prices = implied.without(implied.menus), implied.folded(dual.multipliers)
+        loss, seed = implied.menus.loss(dual.multipliers), self._options.seed
+        ejection = Ejection(menus, loss, prices, self._best, self._clock, seed)
+        left = self._clock.remaining
+        if not self._best.proven and not self._best.close:
+            ejection.run(_FIRST_EJECTION if left is None else min(_FIRST_EJECTION, _CORES_AFTER * left))
+        self._mark("ejection")
+        return ejection
+
+    def _cores(self, implied: ImpliedRows, dual: Dual, ejection: Ejection) -> StopReason | None:
         """Solve growing cores of menus with many capacities that few jobs touch."""
         menus = implied.menus
         best = self._best
         limits = best, self._options, self._clock, self._counters
-        ended = ExpandingCore(menus, dual.multipliers, dual.bound, *limits).run()
+        ended = ExpandingCore(menus, dual.multipliers, dual.bound, ejection, *limits).run()
         self._mark("cores")
         if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
             return ended

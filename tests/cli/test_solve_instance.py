@@ -39,7 +39,10 @@ INFEASIBLE = {
 
 def cpu_seconds(pid: int) -> float:
     """Return the processor time of a process that runs, all threads together."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except PermissionError:  # on its way into another program, as it is seen by who is not root
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

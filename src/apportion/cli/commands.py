@@ -93,6 +93,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Look into",
             "Print the JSON Schema of a kind of instance.",
             ("schema gap_filling", "schema matching > matching.schema.json"),
+            "init:schema",
         ),
         "convert": Listed(
             "Look into",

@@ -1,4 +1,4 @@
-"""``apportion init``: a commented instance to start from."""
+"""``apportion init`` and ``schema``: a commented instance to start from, and what a kind's instances hold."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from apportion.cli.output import check_target, emit
+from apportion.cli.output import check_target, emit, say
 from apportion.cli.source import KIND
 from apportion.core.suggestions import one_of
 
-__all__ = ["command"]
+__all__ = ["command", "schema"]
 
 
 @click.command("init")
@@ -59,3 +59,12 @@ def _starter(kind: str, suffix: str) -> bytes:
     from apportion.io.yaml_text import tree_of
 
     return json.dumps(tree_of(text), indent=2).encode()
+
+
+@click.command("schema")
+@click.argument("kind", type=KIND)
+def schema(kind: str) -> None:
+    """Print the JSON Schema (draft 2020-12) of instances of KIND, for instance gap_filling."""
+    from apportion.io.schemas import committed_text
+
+    say(committed_text(kind).rstrip("\n"))

@@ -1,0 +1,100 @@
+"""The local search with ejection: its twins step alike, and what it offers is checked and never worse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.budgets import examples
+from tests.oracles import enumerate_knapsack
+from tests.solvers.multiknapsack.test_implied_rows import sparse
+from tests.solvers.multiknapsack.test_limits import racks
+
+from apportion.core.options import SolveOptions
+from apportion.models import MultipleChoiceKnapsack
+from apportion.solvers.clock import Clock
+from apportion.solvers.compiled import load
+from apportion.solvers.multiknapsack import ejection as module
+from apportion.solvers.multiknapsack.dual import solve_dual
+from apportion.solvers.multiknapsack.ejection import Ejection
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
+from apportion.solvers.multiknapsack.repair import by_density, cheapest
+
+
+def begun(
+    model: MultipleChoiceKnapsack, seed: int, options: SolveOptions
+) -> tuple[Ejection, ChoiceIncumbent] | None:
+    """Return a search that begins at a choice by density, and its incumbent."""
+    menus, clock = build(model), Clock(options)
+    if menus is None or not menus.num_jobs or not menus.num_capacities:
+        return None
+    best = ChoiceIncumbent(model, options, clock)
+    first = by_density(menus, cheapest(menus))
+    if first is None:
+        return None
+    best.take(menus.rows[first])
+    prices = solve_dual(menus).multipliers
+    return Ejection(menus, menus.loss(prices), prices, best, clock, seed), best
+
+
+def test_the_twins_make_the_same_steps() -> None:
+    compiled = load("multiknapsack.ejection_c")
+    if compiled is None:
+        pytest.skip("the compiled part is not built")
+    changed = 0
+    for seed in range(examples(60)):
+        made = begun(racks(12, 4, seed) if seed % 2 == 0 else sparse(seed), seed, SolveOptions())
+        if made is None:
+            continue
+        search, best = made
+        choice = best.among(search._menus)
+        assert choice is not None
+        ends: list[tuple[float, NDArray[np.int64], NDArray[np.int64], int]] = []
+        for run in (compiled.run, module.steps_in_python):
+            now, found, word = choice.copy(), choice.copy(), np.array([seed + 1], dtype=np.uint64)
+            value = run(*search._arrays, now, found, word, 400, 3, 2.0, 0.99)
+            ends.append((value, now, found, int(word[0])))
+        assert ends[0][0] == ends[1][0] and ends[0][3] == ends[1][3], seed
+        assert (ends[0][1] == ends[1][1]).all() and (ends[0][2] == ends[1][2]).all(), seed
+        changed += bool((ends[0][1] != choice).any())
+    assert changed >= 3
+
+
+@pytest.mark.parametrize("uncompiled", [False, True])
+def test_it_ends_at_optima_of_small_menus_and_at_nothing_that_does_not_fit(
+    uncompiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if uncompiled:
+        monkeypatch.setattr(module, "load", lambda _: None)
+    wanted = found = 0.0
+    for seed in range(examples(100)):
+        model = sparse(seed)
+        made, best = begun(model, seed, SolveOptions(deterministic=True)), enumerate_knapsack(model)
+        if made is None or best is None:
+            continue
+        search, incumbent = made
+        search.run(0.01)
+        assert incumbent.point is not None and model.check(incumbent.point).feasible
+        assert incumbent.objective is not None and incumbent.objective <= best[0] * (1 + 1e-12)
+        wanted, found = wanted + best[0], found + incumbent.objective
+    assert found >= 0.99 * wanted
+
+
+def test_arrays_that_do_not_fit_together_are_refused() -> None:
+    compiled = load("multiknapsack.ejection_c")
+    if compiled is None:
+        pytest.skip("the compiled part is not built")
+    made = begun(racks(12, 4, 0), 0, SolveOptions())
+    assert made is not None
+    search, best = made
+    choice, word = best.among(search._menus), np.array([1], dtype=np.uint64)
+    assert choice is not None
+    for at in range(len(search._arrays)):
+        for broken in (search._arrays[at][:-1], np.full_like(search._arrays[at], 1 << 30)):
+            arrays = [*search._arrays[:at], broken, *search._arrays[at + 1 :]]
+            if at in (0, 3, 5, 6) and broken.size == search._arrays[at].size:
+                continue  # any number will do
+            with pytest.raises(ValueError, match="do not fit together"):
+                compiled.run(*arrays, choice.copy(), choice.copy(), word, 10, 3, 1.0, 0.9)
+    with pytest.raises(ValueError, match="do not fit together"):
+        compiled.run(*search._arrays, choice + (1 << 30), choice.copy(), word, 10, 3, 1.0, 0.9)
