@@ -15,6 +15,7 @@ from paper_repro.icefrog.freezing import freezing_of
 from apportion.cli.running import in_one_line
 from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
 from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
@@ -40,7 +41,7 @@ def main(data: Path, workload: int, genetic: bool) -> None:
         scenario = Scenario.of(jobs, profiles, homogeneous(16, 4, HOMOGENEOUS))
         begun = time.perf_counter()
         run = run_cluster(
-            named.make(0),
+            knowing(named.remaining, named.make(0)),
             scenario.nodes,
             SimulatedJobs(
                 scenario.ground_truth(named.adaptive, freezing_of() if named.freezes else {}),

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from apportion.core.errors import InvalidInstance, Problem, quoted_names
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean, quoted_names
 from apportion.instances.fields import make_plain, remade
 from apportion.instances.kind import Edits
 from apportion.instances.kinds import Instance, kind_of

@@ -12,8 +12,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.core.errors import InvalidInstance, quoted_names
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, did_you_mean, quoted_names
 from apportion.instances.draft import Draft, edits_of
 from apportion.instances.freezing import FreezingJob
 from apportion.instances.gap_filling import GapFillingJob

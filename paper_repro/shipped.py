@@ -9,6 +9,7 @@ from typing import Any
 from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
 from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
 from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
@@ -42,7 +43,7 @@ def average_completion(policies: Sequence[str], freezing: FreezingProfiles) -> l
         named = cluster_policy(name)
         begun = time.process_time()
         run = run_cluster(
-            named.make(0),
+            knowing(named.remaining, named.make(0)),
             scenario.nodes,
             SimulatedJobs(
                 scenario.ground_truth(named.adaptive, freezing),

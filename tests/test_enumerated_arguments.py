@@ -15,8 +15,7 @@ from apportion.cluster.policies.names import policy
 from apportion.cluster.policies.rounds.gavel import Gavel
 from apportion.cluster.policies.rounds.names import cluster_policy
 from apportion.cluster.simulation.generated import generated_jobs
-from apportion.core.errors import ApportionError
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import ApportionError, did_you_mean
 from apportion.draw import check_name
 from apportion.instances.matching.generator import generate_assignment, generate_unrelated
 from apportion.instances.multiple_choice_knapsack.generator import generate

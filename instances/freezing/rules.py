@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from apportion.core.errors import Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import Problem, did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_COUNT,

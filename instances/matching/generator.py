@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.core.suggestions import one_of
+from apportion.core.errors import one_of
 from apportion.instances.matching.schema import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 
 __all__ = ["generate_assignment", "generate_cluster", "generate_unrelated"]

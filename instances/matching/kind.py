@@ -14,8 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from apportion.core.errors import InvalidInstance, Problem, quoted_names
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean, quoted_names
 from apportion.instances.fields import LARGEST_CAPACITY, remade
 from apportion.instances.kind import Edits, JobRules, ProblemType, Wording
 from apportion.instances.matching import check

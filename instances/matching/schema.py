@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
 
-from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.core.extension_points import loaded
-from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_USE,

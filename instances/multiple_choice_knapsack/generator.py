@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.core.errors import InvalidOption
-from apportion.core.suggestions import one_of
+from apportion.core.errors import InvalidOption, one_of
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
     KnapsackOption,

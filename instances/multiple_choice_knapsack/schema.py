@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_USE,

@@ -13,8 +13,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, cast
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.suggestions import one_of
+from apportion.core.errors import InvalidInstance, Problem, one_of
 from apportion.instances.kinds import Instance
 
 __all__ = ["FORMATS", "Reader", "guess_format", "read_text"]

@@ -34,8 +34,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from apportion.core.errors import InvalidInstance, InvalidOption, Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem, did_you_mean
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.core.errors import InvalidInstance
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, did_you_mean
 from apportion.instances.tenants.ledger import TenantLedger
 from apportion.instances.tenants.schema import Quota, Tenant
 

@@ -14,8 +14,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, rows_of

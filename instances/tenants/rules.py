@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import force_setattr
 
-from apportion.core.errors import Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import Problem, did_you_mean
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     check_amount,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,6 +20,7 @@ from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
 from apportion.cluster.policies.rounds.learning_icefrog import LearningIceFrog
 from apportion.cluster.policies.rounds.names import cluster_policy
 from apportion.cluster.policies.rounds.pollux import Pollux
+from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.policies.rounds.sia import Sia, Titan
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
@@ -70,6 +72,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         Seconds between decisions; ``None``: as the policy's authors set them.
     power
         The knob p of Sia, Pollux and Titan; ``None``: as published.
+    remaining
+        What the policy is told of remaining work; see `apportion simulate --remaining`.
     """
 
     workload: str
@@ -90,6 +94,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     rebuild_s: float = 5.0
     round_s: float | None = None
     power: float | None = None
+    remaining: str = "true"
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -159,7 +164,7 @@ def _policy(case: Case) -> ClusterPolicy:
     if case.policy == "icefrog-learning":
         return LearningIceFrog(own, rebuild_s=case.rebuild_s)
     name, _, after = case.policy.partition("+")
-    made = cluster_policy(name).make(0)
+    made: Any = knowing(case.remaining, cluster_policy(name).make(0))
     if case.power is not None:
         if not isinstance(made, Sia | Pollux | Titan):
             raise InvalidOption(f"{name} has no power")

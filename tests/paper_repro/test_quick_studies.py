@@ -11,7 +11,7 @@ from paper_repro.icefrog.__main__ import main as icefrog
 from paper_repro.progress import Progress, followed
 from paper_repro.shipped import NEEDS_DATA, average_completion
 
-STUDIES = ("accuracy", "freetrain", "icefrog", "joint", "malletrain", "model_similarity", "pollux")
+STUDIES = ("accuracy", "costate", "freetrain", "icefrog", "joint", "malletrain", "model_similarity", "pollux")
 
 
 def test_progress_is_told_at_once_every_few_seconds_and_at_the_end(

@@ -198,6 +198,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Live on Slurm",
             "Report node hours harvested, to whom, at what cost.",
             ("harvested -o week.html", "harvested --days 1 --json"),
+            "queue:harvested_hours",
             doing="reading the journal",
         ),
         "cancel": Listed(

@@ -6,7 +6,7 @@ import click
 
 from apportion.cli.output import say
 from apportion.cli.source import NamedIn
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import did_you_mean
 
 __all__ = ["command"]
 

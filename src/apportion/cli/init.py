@@ -10,7 +10,7 @@ import click
 
 from apportion.cli.output import check_target, emit, say
 from apportion.cli.source import KIND
-from apportion.core.suggestions import one_of
+from apportion.core.errors import one_of
 
 __all__ = ["command", "schema"]
 

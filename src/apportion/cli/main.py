@@ -19,7 +19,7 @@ from apportion.cli.progress import clocked
 from apportion.cli.running import run
 from apportion.cli.settings import configured, loudness
 from apportion.cli.source import Guessing
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import did_you_mean
 
 __all__ = ["LazyGroup", "command", "main", "prepared"]
 

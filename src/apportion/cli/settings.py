@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from apportion.cli.commands import COMMANDS
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import did_you_mean
 
 __all__ = ["configured", "is_quiet", "is_verbose", "loudness"]
 

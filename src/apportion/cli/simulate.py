@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import emit, say
-from apportion.cluster.policies.rounds.names import BELIEFS, CLUSTER_POLICIES, NamedPolicy
+from apportion.cluster.policies.rounds.names import BELIEFS, CLUSTER_POLICIES, REMAINING, NamedPolicy
 from apportion.core.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -364,6 +364,12 @@ def _versions() -> dict[str, str]:
     "nothing but what it sees its jobs do; nothing; their speed on one GPU, and on several what it sees.",
 )
 @click.option(
+    "--remaining",
+    type=click.Choice(REMAINING),
+    help="What a policy that uses it knows of jobs' remaining work: the truth; what all completed jobs "
+    "teach; what those of the same application do. Default: attained for costate, the truth for others.",
+)
+@click.option(
     "--slowdown",
     "slowdowns",
     multiple=True,
@@ -449,6 +455,7 @@ def _simulated(
     """Run one policy; return what came of it, and its jobs by application that could not be frozen."""
     from apportion.cli.progress import Progress
     from apportion.cluster.policies.rounds.names import believing
+    from apportion.cluster.policies.rounds.remaining_work import knowing
     from apportion.cluster.simulation.rounds.accounts import (
         FairnessAccount,
         summarise_cluster,
@@ -465,7 +472,10 @@ def _simulated(
     begun = time.perf_counter()
     with Progress(not given["as_json"], f"simulating {policy}") as progress:
         run = run_cluster(
-            believing(given["belief"], named.make(given["seed"]), lambda: inputs.similar),
+            knowing(
+                given["remaining"] or named.remaining,
+                believing(given["belief"], named.make(given["seed"]), lambda: inputs.similar),
+            ),
             inputs.nodes,
             SimulatedJobs(
                 under.ground_truth, inputs.submitted_s, inputs.gpus, under.beliefs, claims=inputs.claims

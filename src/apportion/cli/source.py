@@ -13,8 +13,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from apportion.core.errors import did_you_mean
 from apportion.core.extension_points import loaded
-from apportion.core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from apportion.instances import Instance

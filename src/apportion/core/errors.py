@@ -1,4 +1,4 @@
-"""The exceptions of the package, and the exit code each one means on the command line."""
+"""The exceptions of the package, what each means as an exit code, and what was meant by a mistyped name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = [
     "InvalidOption",
     "NoPlan",
     "Problem",
+    "did_you_mean",
     "error_object",
+    "one_of",
     "quoted_names",
     "reason",
 ]
@@ -152,3 +154,33 @@ def quoted_names(names: Iterable[str]) -> str:
     """Return the first ten of some names, quoted and separated by commas, for the text of an error."""
     shown = [repr(name) for name in islice(names, 11)]
     return ", ".join(shown[:10]) + (", ..." if len(shown) > 10 else "")
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """Return ``"; did you mean 'NAME'?"`` for the name most like the given one, else an empty text."""
+    if not isinstance(given, str):
+        return ""
+    from difflib import get_close_matches
+
+    known = {_plain(name): name for name in names}
+    close = get_close_matches(_plain(given), known, n=1, cutoff=0.7)
+    return f"; did you mean {known[close[0]]!r}?" if close else ""
+
+
+def one_of(option: str, given: object, names: Iterable[str]) -> None:
+    """Refuse what is not in a list of names.
+
+    Raises
+    ------
+    InvalidOption
+        It names the option, all names, and the one that may have been meant.
+    """
+    known = tuple(names)
+    if given not in known:
+        raise InvalidOption(
+            f"{option} must be one of {', '.join(known)}, not {given!r}{did_you_mean(given, known)}"
+        )
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "").replace(" ", "")

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem
+from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem, did_you_mean
 from apportion.core.outcome import Termination
 from apportion.core.solution import Solution
-from apportion.core.suggestions import did_you_mean
 from apportion.explanation import conflict
 from apportion.explanation.parts import CapacityWorth, Conflict, Difference, JobWorth, Relaxation
 from apportion.explanation.resolver import Resolver

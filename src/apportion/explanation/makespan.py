@@ -15,10 +15,9 @@ from typing import Any, cast
 import numpy as np
 from msgspec.structs import replace
 
-from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem
+from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem, did_you_mean
 from apportion.core.outcome import Termination
 from apportion.core.solution import Solution
-from apportion.core.suggestions import did_you_mean
 from apportion.explanation.by_menus import MOST_JOBS, explain_infeasible, unlisted, unproven
 from apportion.explanation.parts import (
     CapacityWorth,

@@ -16,8 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.kinds import ProblemType, any_instance, kinds
 from apportion.io.json_text import REPEATED, parse
 from apportion.io.places import located

@@ -20,9 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from apportion.core.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance, one_of
 from apportion.core.extension_points import loaded
-from apportion.core.suggestions import one_of
 
 __all__ = [
     "FILE_FORMS",

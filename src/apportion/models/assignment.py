@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.core.outcome import Report, Violation
-from apportion.core.suggestions import did_you_mean
 from apportion.models.exact_sums import accurate_sum
 from apportion.models.multiple_choice import Ragged, Sense, check_sum_of_values
 from apportion.models.packing import pool_ends

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.core.errors import one_of
 from apportion.core.outcome import Report, Violation
-from apportion.core.suggestions import one_of
 from apportion.models.affine import Affine
 from apportion.models.multiple_choice import Sense
 

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.suggestions import did_you_mean
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances import edits
 from apportion.instances.draft import Draft
 from apportion.instances.fields import make_plain, plain_value

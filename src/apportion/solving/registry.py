@@ -21,9 +21,8 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from apportion.core.errors import BackendUnavailable
+from apportion.core.errors import BackendUnavailable, did_you_mean, one_of
 from apportion.core.extension_points import loaded
-from apportion.core.suggestions import did_you_mean, one_of
 from apportion.solvers.general.guard import check_engines
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from apportion.core.errors import InvalidOption
-from apportion.core.suggestions import one_of
+from apportion.core.errors import InvalidOption, one_of
 
 __all__ = ["LAWS", "LayerThroughput", "SynchronisationLaw", "overlapped", "ring_term"]
 

@@ -40,9 +40,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.cluster.estimation.similarity import ModelSignature, Prediction, SimilarityPredictor, family_of
-from apportion.core.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of
 from apportion.core.files import log_skipped_rows
-from apportion.core.suggestions import one_of
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 
 __all__ = [

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.estimation.layer_throughput import LAWS, LayerThroughput, SynchronisationLaw, ring_term
-from apportion.core.errors import InvalidOption
-from apportion.core.suggestions import one_of
+from apportion.core.errors import InvalidOption, one_of
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

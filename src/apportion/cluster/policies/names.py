@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import InvalidOption, one_of
 from apportion.core.extension_points import loaded
-from apportion.core.suggestions import one_of
 
 if TYPE_CHECKING:
     from apportion.cluster.policies.gap_filling_view import Policy
@@ -42,6 +41,8 @@ class NamedPolicy:
         Whether it may decide for real jobs.
     round_s
         Seconds between two decisions as its authors set them.
+    remaining
+        What it is told of remaining work unless somebody says otherwise; see `rounds.remaining_work`.
     """
 
     reference: str
@@ -52,6 +53,7 @@ class NamedPolicy:
     freezes: bool = False
     live: bool = False
     round_s: float = 60.0
+    remaining: str = "true"
 
     def make(self, number: float) -> Any:
         """Return a fresh policy; `number` is the forward-looking time in seconds, or a seed."""

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from apportion.cluster.simulation.idle_trace import IdleTrace
 from apportion.cluster.simulation.job_table import SubmittedJob
-from apportion.core.errors import InvalidOption
-from apportion.core.suggestions import one_of
+from apportion.core.errors import InvalidOption, one_of
 from apportion.instances.gap_filling.generator import spell_lengths
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 

@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 
 from apportion.cluster.simulation.idle_trace import LARGEST, IdleTrace, content, read_idle_trace
 from apportion.cluster.simulation.job_table import SubmittedJob, read_job_table
-from apportion.core.errors import InvalidInstance, InvalidOption, Problem, quoted_names, reason
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of, quoted_names, reason
 from apportion.core.files import unpacked
-from apportion.core.suggestions import one_of
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, check_curve, equal_share
 

@@ -34,7 +34,9 @@ __all__ = [
     "SpeedBelief",
     "profiled",
     "relayed",
+    "remaining_draws",
     "typical",
+    "with_work",
 ]
 
 
@@ -289,6 +291,61 @@ def relayed(belief: Belief, rule: RateRule) -> Belief:
         return _Relayed(belief, rule)
     known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
     return _RelayedJob(**known, inner=belief, rule=rule)
+
+
+@dataclass(slots=True)
+class _Worked:
+    """A belief that asks another one for speeds, and knows remaining work by draws."""
+
+    inner: Belief
+    draws: NDArray[np.float64]
+
+    @property
+    def remaining_progress(self) -> float:
+        return float(self.draws.mean())
+
+    @property
+    def max_gpus(self) -> int:
+        return self.inner.max_gpus
+
+    def rate(self, placement: Sequence[int], gpu_type: str) -> float:
+        return self.inner.rate(placement, gpu_type)
+
+
+@dataclass(slots=True, kw_only=True)
+class _WorkedJob(_RelayedJob):
+    """The same for a belief with a measured profile, whose phase is what is expected of it."""
+
+    draws: NDArray[np.float64]
+
+    @property
+    def remaining_progress(self) -> float:
+        """Progress still to make, as expected."""
+        return float(self.draws.mean())
+
+    @property
+    def phase(self) -> float:
+        """Progress over the expected progress of the whole training."""
+        return self.progress / (self.progress + self.remaining_progress)
+
+
+def with_work(belief: Belief, draws: NDArray[np.float64]) -> Belief:
+    """Return a belief whose remaining progress is known by draws that are equally likely, float64 [draws]."""
+    if not isinstance(belief, JobBelief):
+        return _Worked(belief, draws)
+    known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
+
+    def same(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
+        return rate(placement, gpu_type)
+
+    return _WorkedJob(**known, inner=belief, rule=same, draws=draws)
+
+
+def remaining_draws(belief: Belief) -> NDArray[np.float64]:
+    """Return float64 [draws]: what is known of remaining progress, one number where it is certain."""
+    if isinstance(belief, _Worked | _WorkedJob):
+        return belief.draws
+    return np.array([belief.remaining_progress])
 
 
 def typical(rate: Rate, placement: Sequence[int], types: Sequence[str]) -> float:

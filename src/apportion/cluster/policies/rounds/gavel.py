@@ -34,8 +34,7 @@ from apportion.cluster.policies.rounds.shares_programme import (
     programme,
     water_filling,
 )
-from apportion.core.errors import InvalidOption
-from apportion.core.suggestions import one_of
+from apportion.core.errors import InvalidOption, one_of
 
 __all__ = [
     "OBJECTIVES",

@@ -10,13 +10,17 @@ from types import MappingProxyType
 
 from apportion.cluster.policies.names import NamedPolicy
 from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
-from apportion.core.suggestions import one_of
+from apportion.core.errors import one_of
 
-__all__ = ["BELIEFS", "CLUSTER_POLICIES", "NamedPolicy", "believing", "cluster_policy"]
+__all__ = ["BELIEFS", "CLUSTER_POLICIES", "REMAINING", "NamedPolicy", "believing", "cluster_policy"]
 
 
 BELIEFS = ("true", "similar", "fitted", "none", "bootstrapped")
 """The truth; what similar applications do; nothing at first, then what is seen; nothing; one-GPU profiles."""
+
+
+REMAINING = ("true", "attained", "by-application")
+"""What a policy may know of remaining work: the truth; what completed jobs teach; what those alike do."""
 
 
 def believing(
@@ -93,6 +97,9 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "pollux": NamedPolicy("apportion.cluster.policies.rounds.pollux:Pollux", adaptive=True),
         "genetic": NamedPolicy(
             "apportion.cluster.policies.rounds.pollux:GeneticSearch", "seed", adaptive=True
+        ),
+        "costate": NamedPolicy(
+            "apportion.cluster.policies.rounds.costate:Costate", adaptive=True, remaining="attained"
         ),
         "sia": NamedPolicy("apportion.cluster.policies.rounds.sia:Sia", adaptive=True),
         "icefrog": NamedPolicy(

@@ -26,9 +26,8 @@ from apportion.cluster.policies.rounds.cluster_view import Nodes
 from apportion.cluster.simulation.idle_trace import content
 from apportion.cluster.simulation.rounds.conditions import Beliefs
 from apportion.cluster.simulation.rounds.job_states import JobStates
-from apportion.core.errors import InvalidInstance, Problem, reason
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean, reason
 from apportion.core.files import log_skipped_rows
-from apportion.core.suggestions import did_you_mean
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of
 from apportion.instances.tenants.rules import check_tenants

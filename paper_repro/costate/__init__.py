@@ -1,0 +1,1 @@
+"""Prices of work beside every published policy."""

@@ -1,0 +1,155 @@
+"""Prices of work: least mean completion time by costates and one exact knapsack a round.
+
+Without arrivals and restarts the fluid optimum of the sum of completion times has costates: the price p_j of
+a unit of job j's work is constant until the job ends, and max sum p_j r_j(k_j) over all counts that fit is
+the number of jobs left at all times (Pontryagin's principle; heSRPT of Berg, Vesilo and Harchol-Balter,
+*Performance Evaluation* 144, 2020, is the case of one power law for all). So backward, from who ends last:
+
+    p_j = min_k (1 + M(N) - M(N - k)) / r_j(k),   then   M(c) <- max(M(c), max_k M(c - k) + p_j r_j(k)),
+
+from M = 0 on, and the next is whoever of those left has the greatest p_j x_j, x_j its remaining work. Several
+GPU types have an M each; a job counts in that of the type where its price is least.
+
+A round then maximises sum v_j(k_j) within the GPUs of every type: v_j(k) = p_j r_j(k), of which a running job
+that changes loses S / min(H, x_j / r_j(k)) to its restart of S seconds, and a running job's claim to stay is
+half of p_j r_j(now) S / H. Where remaining work is not known but drawn (`remaining_work`), prices are
+averaged over the draws: prices of the average flap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.cluster.policies.rounds.belief import remaining_draws
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.configurations import (
+    Configurations,
+    believed_rates,
+    choose,
+    configurations,
+    current_configuration,
+)
+from apportion.cluster.policies.rounds.placing import place_whole
+
+__all__ = ["Costate", "prices_of_work"]
+
+_LEAST_WORTH = 0.01
+"""Share of its worth that a configuration keeps however soon the job would have to start again."""
+_SCALE = 100.0
+"""The greatest worth that the knapsack is handed, whose values have nine decimals."""
+
+
+def prices_of_work(
+    rates: NDArray[np.float64], remaining: NDArray[np.float64], menu: Configurations, types: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return float64 [jobs, draws]: the price of a unit of each job's work.
+
+    Parameters
+    ----------
+    rates
+        float64 [jobs, configurations]: progress per second, 0 where a job cannot run.
+    remaining
+        float64 [jobs, draws] > 0: progress to make, drawn anew in each column.
+    menu
+        The configurations.
+    types
+        int64 [types]: the GPUs of every type.
+
+    Examples
+    --------
+    Two jobs of speed equal to the GPUs they have: the shorter one first, so its work is worth twice as much.
+
+    >>> menu = Configurations(np.zeros(1, np.int64), np.ones(1, np.int64), ((1,),))
+    >>> prices_of_work(np.ones((2, 1)), np.array([[1.0], [2.0]]), menu, np.array([1])).ravel().tolist()
+    [2.0, 1.0]
+    """
+    jobs, draws = remaining.shape
+    with np.errstate(divide="ignore"):
+        seconds = np.where(rates > 0.0, 1.0 / rates, np.inf)
+    own = [np.flatnonzero(menu.gpu_type == kind) for kind in range(types.size)]
+    worth = [np.zeros((draws, int(total) + 1)) for total in types]
+    before = [
+        np.arange(int(total) + 1) - menu.gpus[at][:, None] for at, total in zip(own, types, strict=True)
+    ]
+    price = np.zeros((jobs, draws))
+    left = np.ones((jobs, draws), dtype=np.bool_)
+    every = np.arange(draws)
+    lost = np.empty((draws, menu.gpus.size))
+    for _ in range(jobs):
+        for at, total, table in zip(own, types, worth, strict=True):
+            lost[:, at] = 1.0 + table[:, -1:] - table[:, int(total) - menu.gpus[at]]
+        costs = lost[None] * seconds[:, None, :]
+        cheapest = costs.argmin(axis=2)
+        asked = np.take_along_axis(costs, cheapest[:, :, None], axis=2)[:, :, 0]
+        with np.errstate(invalid="ignore"):
+            last = np.where(left, np.where(np.isfinite(asked), asked * remaining, np.inf), -1.0).argmax(
+                axis=0
+            )
+        left[last, every] = False
+        paid = asked[last, every]
+        paid = np.where(np.isfinite(paid), paid, 0.0)
+        price[last, every] = paid
+        kind = menu.gpu_type[cheapest[last, every]]
+        for index, (at, shift, table) in enumerate(zip(own, before, worth, strict=True)):
+            rows = np.flatnonzero((kind == index) & (paid > 0.0))
+            if rows.size:
+                earned = paid[rows, None] * rates[last[rows]][:, at]
+                under = np.where(shift >= 0, table[rows][:, np.maximum(shift, 0)], -np.inf)
+                table[rows] = np.maximum(table[rows], (under + earned[:, :, None]).max(axis=1))
+    return price
+
+
+@dataclass(frozen=True, slots=True)
+class Costate:
+    """The policy of prices of work.
+
+    Attributes
+    ----------
+    horizon_s
+        Over how many seconds a restart pays off, H.
+    stay
+        Share of what a restart costs that counts for a running job's staying.
+    gap
+        Relative optimality gap of a round with several GPU types.
+    """
+
+    horizon_s: float = 600.0
+    stay: float = 0.5
+    gap: float = 1e-4
+
+    def __call__(self, view: ClusterView) -> ClusterPlan:
+        """Decide a round."""
+        menu = configurations(view.nodes)
+        rates = np.nan_to_num(believed_rates(view, menu, range(view.num_jobs)))
+        draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
+        types = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
+        price = prices_of_work(rates, draws, menu, types.astype(np.int64)).mean(axis=1)
+        current = current_configuration(view, menu)
+        values = self._values(view, rates, price[:, None] * rates, draws.mean(axis=1), current)
+        values[~(rates > 0.0)] = np.nan
+        if not np.nanmax(values, initial=0.0) > 0.0:
+            return ClusterPlan([()] * view.num_jobs)
+        chosen = choose(view.nodes, menu, values * (_SCALE / np.nanmax(values)), self.gap, current)
+        gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
+        return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
+
+    def _values(
+        self,
+        view: ClusterView,
+        rates: NDArray[np.float64],
+        worth: NDArray[np.float64],
+        remaining: NDArray[np.float64],
+        current: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return float64 [jobs, configurations]: worth less what restarts lose, and the claim to stay."""
+        runs, restart_s = np.array([bool(held) for held in view.held]), view.restart_s[:, None]
+        with np.errstate(divide="ignore"):
+            until_end = np.where(rates > 0.0, remaining[:, None] / rates, np.inf)
+        kept = np.maximum(1.0 - restart_s / np.minimum(self.horizon_s, until_end), _LEAST_WORTH)
+        moves = (np.arange(rates.shape[1]) != current[:, None]) & runs[:, None]
+        now = np.where(current >= 0, worth[np.arange(runs.size), np.maximum(current, 0)], 0.0)
+        claim = self.stay * now[:, None] * restart_s / self.horizon_s
+        return np.asarray(np.where(moves, worth * kept, worth) + claim)
