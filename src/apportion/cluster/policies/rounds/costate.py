@@ -75,24 +75,25 @@ def prices_of_work(
         np.arange(int(total) + 1) - menu.gpus[at][:, None] for at, total in zip(own, types, strict=True)
     ]
     price = np.zeros((jobs, draws))
+    here = np.arange(jobs)  # of whom some draw has no price yet, or not long ago
     left = np.ones((jobs, draws), dtype=np.bool_)
     every = np.arange(draws)
     lost = np.empty((draws, menu.gpus.size))
     for _ in range(jobs):
+        if here.size > 2 * np.count_nonzero(waits := left.any(axis=1)):
+            here, left, rates = here[waits], left[waits], rates[waits]
+            seconds, remaining = seconds[waits], remaining[waits]
         for at, total, table in zip(own, types, worth, strict=True):
             lost[:, at] = 1.0 + table[:, -1:] - table[:, int(total) - menu.gpus[at]]
-        costs = lost[None] * seconds[:, None, :]
-        cheapest = costs.argmin(axis=2)
-        asked = np.take_along_axis(costs, cheapest[:, :, None], axis=2)[:, :, 0]
+        asked = np.stack([(row * seconds).min(axis=1) for row in lost], axis=1)
         with np.errstate(invalid="ignore"):
-            last = np.where(left, np.where(np.isfinite(asked), asked * remaining, np.inf), -1.0).argmax(
-                axis=0
-            )
+            ahead = np.where(np.isfinite(asked), asked * remaining, np.inf)
+        last = np.where(left, ahead, -1.0).argmax(axis=0)
         left[last, every] = False
         paid = asked[last, every]
         paid = np.where(np.isfinite(paid), paid, 0.0)
-        price[last, every] = paid
-        kind = menu.gpu_type[cheapest[last, every]]
+        price[here[last], every] = paid
+        kind = menu.gpu_type[(lost * seconds[last]).argmin(axis=1)]
         for index, (at, shift, table) in enumerate(zip(own, before, worth, strict=True)):
             rows = np.flatnonzero((kind == index) & (paid > 0.0))
             if rows.size:
