@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from paper_repro.icefrog.cases import WORKLOADS, Case
+from paper_repro.icefrog.cases import WORKLOADS, Case, prepared
 from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean
 from paper_repro.shipped import NEEDS_DATA, average_completion
@@ -76,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.data is None:
         parser.error(NEEDS_DATA)
+    prepared(given.data, _case(WORKLOADS[0], "afs", "true", 48))  # what is missing is said at once
     given.out.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.data, given.out / "runs.jsonl", given.workers)
     for gpus in given.gpus:

@@ -22,7 +22,7 @@ _SIZES = 8
 """Different uses of a capacity up to which it has rows of its own,"""
 _LARGEST = 4096
 """up to which amount of it,"""
-_CELLS = 40_000_000
+_CELLS = 12_000_000
 """and as long as all rows together have no more cells."""
 
 

@@ -44,7 +44,8 @@ class CoreAnswer:
     choice
         int64 [jobs]: options of its best point, or ``None``.
     bound
-        Its dual bound over the core, loosened by HiGHS's tolerance, or ``None``.
+        Its dual bound over the core, loosened by HiGHS's tolerance; ``None`` without one, or where a unit of
+        some use is too small for its tolerances.
     proven
         Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible; never where
         a unit of some use is too small for its tolerances.
@@ -134,7 +135,8 @@ def solve_core(
     if believed and choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
         value = float(menus.values[choice].sum())
         proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
-    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw, said.iterations)
+    bound = said.bound if believed else None
+    return CoreAnswer(choice, bound, proven, said.nodes, said.raw, said.iterations)
 
 
 _SLICE = {True: 10_000, False: 2_000}

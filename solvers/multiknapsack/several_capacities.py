@@ -110,7 +110,8 @@ class ProvenBound:
     def on_grid(self) -> None:
         """State the bound of the values' common step: no objective lies between it and the incumbent."""
         if self._best.step > 0:
-            self._best.bound, self.source = self._best.objective, "branch_and_bound"
+            self._best.bound = self._best.objective
+            self.source = self.source if self.source == "solver" else "branch_and_bound"
 
     def by_search(self, rounding: float) -> None:
         """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
@@ -127,6 +128,15 @@ class ProvenBound:
         stated = best.objective + best.sign * slack
         if best.bound is None or best.sign * (stated - best.bound) < 0:
             best.bound, self.source = stated, "branch_and_bound"
+
+    def beyond(self, bound: float, source: str) -> None:
+        """Take what nothing better than the incumbent exceeds, unless what is known is near enough."""
+        best = self._best
+        if best.value is None or best.bound is None or best.close:
+            return
+        stated = best.sign * max(bound, best.value)
+        if best.sign * (stated - best.bound) < 0:
+            best.bound, self.source = stated, source
 
     def by_ending(self, ending: StopReason, live: OptionTable, weights: NDArray[np.float64]) -> StopReason:
         """State what an ending shows, and return it; `live` are the options that were searched."""
@@ -149,17 +159,8 @@ class ProvenBound:
         elif best.proven:
             self.on_grid()
         elif ending.counts is not None:
-            self._by_counts(ending.counts)
+            self.beyond(ending.counts.bound, "solver" if ending.counts.by_solver else "branch_and_bound")
         return ending
-
-    def _by_counts(self, counts: RelaxationTree) -> None:
-        """State what a tree of counts leaves open, or the incumbent if that is more, where it is less."""
-        best = self._best
-        if best.value is None or best.bound is None:
-            return
-        stated = best.sign * max(counts.bound, best.value)
-        if best.sign * (stated - best.bound) < 0:
-            best.bound, self.source = stated, "solver" if counts.by_solver else "branch_and_bound"
 
 
 def near_start(
@@ -462,7 +463,9 @@ class _Run:
         menus = implied.menus
         best = self._best
         limits = best, self._options, self._clock, self._counters
-        ended = ExpandingCore(menus, dual.multipliers, dual.bound, ejection, *limits).run()
+        cores = ExpandingCore(menus, dual.multipliers, dual.bound, ejection, *limits)
+        ended = cores.run()
+        self._shown.beyond(cores.bound, "solver")
         self._mark("cores")
         if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
             return ended
