@@ -38,6 +38,8 @@ _SLICE = {True: 10_000, False: 200}
 """Steps between two looks at the clock, by whether they are compiled: some 5 ms."""
 _SECONDS_PER_STEP = {True: 5e-7, False: 3e-5}
 """By whether they are compiled; what deterministic mode charges."""
+_SECONDS_PER_ENTRY = 2e-4
+"""Seconds of one turn at most, for every use that is not 0: little is left to be found after that."""
 _STEPS_PER_UNIT = 1_000
 """Steps that count as a unit of work."""
 _MOST_EJECTED, _LOOKS = 12, 3
@@ -112,8 +114,9 @@ class Ejection:
         self._length = float(_FIRST_STEPS)
 
     def run(self, seconds: float) -> None:
-        """Search from warm to cold, again and again, for so many seconds of the clock."""
-        clock, best, until = self._clock, self._best, self._clock.elapsed + seconds
+        """Search from warm to cold, again and again, for so many seconds of the clock; small menus less."""
+        most = _SECONDS_PER_ENTRY * self._arrays[2].size
+        clock, best, until = self._clock, self._best, self._clock.elapsed + min(seconds, most)
         compiled = self._module is not None
         while clock.elapsed < until:
             choice = best.among(self._menus)

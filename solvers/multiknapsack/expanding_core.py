@@ -24,7 +24,7 @@ from apportion.solvers.multiknapsack.linear_dual import beside_divided
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
 
-__all__ = ["ExpandingCore", "Unsettled", "unsettled"]
+__all__ = ["FEW_ENTRIES", "ExpandingCore", "Unsettled", "unsettled"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,7 @@ _SHARE = 0.5
 """Share of the time left that one core has."""
 _CORES = 0.25
 """Share of the time left after which all options within reach are one last core,"""
-_FEW_ENTRIES = 6_000
+FEW_ENTRIES = 6_000
 """or from the beginning if they have at most so many uses that are not 0,"""
 _LAST_ENTRIES = 60_000
 """and then at most so many: HiGHS finds no choice among more of them in time."""
@@ -149,7 +149,7 @@ class ExpandingCore:
                 return None
             reach = self._reach()
             entries, late = self._entries(reach), self._clock.elapsed >= turn
-            last = entries <= _FEW_ENTRIES or (late and self._takes_last(entries, left))
+            last = entries <= FEW_ENTRIES or (late and self._takes_last(entries, left))
             cut = np.inf if last else self._cut(size)
             whole = cut >= reach
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))

@@ -23,7 +23,7 @@ from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
 from apportion.solvers.multiknapsack.dual import Dual, bound_at, model_bound, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
-from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
+from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.implied_rows import ImpliedRows, with_implied_rows
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.linear_dual import has_sparse_rows
@@ -232,8 +232,8 @@ _SHORT = 0.5
 """Seconds in which more is found than a choice by density."""
 _LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
 """Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
-_FIRST_EJECTION, _CORES_AFTER = 0.1, 0.2
-"""Seconds, and at most what share of the time left, that the local search has before cores,"""
+_FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.1, 2e-6, 0.2
+"""Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
 _GREATEST_HINT = 2.0**900
@@ -452,9 +452,10 @@ class _Run:
         menus, prices = implied.without(implied.menus), implied.folded(dual.multipliers)
         loss, seed = implied.menus.loss(dual.multipliers), self._options.seed
         ejection = Ejection(menus, loss, prices, self._best, self._clock, seed)
-        left = self._clock.remaining
-        if not self._best.proven and not self._best.close:
-            ejection.run(_FIRST_EJECTION if left is None else min(_FIRST_EJECTION, _CORES_AFTER * left))
+        left, entries = self._clock.remaining, float(np.count_nonzero(menus.uses))
+        if entries > FEW_ENTRIES and not self._best.proven and not self._best.close:
+            first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
+            ejection.run(first if left is None else min(first, _CORES_AFTER * left))
         self._mark("ejection")
         return ejection
 
