@@ -8,20 +8,22 @@ of Chvatal and Gomory with 1 / l, implied where l divides the capacity. On racks
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.multiknapsack.option_table import OptionTable
 
-__all__ = ["ImpliedRows", "with_implied_rows"]
+__all__ = ["filled_by_few", "with_implied_rows"]
 
 
 _SIZES = 8
 """Different uses of a capacity up to which it has rows of its own,"""
 _LARGEST = 4096
 """up to which amount of it,"""
+_CHUNK = 0.125
+"""Share of a capacity from which on a use fills it with few others,"""
 _CELLS = 12_000_000
 """and as long as all rows together have no more cells."""
 
@@ -37,58 +39,36 @@ def _reachable(sizes: NDArray[np.int64], capacity: int) -> int:
     return sums.bit_length() - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ImpliedRows:
-    """Menus under the rows that follow from their capacities too.
+def with_implied_rows(menus: OptionTable) -> OptionTable:
+    """Return menus with capacities as far as they can be reached, and the rows that follow behind them.
 
-    Attributes
-    ----------
-    menus
-        The capacities first, as far as they can be reached, then the rows that follow.
+    The same menus come back where nothing follows.
     """
-
-    menus: OptionTable
-    _capacities: NDArray[np.float64]
-    _origin: NDArray[np.int64]
-    _sizes: NDArray[np.float64]
-
-    @property
-    def any(self) -> bool:
-        """Whether there is a row, or an amount, that no capacity says itself."""
-        return not np.array_equal(self.menus.capacities, self._capacities)
-
-    def without(self, menus: OptionTable) -> OptionTable:
-        """Return a part of the menus under the capacities alone, as they stand."""
-        count = self._capacities.size
-        return replace(menus, uses=menus.uses[:count], capacities=self._capacities)
-
-    def folded(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return multipliers of the capacities alone that come near those of all rows."""
-        each = np.bincount(self._origin, weights=weights / self._sizes, minlength=self._capacities.size)
-        return np.asarray(each, dtype=np.float64)
-
-
-def with_implied_rows(menus: OptionTable) -> ImpliedRows:
-    """Return menus of at least one job under implied rows too."""
     capacities = menus.capacities.copy()
-    rows, rooms, origin, divisors = [menus.uses], list[int](), list(range(capacities.size)), list[int]()
+    found: list[tuple[int, int, int]] = []
     for k in range(capacities.size):
         room = int(capacities[k])
+        if room > _LARGEST:
+            continue
         sizes = np.unique(menus.uses[k])
         sizes = sizes[sizes > 0].astype(np.int64)
-        if not 0 < sizes.size <= _SIZES or room > _LARGEST:
+        if not 0 < sizes.size <= _SIZES:
             continue
-        room = _reachable(sizes, room)
-        capacities[k] = room
-        for size in sizes[sizes > 1].tolist():
-            if room % size and (len(origin) + 1) * menus.num_options <= _CELLS:
-                rows.append((menus.uses[k] // size)[None])
-                rooms.append(room // size)
-                origin.append(k)
-                divisors.append(size)
-    return ImpliedRows(
-        replace(menus, uses=np.concatenate(rows), capacities=np.append(capacities, np.array(rooms, float))),
-        menus.capacities,
-        np.array(origin, dtype=np.int64),
-        np.append(np.ones(capacities.size), np.array(divisors, float)),
-    )
+        capacities[k] = room = _reachable(sizes, room)
+        found += [(k, size, room) for size in sizes[sizes > 1].tolist() if room % size]
+    found = found[: max(0, _CELLS // max(1, menus.num_options) - capacities.size)]
+    if np.array_equal(capacities, menus.capacities) and not found:
+        return menus
+    rows = [menus.uses, *((menus.uses[k] // size)[None] for k, size, _ in found)]
+    rooms = [float(room // size) for _, size, room in found]
+    return replace(menus, uses=np.concatenate(rows), capacities=np.append(capacities, rooms))
+
+
+def filled_by_few(menus: OptionTable, prices: NDArray[np.float64]) -> bool:
+    """Return whether most of what prices say rests on capacities that a few jobs fill.
+
+    Only there rounding is worth more than what more rows take in all that follows.
+    """
+    paid = prices * menus.capacities
+    few = menus.uses.max(axis=1, initial=0.0) >= _CHUNK * menus.capacities
+    return bool(2.0 * paid[few].sum() >= paid.sum())

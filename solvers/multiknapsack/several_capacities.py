@@ -21,10 +21,10 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
-from apportion.solvers.multiknapsack.dual import Dual, bound_at, model_bound, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, model_bound, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
-from apportion.solvers.multiknapsack.implied_rows import ImpliedRows, with_implied_rows
+from apportion.solvers.multiknapsack.implied_rows import filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.linear_dual import has_sparse_rows
 from apportion.solvers.multiknapsack.option_table import (
@@ -90,14 +90,14 @@ class ProvenBound:
         else:
             self.by_known()
 
-    def over_fitting(self, menus: OptionTable, dual: Dual) -> None:
+    def over_fitting(self, menus: OptionTable, dual: Dual, implied: bool = False) -> None:
         """Take what prices show over the options that fit, and under implied rows, if it is less.
 
         Others are in no choice. Multipliers alone know neither: this is a step of the search.
         """
         best, model = self._best, self._model
         whole = menus.num_options == model.num_options + np.count_nonzero(~model.required)
-        if best.bound is None or (whole and menus.capacities.size == menus.binding.size):
+        if best.bound is None or (whole and not implied):
             return
         stated = best.sign * (dual.bound + noise(menus, dual.multipliers))
         if best.sign * (best.bound - stated) > 0:
@@ -232,8 +232,10 @@ _SHORT = 0.5
 """Seconds in which more is found than a choice by density."""
 _LEAST_PROOF, _PROOF_TO_CORES = 1.0, 1.0
 """Seconds, and the share of those that cores took, in which the exact search may prove what HiGHS claims."""
-_FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.1, 2e-6, 0.2
+_FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
+_PAYS = 0.2
+"""Share of the gap that implied rows must close: more rows take longer in all that follows."""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
 _GREATEST_HINT = 2.0**900
@@ -368,12 +370,11 @@ class _Run:
             self._thinned(menus, menus.values)
             return StopReason("limit")
         sparse = has_sparse_rows(menus)
-        implied = with_implied_rows(menus) if sparse else None
         quick = menus.num_options * menus.num_capacities <= _QUICK
         if sparse or (menus.num_capacities >= _MANY and not quick):
             self._greedy(menus)  # one call of HiGHS, or a dual, may take all of the time before any repair
         dual, top = solve_large(
-            menus if implied is None else implied.menus,
+            menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
@@ -381,26 +382,20 @@ class _Run:
         )
         if dual.infeasible:
             return StopReason("proven", infeasible=True)
-        prices = dual.multipliers if implied is None else implied.folded(dual.multipliers)
-        self._shown.at(menus.expand(prices, model.num_capacities))
-        self._shown.over_fitting(menus if implied is None else implied.menus, dual)
+        self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
+        self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
-            near_start(menus, prices, np.asarray(start, dtype=np.int64), best, self._clock.late)
+            near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
         long = menus.num_options * menus.num_capacities > _LONG_REPAIR
         if not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
-            self._thinned(menus, menus.scores(prices))
-        if implied is not None:
-            near_choices(menus, implied.without(top), prices, dual.choices, best, self._clock.late)
+            self._thinned(menus, menus.scores(dual.multipliers))
+        if sparse:
+            near_choices(menus, top, dual.multipliers, dual.choices, best, self._clock.late)
             self._mark("repair")
-            ejection = self._ejecting(implied, dual)
-            if (ended := self._cores(implied, dual, ejection)) is not None:
-                return self._shown.by_ending(ended, implied.menus, dual.multipliers)
-            left = self._clock.remaining
-            ejection.run(_EJECTION if left is None else _EJECTION_SHARE * left)
-            self._mark("ejection")
-            dual = replace(dual, multipliers=prices, bound=bound_at(menus, prices))
+            if (ended := self._of_sparse(menus, dual)) is not None:
+                return ended
         first = dual.choices[-1:] if quick else dual.choices
         if not sparse:
             near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
@@ -447,21 +442,45 @@ class _Run:
             self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")
 
-    def _ejecting(self, implied: ImpliedRows, dual: Dual) -> Ejection:
-        """Return a local search that has had its first turn."""
-        menus, prices = implied.without(implied.menus), implied.folded(dual.multipliers)
-        loss, seed = implied.menus.loss(dual.multipliers), self._options.seed
-        ejection = Ejection(menus, loss, prices, self._best, self._clock, seed)
-        left, entries = self._clock.remaining, float(np.count_nonzero(menus.uses))
-        if entries > FEW_ENTRIES and not self._best.proven and not self._best.close:
+    def _of_sparse(self, menus: OptionTable, dual: Dual) -> StopReason | None:
+        """Search menus of which an option uses few capacities: locally, and cores that grow."""
+        rows, priced = self._under_rows(menus, dual)
+        self._shown.over_fitting(rows, priced, implied=rows is not menus)
+        best, entries = self._best, float(np.count_nonzero(menus.uses))
+        loss, seed = rows.loss(priced.multipliers), self._options.seed
+        ejection = Ejection(menus, loss, dual.multipliers, best, self._clock, seed)
+        left = self._clock.remaining
+        if entries > FEW_ENTRIES and not best.proven and not best.close:
             first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
             ejection.run(first if left is None else min(first, _CORES_AFTER * left))
+            self._mark("ejection")
+        ended = self._cores(rows, priced, ejection)
+        if ended is not None:
+            return self._shown.by_ending(ended, rows, priced.multipliers)
+        left = self._clock.remaining
+        ejection.run(_EJECTION if left is None else _EJECTION_SHARE * left)
         self._mark("ejection")
-        return ejection
+        return None
 
-    def _cores(self, implied: ImpliedRows, dual: Dual, ejection: Ejection) -> StopReason | None:
-        """Solve growing cores of menus with many capacities that few jobs touch."""
-        menus = implied.menus
+    def _under_rows(self, menus: OptionTable, dual: Dual) -> tuple[OptionTable, Dual]:
+        """Return the menus under implied rows, and their prices, where these close enough of the gap."""
+        best = self._best
+        if best.value is None or best.proven or best.close or not filled_by_few(menus, dual.multipliers):
+            return menus, dual
+        rows = with_implied_rows(menus)
+        if rows is menus:
+            return menus, dual
+        anchor, left = best.among(menus), None if self._options.deterministic else self._clock.remaining
+        priced = solve_large(rows, gap=1e-8, late=self._clock.late, seconds=left, anchor=anchor)[0]
+        self._mark("dual")
+        if priced.bound > dual.bound - _PAYS * (dual.bound - best.value):
+            return menus, dual
+        near_choices(menus, menus, dual.multipliers, priced.choices, best, self._clock.late)
+        self._mark("repair")
+        return rows, priced
+
+    def _cores(self, menus: OptionTable, dual: Dual, ejection: Ejection) -> StopReason | None:
+        """Solve growing cores of menus with many capacities that few jobs touch, and rows that follow."""
         best = self._best
         limits = best, self._options, self._clock, self._counters
         cores = ExpandingCore(menus, dual.multipliers, dual.bound, ejection, *limits)
@@ -477,7 +496,7 @@ class _Run:
         spent, remaining = self._seconds["cores"], self._clock.remaining
         turn = max(_LEAST_PROOF, _PROOF_TO_CORES * spent)
         turn, seed = turn if remaining is None else min(turn, remaining), self._options.seed
-        if implied.any:
+        if menus is not self._menus:  # a tree is told in multipliers of capacities, not of what follows
             tree = RelaxationTree(left, best, self._clock, seed)
             proven = tree.run(turn)
             self._counters["relaxations"] = float(tree.relaxations)
