@@ -102,6 +102,50 @@ def _alike_jobs(seed: int, classes: int, jobs: int) -> Any:
     return MultipleChoiceKnapsack.from_arrays(value, use, offsets, rooms, required=False)
 
 
+def _racks(seed: int, jobs: int, racks: int) -> Any:
+    """Make jobs of 4, 8, 16 or 32 GPUs on one rack each; racks of 16 to 64 GPUs, some preferred by 5 %."""
+    rng = np.random.default_rng(seed)
+    rooms, sizes = rng.integers(16, 65, racks), np.array([4, 8, 16, 32])
+    worth = (1.0 + 10.0 * rng.random((jobs, 1))) * sizes ** rng.uniform(0.5, 0.95, (jobs, 4))
+    values = worth[:, :, None] * np.where(rng.random((jobs, 4, racks)) < 0.3, 1.05, 1.0)
+    job, size, rack = np.nonzero(np.broadcast_to(rooms >= sizes[:, None], (jobs, 4, racks)))
+    return _sparse(values[job, size, rack], job, rack[:, None], sizes[size], jobs, rooms)
+
+
+def _periods(seed: int, jobs: int, periods: int) -> Any:
+    """Make jobs with release, deadline and a choice of width and start; half of 64 GPUs are away a while."""
+    rng = np.random.default_rng(seed)
+    rooms = np.full(periods, 64)
+    rooms[periods // 2 : periods // 2 + periods // 8] = 32
+    values, job, spans, widths = list[float](), list[int](), list[range](), list[int]()
+    for number in range(jobs):
+        work, weight, release = rng.integers(8, 120), 0.5 + 2.0 * rng.random(), rng.integers(0, periods // 2)
+        due = release + rng.integers(periods // 6, periods // 2)
+        for gpus in (1, 2, 4, 8, 16):
+            length = int(np.ceil(work / gpus**0.9))
+            for start in range(release, periods - length + 1):
+                late = max(0, start + length - due) / periods
+                if (worth := weight * work * (1.0 - 2.0 * late)) > 0.0:
+                    values.append(worth)
+                    job.append(number)
+                    spans.append(range(start, start + length))
+                    widths.append(gpus)
+    places = np.full((len(spans), max(map(len, spans))), -1)
+    for row, span in enumerate(spans):
+        places[row, : len(span)] = span
+    return _sparse(np.array(values), np.array(job), places, np.array(widths), jobs, rooms)
+
+
+def _sparse(values: Any, job: Any, places: Any, use: Any, jobs: int, rooms: Any) -> Any:
+    """Return optional menus whose options use as much of each of some places, int64 [options, most] or -1."""
+    from apportion.models import MultipleChoiceKnapsack
+
+    uses = np.zeros((values.size, rooms.size + 1), dtype=np.int64)
+    np.put_along_axis(uses, places, use[:, None], axis=1)  # what is -1 is written to the last column
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(job, minlength=jobs))))
+    return MultipleChoiceKnapsack.from_arrays(values, uses[:, :-1], offsets, rooms, required=False)
+
+
 def _sia(seed: int, scale: int) -> Any:
     """Make one Sia-style round; the options of the large ones are left without names."""
     from apportion.instances.multiple_choice_knapsack.generator import (
@@ -258,6 +302,8 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "half_menus": _half_menus,
         "ready_jobs": _ready_jobs,
         "alike_jobs": _alike_jobs,
+        "racks": _racks,
+        "periods": _periods,
         "sia": _sia,
         "knapsack": _knapsack,
         "freezing": _freezing,

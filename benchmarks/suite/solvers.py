@@ -12,7 +12,7 @@ __all__ = ["OURS", "SOLVERS"]
 OURS = "apportion"
 """The solver that everything is compared with: `apportion.solve` as a user calls it."""
 
-_MENUS = ("gap_filling", "mckp", "mmkp", "tied", "sia", "knapsack", "freezing")
+_MENUS = ("gap_filling", "mckp", "mmkp", "tied", "sparse", "sia", "knapsack", "freezing")
 _MATCHING = ("linear_assignment", "generalised_assignment", "unrelated_machines")
 _SHARES = ("gavel",)
 _WHOLE = (*_MENUS, *_MATCHING)

@@ -34,8 +34,10 @@ _WARM, _COLDER = 0.3, 0.01
 """The quantile of losses that the temperature begins at, and what is left of it at the end."""
 _LEAST_PRICE = 0.1
 """Share of the greatest price that every capacity has at least: what is full costs something."""
-_SLICE = {True: 10_000, False: 200}
-"""Steps between two looks at the clock, by whether they are compiled: some 5 ms."""
+_SLICE, _LEAST_SLICE = {True: 10_000, False: 200}, 20
+"""Steps between two looks at the clock, by whether they are compiled, some 5 ms, and at least,"""
+_USES = 4.0
+"""of options of so many uses: of more it is fewer."""
 _SECONDS_PER_STEP = {True: 5e-7, False: 3e-5}
 """By whether they are compiled; what deterministic mode charges."""
 _SECONDS_PER_ENTRY = 2e-4
@@ -91,7 +93,7 @@ class Ejection:
         sizes = np.bincount(menus.job[listed], minlength=menus.num_jobs)
         capacity, option, use = menus.entries()
         by_option = np.argsort(option, kind="stable")
-        self._listed, self._begins = listed, np.concatenate(([0], np.cumsum(sizes)))
+        begins = np.concatenate(([0], np.cumsum(sizes)))
         first = np.concatenate(([0], np.cumsum(np.bincount(option, minlength=menus.num_options))))
         least = _LEAST_PRICE * float(prices.max(initial=0.0))
         if least == 0.0:
@@ -104,43 +106,45 @@ class Ejection:
             menus.job[option[by_option]].astype(np.int32),
             menus.capacities.astype(np.int64),
             np.maximum(prices, least),
-            self._begins.astype(np.int64),
+            begins.astype(np.int64),
             listed.astype(np.int64),
         )
         worse = loss[listed]
         self._warm = float(np.quantile(worse[worse > 0.0], _WARM)) if (worse > 0.0).any() else 0.0
         self._random = np.array([(seed * 2654435761 + 88172645463325252) & _WORD or 1], dtype=np.uint64)
         self._module = load("multiknapsack.ejection_c")
-        self._length = float(_FIRST_STEPS)
+        compiled = self._module is not None
+        slower = _SLICE[compiled] / _SLICE[True]
+        self._length, self._longest = slower * _FIRST_STEPS, slower * _MOST_STEPS
+        effort = max(1.0, use.size / menus.num_options / _USES)
+        self._steps = max(_LEAST_SLICE, int(_SLICE[compiled] / effort))
+        self._price = effort * _SECONDS_PER_STEP[compiled]
 
     def run(self, seconds: float) -> None:
         """Search from warm to cold, again and again, for so many seconds of the clock; small menus less."""
         most = _SECONDS_PER_ENTRY * self._arrays[2].size
         clock, best, until = self._clock, self._best, self._clock.elapsed + min(seconds, most)
-        compiled = self._module is not None
         while clock.elapsed < until:
             choice = best.among(self._menus)
             if choice is None or self._warm == 0.0:
                 return
-            slices = max(1, int(self._length) // _SLICE[True])
-            cooling = _COLDER ** (1.0 / (slices * _SLICE[compiled]))
+            slices = max(1, int(self._length / self._steps))
+            cooling = _COLDER ** (1.0 / (slices * self._steps))
             temperature = self._warm
             for _ in range(slices):
                 if clock.stopped() is not None or clock.elapsed >= until or best.close or best.proven:
                     return
-                best.take(self._menus.rows[self._slice(choice, _SLICE[compiled], temperature, cooling)])
-                temperature *= cooling ** _SLICE[compiled]
-            self._length = min(_LONGER * self._length, _MOST_STEPS)
+                best.take(self._menus.rows[self._slice(choice, temperature, cooling)])
+                temperature *= cooling**self._steps
+            self._length = min(_LONGER * self._length, self._longest)
 
-    def _slice(
-        self, choice: NDArray[np.int64], steps: int, temperature: float, cooling: float
-    ) -> NDArray[np.int64]:
-        """Make so many steps from a choice, int64 [jobs], which is changed; return the best one met."""
+    def _slice(self, choice: NDArray[np.int64], temperature: float, cooling: float) -> NDArray[np.int64]:
+        """Make some steps from a choice, int64 [jobs], which is changed; return the best one met."""
         run: Any = steps_in_python if self._module is None else self._module.run
         found = choice.copy()
-        run(*self._arrays, choice, found, self._random, steps, _SAMPLES, temperature, cooling)
-        self.steps += steps
-        self._clock.charge(steps / _STEPS_PER_UNIT, steps * _SECONDS_PER_STEP[self._module is not None])
+        run(*self._arrays, choice, found, self._random, self._steps, _SAMPLES, temperature, cooling)
+        self.steps += self._steps
+        self._clock.charge(self._steps / _STEPS_PER_UNIT, self._steps * self._price)
         return found
 
 

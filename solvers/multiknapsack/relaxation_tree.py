@@ -169,14 +169,14 @@ class RelaxationTree:
     def _parts(self, node: _Node, bound: float) -> Iterator[tuple[float, _Node]]:
         """Yield the parts of a node that are still open, with bounds; raise the incumbent on the way."""
         menus = self._table(node)
+        if (np.diff(menus.offsets) == 0).any():  # none of a job's options can be in a better choice
+            return
         relaxed = self._relaxed(menus, bound)
         if relaxed is None:
             return
         bound = min(bound, relaxed.bound)
         options = node.options[relaxed.live]
         live = menus.keep(relaxed.live)
-        if (np.diff(live.offsets) == 0).any():
-            return
         if self._by_highs(live, relaxed) and self._solved(live, node.seconds):
             return
         if relaxed.broken is not None:
