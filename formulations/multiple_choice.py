@@ -20,6 +20,25 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack, difference
 __all__ = ["MenuFormulation"]
 
 
+_CELLS, _DENSITY = 4_000_000, 0.1
+"""Cells of uses from which on they are kept sparse, where no more than this part is named."""
+
+
+def _uses(options: Sequence[KnapsackOption], column: Mapping[str, int]) -> Any:
+    """Return int64 [options, capacities], sparse where the array would be large and nearly empty."""
+    sizes = np.fromiter((len(option.uses) for option in options), np.int64, len(options))
+    place = np.fromiter((column[name] for option in options for name in option.uses), np.int64)
+    use = np.fromiter((use for option in options for use in option.uses.values()), np.int64)
+    shape = len(options), len(column)
+    if use.size <= _DENSITY * shape[0] * shape[1] and shape[0] * shape[1] > _CELLS:
+        from scipy.sparse import csr_array
+
+        return csr_array((use, place, np.concatenate(([0], np.cumsum(sizes)))), shape=shape)
+    found = np.zeros(shape, dtype=np.int64)
+    found[np.repeat(np.arange(len(options)), sizes), place] = use
+    return found
+
+
 class MenuFormulation:
     """The arrays of an instance, and the way back to option names.
 
@@ -59,11 +78,7 @@ class MenuFormulation:
         )
         starts = [0, *accumulate(map(len, self.menus))]
         flat = [option for menu in self.menus for option in menu]
-        column = {name: k for k, name in enumerate(instance.capacities)}
-        uses = np.zeros((len(flat), len(column)), dtype=np.int64)
-        for row, option in enumerate(flat):
-            for name, use in option.uses.items():
-                uses[row, column[name]] = use
+        uses = _uses(flat, {name: k for k, name in enumerate(instance.capacities)})
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,

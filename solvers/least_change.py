@@ -108,7 +108,7 @@ def _ranked(model: MultipleChoiceKnapsack, preferred: NDArray[np.int64]) -> Mult
     if (largest + 1.0) * count**2 > _LARGEST_SUM:
         return None
     # of jobs that cannot be left out, the least that uses nothing is a stop
-    free = np.where(np.count_nonzero(model.uses, axis=1) > 0, np.inf, units)
+    free = np.where(model.paid(np.ones(model.num_capacities)) > 0.0, np.inf, units)
     least = np.full(model.num_jobs, np.inf)
     np.minimum.at(least, owner, free)
     runs = (free > least[owner]) | np.isinf(free) | ~model.required[owner]
@@ -150,7 +150,9 @@ def least_change(
     residual = model.capacities - model.used(kept)
     jobs = np.flatnonzero((preferred >= 0) & (kept != preferred))
     jobs = jobs[model.values[preferred[jobs]] == np.where(kept[jobs] >= 0, model.values[kept[jobs]], 0.0)]
-    change = model.uses[preferred[jobs]] - np.where(kept[jobs, None] >= 0, model.uses[kept[jobs]], 0)
+    change = model.uses_of(preferred[jobs])
+    runs = np.flatnonzero(kept[jobs] >= 0)
+    change[runs] -= model.uses_of(kept[jobs[runs]])
     free = (change <= 0).all(axis=1)
     kept[jobs[free]] = preferred[jobs[free]]
     residual = residual - change[free].sum(axis=0)

@@ -60,10 +60,17 @@ class AlikeJobs:
         return choice + self._offsets[:-1]
 
 
+_MOST_CELLS = 4_000_000
+"""Cells of sparse menus up to which jobs are compared."""
+
+
 def alike_jobs(menus: OptionTable) -> AlikeJobs:
     """Return menus by classes of jobs whose options are the same in the same order."""
-    rows = np.vstack((menus.values, menus.uses)).T
-    kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    if menus.is_sparse and menus.num_options * menus.num_capacities > _MOST_CELLS:
+        kind = np.arange(menus.num_options)  # every job is one of a kind
+    else:
+        rows = np.vstack((menus.values, menus.uses)).T
+        kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     sizes, begins = np.diff(menus.offsets), menus.offsets[:-1]
     whose, first = np.empty(menus.num_jobs, dtype=np.int64), list[NDArray[np.int64]]()
     known = 0

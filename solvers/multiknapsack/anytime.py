@@ -207,7 +207,7 @@ class Search:
         self._last_gain = clock.elapsed
         self._began = self._last_gain
         self._sparse = menus.num_capacities >= _MIP_CAPACITIES and bool(
-            np.count_nonzero(menus.uses) <= _MIP_DENSITY * menus.uses.size
+            menus.num_entries <= _MIP_DENSITY * menus.uses.size
         )
         self._next_mip = self._began + (_MIP_AFTER_SPARSE if self._sparse else _MIP_AFTER)
         self._solver_agrees, self._agreed_until = False, math.inf
@@ -345,7 +345,7 @@ class Search:
         if self._distinct is not None and self._distinct <= _MIP_OPTIONS:
             return True
         few = self._sparse and live.num_options <= _MIP_ENTRIES
-        return few and bool(np.count_nonzero(live.uses) <= _MIP_ENTRIES)
+        return few and live.num_entries <= _MIP_ENTRIES
 
     def _mip(self) -> StopReason | None:
         """Let HiGHS try the core; how long, and when next, follows from how far it gets."""

@@ -24,16 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.exact_sums import over_columns, over_rows
+from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.compiled import load
-from apportion.solvers.multiknapsack.linear_dual import has_sparse_rows, relaxed
-from apportion.solvers.multiknapsack.option_table import OptionTable, build
+from apportion.solvers.multiknapsack.linear_dual import relaxed
+from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at, build
 
 __all__ = [
     "Dual",
     "Master",
-    "bound_at",
     "model_bound",
     "multipliers",
     "overdrawn_by_all",
@@ -161,17 +160,9 @@ class Dual:
     infeasible: bool
 
 
-def bound_at(menus: OptionTable, weights: NDArray[np.float64]) -> float:
-    """Return L(weights) over all the options of the menus."""
-    if menus.num_jobs == 0:
-        return float(weights @ menus.capacities)
-    scores = menus.scores(weights)
-    return float(weights @ menus.capacities + menus.largest(scores).sum())
-
-
 def overdrawn_by_all(menus: OptionTable, weights: NDArray[np.float64]) -> bool:
     """Return whether even the smallest uses cost more at these prices than the capacities are worth."""
-    least = menus.smallest(over_rows(weights, menus.uses)).sum()
+    least = menus.smallest(menus.paid(weights)).sum()
     return bool(least > weights @ menus.capacities * (1 + 1e-9))
 
 
@@ -182,7 +173,7 @@ def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> 
     if (model.required & (sizes == 0)).any():
         return None
     scores = sign * model.values
-    scores -= over_columns(model.uses, weights)
+    scores -= model.paid(weights)
     best = np.zeros(model.num_jobs)
     filled = sizes > 0
     if filled.any():
@@ -352,7 +343,7 @@ def solve_large(
     Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
     is L over the whole menus.
     """
-    if has_sparse_rows(menus) and (found := relaxed(menus, seconds, anchor)) is not None:
+    if menus.has_sparse_rows and (found := relaxed(menus, seconds, anchor, start)) is not None:
         prices, choice = found
         infeasible = choice is None and overdrawn_by_all(menus, prices)
         if choice is not None or infeasible:

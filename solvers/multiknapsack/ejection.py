@@ -91,8 +91,7 @@ class Ejection:
         listed = np.concatenate((listed, missing))
         listed = listed[np.argsort(menus.job[listed], kind="stable")]
         sizes = np.bincount(menus.job[listed], minlength=menus.num_jobs)
-        capacity, option, use = menus.entries()
-        by_option = np.argsort(option, kind="stable")
+        capacity, option, use = menus.entries_by_option()
         begins = np.concatenate(([0], np.cumsum(sizes)))
         first = np.concatenate(([0], np.cumsum(np.bincount(option, minlength=menus.num_options))))
         least = _LEAST_PRICE * float(prices.max(initial=0.0))
@@ -101,9 +100,9 @@ class Ejection:
         self._arrays = (
             np.ascontiguousarray(menus.values),
             first.astype(np.int64),
-            capacity[by_option].astype(np.int32),
-            use[by_option].astype(np.int64),
-            menus.job[option[by_option]].astype(np.int32),
+            capacity.astype(np.int32),
+            use.astype(np.int64),
+            menus.job[option].astype(np.int32),
             menus.capacities.astype(np.int64),
             np.maximum(prices, least),
             begins.astype(np.int64),

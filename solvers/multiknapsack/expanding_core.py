@@ -74,6 +74,8 @@ _NODES = 200
 """Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
 _SHARE = 0.5
 """Share of the time left that one core has."""
+_LONGER, _LONGEST = 2.0, 4.0
+"""By how much longer the local search has after each core that brought nothing, and at most."""
 _CORES = 0.25
 """Share of the time left after which all options within reach are one last core,"""
 FEW_ENTRIES = 6_000
@@ -102,7 +104,8 @@ class ExpandingCore:
     weights, bound
         Near-optimal multipliers, and L at them over the menus.
     ejection
-        A local search, which has as much time after a core as the core took.
+        A local search, which has as much time after a core as the core took, and more where that brought
+        nothing.
     best, options, clock, counters
         Of the solve call; see `apportion.solvers.multiknapsack.anytime.Search`.
 
@@ -136,7 +139,7 @@ class ExpandingCore:
 
     def run(self) -> StopReason | None:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
-        size, nodes = _FIRST * self._menus.num_jobs, float(_NODES)
+        size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
         began, left = self._clock.elapsed, self._clock.remaining
         turn = np.inf if left is None else began + _CORES * left
         while True:
@@ -153,14 +156,15 @@ class ExpandingCore:
             cut = np.inf if last else self._cut(size)
             whole = cut >= reach
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
-            asked = self._clock.elapsed
+            asked, before = self._clock.elapsed, self._best.objective
             answer = self._solve(core, None if last else int(nodes))
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
                 return StopReason("proven", by_solver=True)
             if whole:
                 self.bound = np.inf if answer.bound is None else answer.bound
                 return None
-            self._ejection.run(self._clock.elapsed - asked)
+            share = 1.0 if self._best.objective != before else min(_LONGER * share, _LONGEST)
+            self._ejection.run(share * (self._clock.elapsed - asked))
             growth = _SMALL_GROWTH if answer.choice is None else _GROWTH
             size, nodes = growth * size, growth * nodes
 
@@ -178,7 +182,7 @@ class ExpandingCore:
         """Return how many uses of the options within reach are not 0."""
         if self._best.point is None:
             return np.inf
-        return float(np.count_nonzero(self._menus.uses[:, self._loss <= reach]))
+        return float(self._menus.keep(self._loss <= reach).num_entries)
 
     def _cut(self, size: float) -> float:
         if size >= self._loss.size:
@@ -192,7 +196,7 @@ class ExpandingCore:
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
         at, share = best.among(core), 1.0 if nodes is None else _SHARE
-        late = _OVERRUN + _LATE_PER_ENTRY * float(np.count_nonzero(part.menus.uses))
+        late = _OVERRUN + _LATE_PER_ENTRY * float(part.menus.num_entries)
         answer = solve_core(
             part.menus,
             start=None if at is None else part.inward(at),

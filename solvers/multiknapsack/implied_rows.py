@@ -8,8 +8,6 @@ of Chvatal and Gomory with 1 / l, implied where l divides the capacity. On racks
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +23,7 @@ _LARGEST = 4096
 _CHUNK = 0.125
 """Share of a capacity from which on a use fills it with few others,"""
 _CELLS = 12_000_000
-"""and as long as all rows together have no more cells."""
+"""and as long as all rows together hold no more numbers."""
 
 
 def _reachable(sizes: NDArray[np.int64], capacity: int) -> int:
@@ -45,23 +43,31 @@ def with_implied_rows(menus: OptionTable) -> OptionTable:
     The same menus come back where nothing follows.
     """
     capacities = menus.capacities.copy()
+    capacity, option, use = menus.entries()
+    ends = np.searchsorted(capacity, np.arange(capacities.size + 1))
     found: list[tuple[int, int, int]] = []
     for k in range(capacities.size):
         room = int(capacities[k])
         if room > _LARGEST:
             continue
-        sizes = np.unique(menus.uses[k])
-        sizes = sizes[sizes > 0].astype(np.int64)
+        sizes = np.unique(use[ends[k] : ends[k + 1]]).astype(np.int64)
         if not 0 < sizes.size <= _SIZES:
             continue
         capacities[k] = room = _reachable(sizes, room)
         found += [(k, size, room) for size in sizes[sizes > 1].tolist() if room % size]
-    found = found[: max(0, _CELLS // max(1, menus.num_options) - capacities.size)]
     if np.array_equal(capacities, menus.capacities) and not found:
         return menus
-    rows = [menus.uses, *((menus.uses[k] // size)[None] for k, size, _ in found)]
-    rooms = [float(room // size) for _, size, room in found]
-    return replace(menus, uses=np.concatenate(rows), capacities=np.append(capacities, rooms))
+    rows, rooms = list[tuple[NDArray[np.int64], NDArray[np.float64]]](), list[float]()
+    held = menus.matrix.size
+    for k, size, room in found:
+        own = np.arange(ends[k], ends[k + 1])
+        own = own[use[own] >= size]
+        held += own.size if menus.is_sparse else menus.num_options
+        if held > _CELLS:
+            break
+        rows.append((option[own], use[own] // size))
+        rooms.append(float(room // size))
+    return menus.with_rows(rows, np.append(capacities, rooms))
 
 
 def filled_by_few(menus: OptionTable, prices: NDArray[np.float64]) -> bool:
@@ -70,5 +76,5 @@ def filled_by_few(menus: OptionTable, prices: NDArray[np.float64]) -> bool:
     Only there rounding is worth more than what more rows take in all that follows.
     """
     paid = prices * menus.capacities
-    few = menus.uses.max(axis=1, initial=0.0) >= _CHUNK * menus.capacities
+    few = menus.most() >= _CHUNK * menus.capacities
     return bool(2.0 * paid[few].sum() >= paid.sum())

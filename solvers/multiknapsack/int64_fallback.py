@@ -45,6 +45,8 @@ def is_wide(model: MultipleChoiceKnapsack) -> bool:
     filled = np.flatnonzero(np.diff(model.offsets))
     if not filled.size or not model.num_capacities:
         return False
+    if model.paid(np.ones(model.num_capacities)).sum() < 0.5 * _EXACT:  # of all options together
+        return False
     most = np.maximum.reduceat(model.uses, model.offsets[:-1][filled], axis=0).sum(axis=0)
     return bool((most >= _EXACT).any())
 

@@ -38,9 +38,9 @@ from apportion.core.outcome import Termination
 from apportion.models.linear import Block, LinearModel
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.highs_columns import GrowingProgramme
-from apportion.solvers.multiknapsack.option_table import OptionTable
+from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at
 
-__all__ = ["beside_divided", "has_sparse_rows", "relaxed", "sifted", "written"]
+__all__ = ["beside_divided", "relaxed", "sifted", "written"]
 
 
 def written(menus: OptionTable) -> LinearModel:
@@ -67,8 +67,8 @@ def written(menus: OptionTable) -> LinearModel:
 
 _TIED = 1e-9
 """Part of the largest value up to which a loss counts as none."""
-_EACH = 3
-"""Options of least loss for every amount that is taken of a limit."""
+_EACH, _AROUND = 3, 64
+"""Options of least loss for every amount that is taken of a limit, of so many per job in all."""
 
 
 def beside_divided(menus: OptionTable, loss: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -81,7 +81,9 @@ def beside_divided(menus: OptionTable, loss: NDArray[np.float64]) -> NDArray[np.
     capacity, option, use = menus.entries()
     limits = np.zeros(menus.num_capacities, dtype=np.bool_)
     limits[capacity[tied[option]]] = True
-    at = np.flatnonzero(limits[capacity])
+    size = min(loss.size, _AROUND * menus.num_jobs) - 1
+    little = loss <= np.partition(loss, size)[size]
+    at = np.flatnonzero(limits[capacity] & little[option])
     capacity, option, use = capacity[at], option[at], use[at]
     order = np.lexsort((loss[option], use, capacity))
     capacity, option, use = capacity[order], option[order], use[order]
@@ -96,12 +98,14 @@ _STEPS = 15
 """Steps towards rough prices,"""
 _SHORTER = 0.8
 """by how much they get shorter with each that finds no lower bound,"""
-_FIRST = 2
-"""and options per job of the first portion at these."""
-_PORTIONS = 20
+_FIRST, _MOST = 4, 5
+"""options per job of the first portion at these, and of every later one at most."""
+_PORTIONS = 100
 """Portions after which all options are handed over at once."""
 _CLOSE = 1e-9
 """Relative difference of what the prices of some columns show over all of them that counts as none."""
+_MOMENT = 0.02
+"""Seconds in which nothing more is to be had of HiGHS."""
 _EXACT = 2.0**40
 """Uses up to which one unit too much is far beyond HiGHS's tolerances, without rows being scaled."""
 
@@ -129,6 +133,7 @@ def sifted(
     left: Callable[[], float | None],
     anchor: NDArray[np.int64],
     agree: Callable[[float, float], bool],
+    near: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
     """Solve portions that grow by what their prices leave out.
 
@@ -142,17 +147,20 @@ def sifted(
         int64 [jobs]: the options of a choice that keeps every capacity.
     agree
         Whether what prices show and the optimum that they come from are the same number.
+    near
+        float64 [capacities]: prices that may be near.
 
     Returns
     -------
     tuple or None
-        Prices and every job's largest option; ``None`` if the last portion still leaves some, or HiGHS fails.
+        Prices and every job's largest option, the best so far where the time is over; ``None`` if the last
+        portion still leaves some, or HiGHS fails.
     """
     entries = _Entries(*menus.entries())
     if entries.use.max(initial=0.0) > _EXACT:
         return None
-    loss = menus.values - entries.paid(_rough(menus, entries, anchor), menus.num_options)
-    loss = menus.per_option(menus.largest(loss)) - loss
+    best = _rough(menus, entries, anchor, near)
+    loss, least = menus.loss(best), bound_at(menus, best)
     first = min(loss.size - 1, _FIRST * menus.num_jobs)
     kept = loss <= np.partition(loss, first)[first]
     kept[anchor] = True
@@ -163,22 +171,31 @@ def sifted(
     for _ in range(_PORTIONS):
         programme.add(*_columns(menus, entries, fresh))
         order.append(np.flatnonzero(fresh))
-        found = programme.solved(left())
+        found = None if _is_over(left()) else programme.solved(left())
         if found is None:
-            return None
+            break
         prices = np.maximum(found.duals[menus.num_jobs :], 0.0)
         scores = menus.values - entries.paid(prices, menus.num_options)
         top = menus.largest(np.where(kept, scores, -np.inf))
         shown = float(prices @ menus.capacities + top.sum())
         if not agree(shown, found.objective):
             return None
-        if float((menus.largest(scores) - top).sum()) <= _CLOSE * abs(shown):
+        lost = float((menus.largest(scores) - top).sum())
+        if shown + lost < least:
+            least, best = shown + lost, prices
+        if lost <= _CLOSE * abs(shown):
             part = np.zeros(menus.num_options)
             part[np.concatenate(order)] = found.point
             return prices, menus.best_choice(part)
-        fresh = ~kept & (scores > menus.per_option(top))
+        excess = np.where(kept, 0.0, scores - menus.per_option(top))
+        most = min(excess.size - 1, _MOST * menus.num_jobs)
+        fresh = excess > max(0.0, float(-np.partition(-excess, most)[most]))
         kept |= fresh
-    return None
+    return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
+
+
+def _is_over(seconds: float | None) -> bool:
+    return seconds is not None and seconds <= _MOMENT
 
 
 def _columns(
@@ -194,14 +211,45 @@ def _columns(
     return menus.values[options], np.concatenate(([0], np.cumsum(sizes))), rows, data
 
 
-def _rough(menus: OptionTable, entries: _Entries, anchor: NDArray[np.int64]) -> NDArray[np.float64]:
+_HALVINGS = 20
+"""Steps towards the price of all capacities together."""
+
+
+def _together(menus: OptionTable, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return prices, so many units of each capacity, that are best where all of them are one.
+
+    Of alike capacities, such as racks, these are nearly the optimal ones.
+    """
+    uses, amount = menus.paid(unit), float(unit @ menus.capacities)
+
+    def is_low(price: float) -> bool:
+        return float(uses[menus.best_choice(menus.values - price * uses)].sum()) > amount
+
+    low, high = 0.0, float(np.abs(menus.values).max(initial=0.0)) / max(1e-12, float(uses.max(initial=0.0)))
+    for _ in range(_HALVINGS):
+        if not is_low(high):
+            break
+        low, high = high, 2.0 * high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return high * unit
+
+
+def _rough(
+    menus: OptionTable, entries: _Entries, anchor: NDArray[np.int64], near: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     """Return the best of a few prices: steps of Polyak's length towards what a feasible choice is worth.
 
-    A capacity is measured in its own amount, so that none of them rules a step.
+    They begin at the best of those that are known, or that all capacities have as one. A capacity is measured
+    in its own amount, so that none of them rules a step.
     """
     scale = np.maximum(menus.capacities, 1.0)
     floor = float(menus.values[anchor].sum())
-    prices, best, least = np.zeros(scale.size), np.zeros(scale.size), np.inf
+    starts = [np.zeros(scale.size), _together(menus, np.ones(scale.size)), _together(menus, 1.0 / scale)]
+    starts += [] if near is None else [near]
+    prices = min(starts, key=lambda start: bound_at(menus, start))
+    best, least = prices, np.inf
     length = 1.0
     for _ in range(_STEPS):
         scores = menus.values - entries.paid(prices, menus.num_options)
@@ -226,25 +274,17 @@ def _rough(menus: OptionTable, entries: _Entries, anchor: NDArray[np.int64]) -> 
 
 Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 
-_MANY = 12
-"""Capacities above which the dense master's work grows beyond that of the simplex,"""
-_DENSITY = 0.4
-"""where no more than this part of the uses is not 0."""
 _AGREES = 1e-5
 """Relative difference of HiGHS's optimum and of what its prices show."""
 _WORTH = 4
 """Options per job above which columns come in portions."""
 
 
-def has_sparse_rows(menus: OptionTable) -> bool:
-    """Return whether the menus have many capacities of which an option uses few."""
-    if menus.num_capacities <= _MANY:
-        return False
-    return bool(np.count_nonzero(menus.uses) <= _DENSITY * menus.uses.size)
-
-
 def relaxed(
-    menus: OptionTable, seconds: float | None, anchor: NDArray[np.int64] | None = None
+    menus: OptionTable,
+    seconds: float | None,
+    anchor: NDArray[np.int64] | None = None,
+    near: NDArray[np.float64] | None = None,
 ) -> Priced | None:
     """Return the relaxation's prices, float64 [capacities] >= 0, and every job's largest option in it.
 
@@ -256,6 +296,8 @@ def relaxed(
         A limit; ``None`` for none.
     anchor
         int64 [jobs]: the options of a choice that keeps every capacity, if one is known.
+    near
+        float64 [capacities]: prices that may be near, if any are known.
 
     Returns
     -------
@@ -270,7 +312,7 @@ def relaxed(
 
     try:
         if anchor is not None and menus.num_options > _WORTH * menus.num_jobs:
-            found = sifted(menus, left, anchor, _agree)
+            found = sifted(menus, left, anchor, _agree, near)
             if found is not None:
                 return found
         return _solved(menus, left())

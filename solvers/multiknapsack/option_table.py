@@ -2,7 +2,8 @@
 
 An optional job gets an explicit *none* option worth 0 that uses nothing, so that everything below this file
 deals with one rule only. Uses are kept in float64 (exact below 2**53) because every hot loop is a product
-with multipliers; whether a choice fits is decided in int64 by the engine.
+with multipliers; whether a choice fits is decided in int64 by the engine. Where capacities are many, options
+too, and an option uses few of them, uses are a `scipy.sparse.csc_array`.
 
 What can be left out before searching: dominated and hopeless options.
 
@@ -11,7 +12,8 @@ The best choice so far: checked in integers before it is kept, and what would be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +24,34 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack, Ragged
 from apportion.solvers.clock import Clock
 from apportion.solvers.incumbent import BestFound
 
-__all__ = ["EQUAL", "ChoiceIncumbent", "OptionTable", "build", "noise", "within_reach", "without_dominated"]
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+    Matrix = NDArray[np.float64] | csc_array[np.float64]
+
+__all__ = [
+    "EQUAL",
+    "ChoiceIncumbent",
+    "OptionTable",
+    "bound_at",
+    "build",
+    "noise",
+    "reachable",
+    "within_reach",
+    "without_dominated",
+]
 
 
 _SHORT = 16
 """Length up to which menus are gone through place by place; numpy takes longer over short rows."""
 _MANY = 30
 """So many menus for every place of one, or the calls cost more than they spare."""
+_MANY_CAPACITIES = 12
+"""Capacities above which a dense master's work grows beyond that of a simplex,"""
+_DENSITY = 0.4
+"""where no more than this part of the uses is not 0,"""
+_CELLS = 500_000
+"""and cells from which on uses are kept sparse then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +62,8 @@ class OptionTable(Ragged):
     ----------
     values
         float64 [options], to be maximised.
-    uses
-        float64 [capacities, options], contiguous per capacity.
+    matrix
+        Uses, float64 [capacities, options]: an array contiguous per capacity, or a sparse one.
     offsets
         int64 [jobs + 1]; no menu is empty.
     job
@@ -56,7 +79,7 @@ class OptionTable(Ragged):
     """
 
     values: NDArray[np.float64]
-    uses: NDArray[np.float64]
+    matrix: Matrix
     offsets: NDArray[np.int64]
     job: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -69,14 +92,47 @@ class OptionTable(Ragged):
         """How many capacities can be exceeded."""
         return int(self.capacities.size)
 
+    @property
+    def uses(self) -> NDArray[np.float64]:
+        """Uses as an array, float64 [capacities, options], which is made where they are sparse."""
+        return self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.toarray()
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether uses are kept sparse."""
+        return not isinstance(self.matrix, np.ndarray)
+
+    @property
+    def has_sparse_rows(self) -> bool:
+        """Whether there are many capacities of which an option uses few."""
+        if self.num_capacities <= _MANY_CAPACITIES:
+            return False
+        return self.num_entries <= _DENSITY * self.num_capacities * self.num_options
+
+    @property
+    def num_entries(self) -> int:
+        """How many uses are not 0."""
+        return int(
+            self.matrix.nnz if not isinstance(self.matrix, np.ndarray) else np.count_nonzero(self.matrix)
+        )
+
+    def dense(self) -> OptionTable:
+        """Return the menus with their uses as an array."""
+        return replace(self, matrix=self.uses) if self.is_sparse else self
+
     def keep(self, mask: NDArray[np.bool_]) -> OptionTable:
         """Return the menus with only the options of `mask`; jobs stay, and may become empty."""
         index = np.flatnonzero(mask)
         job = self.job[index]
         offsets = _offsets(np.bincount(job, minlength=self.num_jobs))
-        uses = self.uses.take(index, axis=1)
         return OptionTable(
-            self.values[index], uses, offsets, job, self.rows[index], self.capacities, self.binding
+            self.values[index],
+            self._columns(index),
+            offsets,
+            job,
+            self.rows[index],
+            self.capacities,
+            self.binding,
         )
 
     def part(self, jobs: NDArray[np.int64], capacities: NDArray[np.float64]) -> OptionTable:
@@ -87,7 +143,7 @@ class OptionTable(Ragged):
         sizes = np.diff(self.offsets)[jobs]
         return OptionTable(
             self.values[index],
-            self.uses.take(index, axis=1),
+            self._columns(index),
             _offsets(sizes),
             np.repeat(np.arange(jobs.size, dtype=np.int64), sizes),
             index,
@@ -97,14 +153,68 @@ class OptionTable(Ragged):
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return capacity, option and use of everything that is used, capacity by capacity."""
-        at = np.flatnonzero(self.uses.ravel() != 0.0)
-        capacity, option = np.divmod(at, max(1, self.num_options))
-        return capacity, option, self.uses.ravel()[at]
+        if isinstance(self.matrix, np.ndarray):
+            at = np.flatnonzero(self.matrix.ravel() != 0.0)
+            capacity, option = np.divmod(at, max(1, self.num_options))
+            return capacity, option, self.matrix.ravel()[at]
+        rows = self.matrix.tocsr()
+        capacity = np.repeat(np.arange(self.num_capacities), np.diff(rows.indptr))
+        return capacity, rows.indices.astype(np.int64), rows.data
+
+    def entries_by_option(
+        self, options: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return capacity, option (its place among those given, if any are) and use, option by option."""
+        matrix = self.matrix if options is None else self._columns(options)
+        if isinstance(matrix, np.ndarray):
+            option, capacity = np.nonzero(matrix.T)
+            return capacity, option, matrix[capacity, option]
+        option = np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
+        return matrix.indices.astype(np.int64), option, matrix.data
+
+    def _columns(self, options: NDArray[np.int64]) -> Matrix:
+        if isinstance(self.matrix, np.ndarray):
+            return self.matrix.take(options, axis=1)
+        return self.matrix[:, options]
+
+    def uses_of(self, options: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64 [capacities, options]: what some options use."""
+        found = self._columns(options)
+        return found if isinstance(found, np.ndarray) else found.toarray()
 
     def used(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64 [capacities]: what a choice (one option index per job) uses."""
-        total: NDArray[np.float64] = self.uses.take(choice, axis=1).sum(axis=1)
-        return total
+        return np.asarray(self._columns(choice).sum(axis=1), dtype=np.float64)
+
+    def paid(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [options]: the price of what an option uses."""
+        return over_rows(weights, self.matrix)
+
+    def most(self) -> NDArray[np.float64]:
+        """Return float64 [capacities]: the greatest use of each."""
+        if isinstance(self.matrix, np.ndarray):
+            return np.asarray(self.matrix.max(axis=1, initial=0.0), dtype=np.float64)
+        capacity, _, use = self.entries()
+        found = np.zeros(self.num_capacities)
+        np.maximum.at(found, capacity, use)
+        return found
+
+    def with_rows(
+        self, rows: list[tuple[NDArray[np.int64], NDArray[np.float64]]], capacities: NDArray[np.float64]
+    ) -> OptionTable:
+        """Return the menus under further rows, each as options and what they use, and amounts of all."""
+        if not rows:
+            return replace(self, capacities=capacities)
+        option, use = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        begins = _offsets(np.array([own.size for own, _ in rows]))
+        if isinstance(self.matrix, np.ndarray):
+            below = np.zeros((len(rows), self.num_options))
+            below[np.repeat(np.arange(len(rows)), np.diff(begins)), option] = use
+            return replace(self, matrix=np.vstack((self.matrix, below)), capacities=capacities)
+        from scipy.sparse import csr_array, vstack
+
+        added = csr_array((use, option, begins), shape=(len(rows), self.num_options))
+        return replace(self, matrix=vstack((self.matrix.tocsr(), added), format="csc"), capacities=capacities)
 
     def largest(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [jobs]: the largest score of each menu."""
@@ -145,7 +255,7 @@ class OptionTable(Ragged):
 
     def scores(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [options]: what an option is worth beyond the price of what it uses."""
-        return self.values - over_rows(weights, self.uses)
+        return self.values - self.paid(weights)
 
     def loss(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [options] >= 0: how far below its menu's best an option is at these multipliers."""
@@ -190,30 +300,51 @@ def build(model: MultipleChoiceKnapsack) -> OptionTable | None:
     total = int(offsets[-1])
     capacities = model.capacities.astype(np.float64)
     everything = np.arange(num_caps, dtype=np.int64)
-    if not optional.any():
-        rows = np.arange(total, dtype=np.int64)
-        uses = np.empty((num_caps, total))
-        uses[...] = model.uses.T
-        menus = OptionTable(values, uses, offsets, job, rows, capacities, everything, width)
-    else:
-        # *none* stands first in its menu: among equals the job that stays out costs no capacity.
-        rows = np.full(total, -1, dtype=np.int64)
-        value = np.zeros(total)
-        uses = np.zeros((num_caps, total))
-        if width is not None and optional.all():
-            rows.reshape(num_jobs, width)[:, 1:] = np.arange(model.num_options).reshape(num_jobs, width - 1)
-            value.reshape(num_jobs, width)[:, 1:] = values.reshape(num_jobs, width - 1)
+    # *none* stands first in its menu: among equals the job that stays out costs no capacity.
+    rows, value = np.full(total, -1, dtype=np.int64), np.zeros(total)
+    real = np.ones(total, dtype=np.bool_)
+    real[offsets[:-1][optional]] = False
+    rows[real] = np.arange(model.num_options)
+    value[real] = values
+    matrix = _sparse(model, real) if _kept_sparse(model) else None
+    if matrix is None:
+        matrix = np.empty((num_caps, total))
+        if not optional.any():
+            matrix[...] = model.uses.T
+        elif width is not None and optional.all():
             blocks = model.uses.reshape(num_jobs, width - 1, num_caps)
             for k in range(num_caps):
-                uses[k].reshape(num_jobs, width)[:, 1:] = blocks[:, :, k]
+                menu = matrix[k].reshape(num_jobs, width)
+                menu[:, 0], menu[:, 1:] = 0.0, blocks[:, :, k]
         else:
-            real = np.ones(total, dtype=np.bool_)
-            real[offsets[:-1][optional]] = False
-            rows[real] = np.arange(model.num_options)
-            value[real] = values
-            uses[:, real] = model.uses.T
-        menus = OptionTable(value, uses, offsets, job, rows, capacities, everything, width)
-    return menus if num_jobs == 0 else _without_misfits(menus)
+            matrix[:, ~real] = 0.0
+            matrix[:, real] = model.uses.T
+    menus = OptionTable(value, matrix, offsets, job, rows, capacities, everything, width)
+    if num_jobs == 0:
+        return menus
+    return _without_misfits(menus)
+
+
+def _kept_sparse(model: MultipleChoiceKnapsack) -> bool:
+    """Return whether uses are sparse enough to be kept so, and many enough to gain by it."""
+    cells = model.num_options * model.num_capacities
+    if model.num_capacities <= _MANY_CAPACITIES or cells < _CELLS:
+        return False
+    matrix = model.matrix
+    entries = int(np.count_nonzero(matrix) if isinstance(matrix, np.ndarray) else matrix.nnz)
+    return entries <= _DENSITY * cells
+
+
+def _sparse(model: MultipleChoiceKnapsack, real: NDArray[np.bool_]) -> Matrix:
+    """Return a model's uses [capacities, options], nothing where there is no option of the model."""
+    from scipy.sparse import csc_array, csr_array
+
+    given = csr_array(model.matrix)
+    sizes = np.zeros(real.size, dtype=np.int64)
+    sizes[real] = np.diff(given.indptr)
+    begins = _offsets(sizes).astype(given.indptr.dtype)
+    shape = model.num_capacities, real.size
+    return csc_array((given.data.astype(np.float64), given.indices, begins), shape=shape)
 
 
 def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -224,19 +355,10 @@ def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _without_misfits(menus: OptionTable) -> OptionTable | None:
     while True:
-        fits: NDArray[np.bool_] | None = None
-        binding = np.zeros(menus.num_capacities, dtype=np.bool_)
-        for k in range(menus.num_capacities):
-            use = menus.uses[k]
-            least = menus.smallest(use)
-            spare = menus.capacities[k] - least.sum()
-            if spare < 0:
-                return None
-            most = menus.largest(use)
-            binding[k] = most.sum() > menus.capacities[k]
-            if (most - least).max() > spare:
-                good = use - menus.per_option(least) <= spare
-                fits = good if fits is None else fits & good
+        found = (_misfits_of_sparse if menus.is_sparse else _misfits)(menus)
+        if found is None:
+            return None
+        fits, binding = found
         if fits is None:
             break
         menus = menus.keep(fits)
@@ -244,16 +366,58 @@ def _without_misfits(menus: OptionTable) -> OptionTable | None:
             return None
     if binding.all():
         return menus
-    return OptionTable(
-        menus.values,
-        menus.uses[binding],
-        menus.offsets,
-        menus.job,
-        menus.rows,
-        menus.capacities[binding],
-        menus.binding[binding],
-        menus.width,
+    return replace(
+        menus,
+        matrix=menus.matrix[binding],
+        capacities=menus.capacities[binding],
+        binding=menus.binding[binding],
     )
+
+
+_Fits = tuple[NDArray[np.bool_] | None, NDArray[np.bool_]]
+
+
+def _misfits(menus: OptionTable) -> _Fits | None:
+    """Return which options can fit, ``None`` for all of them, and which capacities could be exceeded.
+
+    ``None`` alone where not even the smallest uses fit.
+    """
+    fits: NDArray[np.bool_] | None = None
+    binding = np.zeros(menus.num_capacities, dtype=np.bool_)
+    for k in range(menus.num_capacities):
+        use = menus.uses[k]
+        least = menus.smallest(use)
+        spare = menus.capacities[k] - least.sum()
+        if spare < 0:
+            return None
+        most = menus.largest(use)
+        binding[k] = most.sum() > menus.capacities[k]
+        if (most - least).max() > spare:
+            good = use - menus.per_option(least) <= spare
+            fits = good if fits is None else fits & good
+    return fits, binding
+
+
+def _misfits_of_sparse(menus: OptionTable) -> _Fits | None:
+    """Return the same by the entries: a job's smallest use is none where one of its options uses nothing."""
+    capacity, option, use = menus.entries()
+    caps, whose = menus.num_capacities, menus.job[option]
+    if not use.size:
+        return None, np.zeros(caps, dtype=np.bool_)
+    begins = np.flatnonzero((np.diff(capacity, prepend=-1) != 0) | (np.diff(whose, prepend=-1) != 0))
+    sizes = np.diff(np.append(begins, use.size))
+    by_all = sizes == np.diff(menus.offsets)[whose[begins]]
+    least = np.where(by_all, np.minimum.reduceat(use, begins), 0.0)
+    spare = menus.capacities - np.bincount(capacity[begins], weights=least, minlength=caps)
+    if (spare < 0.0).any():
+        return None
+    most = np.bincount(capacity[begins], weights=np.maximum.reduceat(use, begins), minlength=caps)
+    fits = None
+    out = use - np.repeat(least, sizes) > spare[capacity]
+    if out.any():
+        fits = np.ones(menus.num_options, dtype=np.bool_)
+        fits[option[out]] = False
+    return fits, most > menus.capacities
 
 
 EQUAL = 5e-10
@@ -335,13 +499,29 @@ _LARGEST_PAIRWISE = 40_000_000
 
 
 def within_reach(menus: OptionTable, weights: NDArray[np.float64], bound: float, floor: float) -> OptionTable:
-    """Drop the options no choice worth at least `floor` can contain (reduced-cost fixing).
+    """Drop the options that are not `reachable`."""
+    return menus.keep(reachable(menus, weights, bound, floor))
+
+
+def reachable(
+    menus: OptionTable, weights: NDArray[np.float64], bound: float, floor: float
+) -> NDArray[np.bool_]:
+    """Return bool [options]: those that a choice worth at least `floor` can contain (reduced-cost fixing).
 
     A choice with option i is worth at most ``L(lambda) - loss_i``. L and the losses are sums of products in
     float64: `noise` bounds what they are off by.
     """
     slack = bound - floor + 1e-9 * abs(bound) + noise(menus, weights)
-    return menus.keep(menus.loss(weights) <= max(slack, 0.0))
+    found: NDArray[np.bool_] = menus.loss(weights) <= max(slack, 0.0)
+    return found
+
+
+def bound_at(menus: OptionTable, weights: NDArray[np.float64]) -> float:
+    """Return L(weights) over all the options of the menus."""
+    if menus.num_jobs == 0:
+        return float(weights @ menus.capacities)
+    scores = menus.scores(weights)
+    return float(weights @ menus.capacities + menus.largest(scores).sum())
 
 
 def noise(menus: OptionTable, weights: NDArray[np.float64]) -> float:
@@ -351,7 +531,7 @@ def noise(menus: OptionTable, weights: NDArray[np.float64]) -> float:
     twice that; over the jobs they add up, and the sum over jobs adds ``log2(n)`` roundings (numpy adds in
     pairs). The magnitudes are those of each menu's largest option.
     """
-    size = np.abs(menus.values) + over_rows(weights, menus.uses)
+    size = np.abs(menus.values) + menus.paid(weights)
     total = float(menus.largest(size).sum()) + float(weights @ menus.capacities)
     roundings = 2.0 * (menus.num_capacities + 2) + float(np.log2(menus.num_jobs + 1)) + 4.0
     return roundings * 2.0**-52 * total

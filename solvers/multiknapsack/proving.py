@@ -127,7 +127,7 @@ def solve_core(
         said = call(model, settings, known, listen=None if enough is None else listen)
     except BackendUnavailable as error:
         return CoreAnswer(None, None, False, 0, str(error))
-    believed = bool((np.minimum(menus.capacities, menus.uses.sum(axis=1)) <= _LARGEST).all())
+    believed = bool((np.minimum(menus.capacities, menus.matrix.sum(axis=1)) <= _LARGEST).all())
     if said.termination is Termination.INFEASIBLE:
         return CoreAnswer(None, None, believed, said.nodes, said.raw, said.iterations)
     choice = None if said.point is None else alike.outward(said.point)
@@ -157,7 +157,7 @@ def provable(menus: OptionTable) -> bool:
     return (
         menus.num_options <= _MOST_OPTIONS
         and float(menus.capacities.max(initial=0.0)) < _EXACT_USES
-        and float(menus.uses.max(initial=0.0)) * menus.num_jobs < _EXACT_USES
+        and float(menus.most().max(initial=0.0)) * menus.num_jobs < _EXACT_USES
     )
 
 

@@ -26,8 +26,8 @@ from apportion.core.errors import BackendUnavailable
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
-from apportion.solvers.multiknapsack.dual import bound_at, overdrawn_by_all
-from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
+from apportion.solvers.multiknapsack.dual import overdrawn_by_all
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, bound_at, noise
 from apportion.solvers.multiknapsack.proving import solve_core
 
 __all__ = ["RelaxationTree", "count_tree"]
@@ -204,12 +204,17 @@ class RelaxationTree:
         kept = np.zeros(self._menus.num_options, dtype=np.bool_)
         kept[node.options] = True
         menus = self._menus.keep(kept)
-        jobs, rows, room = menus.num_jobs, [menus.uses], list(menus.capacities)
+        jobs, rows, room = (
+            menus.num_jobs,
+            list[tuple[NDArray[np.int64], NDArray[np.float64]]](),
+            list(menus.capacities),
+        )
         for one in node.counts:
             counted = menus.values >= one.value
-            rows.append((counted if one.at_most else ~counted).astype(np.float64)[None])
+            own = np.flatnonzero(counted if one.at_most else ~counted)
+            rows.append((own, np.ones(own.size)))
             room.append(float(one.number if one.at_most else jobs - one.number))
-        return replace(menus, uses=np.concatenate(rows), capacities=np.array(room))
+        return menus.with_rows(rows, np.array(room))
 
     def _relaxed(self, menus: OptionTable, bound: float) -> _Relaxed | None:
         """Return what the relaxation's prices show; ``None`` where nothing of interest is left."""

@@ -8,6 +8,8 @@ A first choice by density: options in the order of value per use, each taken whe
 
 Dobson, *Worst-case analysis of greedy heuristics for integer programming with nonnegative data*, Mathematics
 of Operations Research 7 (1982), orders items so; every use counts as its share of the capacity.
+
+The first incumbents: near a start that does not fit any more, and near what the multipliers choose.
 """
 
 from __future__ import annotations
@@ -17,12 +19,19 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solvers.multiknapsack.linear_dual import has_sparse_rows
-from apportion.solvers.multiknapsack.option_table import OptionTable, build
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
 
-__all__ = ["by_density", "cheapest", "choice", "filled", "repaired", "thinned"]
+__all__ = [
+    "by_density",
+    "cheapest",
+    "choice",
+    "filled",
+    "near_choices",
+    "near_start",
+    "repaired",
+    "thinned",
+]
 
 
 _FIRST, _LARGEST = 256, 8_192
@@ -53,7 +62,7 @@ def by_density(
     left = menus.capacities - menus.used(chosen)
     if (left < 0).any():
         return None
-    share = over_rows(1.0 / np.maximum(menus.capacities, 1.0), menus.uses)
+    share = menus.paid(1.0 / np.maximum(menus.capacities, 1.0))
     gain = menus.values - menus.values[fallback][menus.job]
     more = np.maximum(share - share[fallback][menus.job], 0.0) + max(per_job, _NO_USE)
     order = np.flatnonzero(gain > 0.0)
@@ -67,7 +76,7 @@ def by_density(
         if not look.size:
             size = min(2 * size, _LARGEST)
             continue
-        change = menus.uses[:, look] - menus.uses[:, fallback[menus.job[look]]]
+        change = menus.uses_of(look) - menus.uses_of(fallback[menus.job[look]])
         open_ = np.flatnonzero((change <= left[:, None]).all(axis=0))
         # each job's first option that fits, as long as they fit together; then one by one
         _, once = np.unique(menus.job[look[open_]], return_index=True)
@@ -145,7 +154,7 @@ def choice(
         least = cheapest(menus)
         if not late():
             fitting = repaired(menus, weights, least, late)
-        elif has_sparse_rows(menus):  # few options share a capacity: all of them are soon looked at
+        elif menus.has_sparse_rows:  # few options share a capacity: all of them are soon looked at
             fitting = by_density(menus, least)
         else:
             fitting = thinned(menus, options, least)
@@ -154,8 +163,82 @@ def choice(
 
 def cheapest(menus: OptionTable) -> NDArray[np.int64]:
     """Return the choice of least use, each capacity counted in shares of what is available."""
-    share = over_rows(1.0 / np.maximum(menus.capacities, 1.0), menus.uses)
+    share = menus.paid(1.0 / np.maximum(menus.capacities, 1.0))
     return menus.first_at(share == menus.smallest(share)[menus.job])
+
+
+class _Swaps:
+    """What every option would change beside its job's present one."""
+
+    def __init__(self, menus: OptionTable) -> None:
+        self._menus, self._share = menus, 1.0 / np.maximum(menus.capacities, 1.0)
+
+    def relief(self, chosen: NDArray[np.int64], used: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [options]: by how much a swap lessens overuse, in shares of the capacities."""
+        menus, capacities = self._menus, self._menus.capacities
+        over = np.maximum(used - capacities, 0.0)
+        found = np.zeros(menus.num_options)
+        for k, use in enumerate(menus.uses):
+            change = use - use[chosen][menus.job]
+            found += self._share[k] * (over[k] - np.maximum(used[k] + change - capacities[k], 0.0))
+        return found
+
+    def fit(self, chosen: NDArray[np.int64], used: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return bool [options]: whether a swap keeps every capacity, where the choice keeps them."""
+        menus, room = self._menus, self._menus.capacities - used + 1e-9
+        found = np.ones(menus.num_options, dtype=np.bool_)
+        for k, use in enumerate(menus.uses):
+            found &= use - use[chosen][menus.job] <= room[k]
+        return found
+
+
+class _SparseSwaps(_Swaps):
+    """The same by the entries, of which a job's present option has few."""
+
+    def __init__(self, menus: OptionTable) -> None:
+        super().__init__(menus)
+        self._capacity, self._option, self._use = menus.entries_by_option()
+        self._key = menus.job[self._option] * menus.num_capacities + self._capacity
+
+    def relief(self, chosen: NDArray[np.int64], used: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what a job's leaving relieves, less what the option then puts on."""
+        menus, excess = self._menus, used - self._menus.capacities
+        left, whose, now = self._present(chosen)
+        relieved = self._share[left] * (np.maximum(excess[left], 0.0) - np.maximum(excess[left] - now, 0.0))
+        found = np.bincount(whose, weights=relieved, minlength=menus.num_jobs)[menus.job]
+        without = excess[self._capacity] - self._beside(left, whose, now)
+        added = np.maximum(without + self._use, 0.0) - np.maximum(without, 0.0)
+        added *= self._share[self._capacity]
+        lost = np.bincount(self._option, weights=added, minlength=menus.num_options)
+        return np.asarray(found - lost, dtype=np.float64)
+
+    def fit(self, chosen: NDArray[np.int64], used: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return where no entry exceeds what is free."""
+        room = (self._menus.capacities - used + 1e-9)[self._capacity]
+        found = np.ones(self._menus.num_options, dtype=np.bool_)
+        found[self._option[self._use - self._beside(*self._present(chosen)) > room]] = False
+        return found
+
+    def _present(
+        self, chosen: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return capacity, job and use of everything that a choice uses."""
+        return self._menus.entries_by_option(chosen)
+
+    def _beside(
+        self, capacity: NDArray[np.int64], job: NDArray[np.int64], now: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return what the present option of its job uses of every entry's capacity."""
+        keys = job * self._menus.num_capacities + capacity
+        at = np.searchsorted(keys, self._key)
+        at[at == keys.size] = 0
+        if not keys.size:
+            return np.zeros(self._key.size)
+        return np.where(keys[at] == self._key, now[at], 0.0)
+
+
+def _swaps(menus: OptionTable) -> _Swaps:
+    return _SparseSwaps(menus) if menus.is_sparse else _Swaps(menus)
 
 
 def repaired(
@@ -174,17 +257,14 @@ def repaired(
     share = 1.0 / np.maximum(capacities, 1.0)
     scores = menus.scores(weights)
     tiny = 1e-9 * max(1.0, float(np.abs(scores).max(initial=0.0)))
-    used = menus.used(chosen)
+    used, swaps_of = menus.used(chosen), _swaps(menus)
     for _ in range(_SWEEPS):
         over = np.maximum(used - capacities, 0.0)
         if not over.any():
             return chosen
         if late():
             return None
-        relief = np.zeros(menus.num_options)
-        for k in range(capacities.size):
-            change = menus.uses[k] - menus.uses[k, chosen][menus.job]
-            relief += share[k] * (over[k] - np.maximum(used[k] + change - capacities[k], 0.0))
+        relief = swaps_of.relief(chosen, used)
         lost = scores[chosen][menus.job] - scores
         ratio = np.full(menus.num_options, np.inf)
         helps = relief > 1e-12
@@ -199,11 +279,11 @@ def repaired(
         swaps = swaps[order[: max(1, enough // 2)]]
         before = used
         moved = menus.job[swaps]
-        used = used + menus.uses[:, swaps].sum(axis=1) - menus.uses[:, chosen[moved]].sum(axis=1)
+        used = used + menus.used(swaps) - menus.used(chosen[moved])
         if swaps.size > 1 and share @ np.maximum(used - capacities, 0.0) >= share @ over:
             # Together they overshoot elsewhere: make the best one alone.
             swaps, moved = swaps[:1], moved[:1]
-            used = before + menus.uses[:, swaps[0]] - menus.uses[:, chosen[moved[0]]]
+            used = before + menus.used(swaps) - menus.used(chosen[moved])
         chosen[moved] = swaps
     return None
 
@@ -217,7 +297,7 @@ def filled(
     """Make every single swap that gains and fits: first those the multipliers favour, then any."""
     chosen = start.copy()
     scores = menus.scores(weights)
-    used = menus.used(chosen)
+    used, swaps_of = menus.used(chosen), _swaps(menus)
     tiny = 1e-12 * max(1.0, float(np.abs(menus.values).max(initial=0.0)))
     for key in (scores, menus.values):
         for _ in range(_SWEEPS):
@@ -226,10 +306,7 @@ def filled(
             gain = key - key[chosen][menus.job]
             good = gain > tiny
             good &= menus.values > menus.values[chosen][menus.job] + tiny
-            for k in range(menus.capacities.size):
-                good &= (
-                    menus.uses[k] - menus.uses[k, chosen][menus.job] <= menus.capacities[k] - used[k] + 1e-9
-                )
+            good &= swaps_of.fit(chosen, used)
             candidates = np.flatnonzero(good)
             if candidates.size == 0:
                 break
@@ -238,9 +315,83 @@ def filled(
             _, first = np.unique(menus.job[ranked], return_index=True)
             swaps = ranked[np.sort(first)]
             moved = menus.job[swaps]
-            change = np.cumsum(menus.uses[:, swaps] - menus.uses[:, chosen[moved]], axis=1)
+            change = np.cumsum(menus.uses_of(swaps) - menus.uses_of(chosen[moved]), axis=1)
             fits = (used[:, None] + change <= menus.capacities[:, None] + 1e-9).all(axis=0)
             count = int(np.argmin(fits)) if not fits.all() else fits.size
             chosen[moved[:count]] = swaps[:count]
             used = menus.used(chosen)
     return chosen
+
+
+def near_start(
+    menus: OptionTable,
+    weights: NDArray[np.float64],
+    start: NDArray[np.int64],
+    best: ChoiceIncumbent,
+    late: Callable[[], bool],
+) -> None:
+    """Offer a choice near a start, int64 [jobs] of rows; what the weights prefer stands in for others."""
+    place = menus.locate(start)
+    place = np.where(place >= 0, place, menus.best_choice(menus.scores(weights)))
+    fitting = repaired(menus, weights, place, late)
+    if fitting is not None:
+        best.take(menus.rows[filled(menus, weights, fitting, late)])
+
+
+_NEAR = 64
+"""Options per job of least loss that a repair of sparse menus looks at."""
+
+
+def _near_top(
+    menus: OptionTable, weights: NDArray[np.float64], choices: tuple[NDArray[np.int64], ...]
+) -> tuple[OptionTable, tuple[NDArray[np.int64], ...]]:
+    """Return the menus with options of little loss and those of choices and least use, and the choices."""
+    loss = menus.loss(weights)
+    size = min(menus.num_options, _NEAR * menus.num_jobs)
+    kept = loss <= np.partition(loss, size - 1)[size - 1]
+    for choice in (*choices, cheapest(menus)):
+        kept[choice] = True
+    place = np.cumsum(kept) - 1
+    return menus.keep(kept), tuple(place[choice] for choice in choices)
+
+
+def near_choices(
+    menus: OptionTable,
+    top: OptionTable,
+    weights: NDArray[np.float64],
+    choices: tuple[NDArray[np.int64], ...],
+    best: ChoiceIncumbent,
+    late: Callable[[], bool],
+) -> None:
+    """Offer what choices among the menus `top` are repaired to, the last one first; else any that is found.
+
+    Parameters
+    ----------
+    menus
+        All options.
+    top
+        Those that the choices are from.
+    weights
+        float64 [capacities]: near-optimal multipliers.
+    choices
+        int64 [jobs] each.
+    best
+        The incumbent.
+    late
+        Whether the time is over.
+    """
+    if menus.is_sparse and choices:
+        top, choices = _near_top(menus, weights, choices)
+    for choice in reversed(choices):
+        if best.close or best.proven or (late() and best.point is not None):
+            break
+        fitting = repaired(top, weights, choice, late)
+        if fitting is not None:
+            best.take(top.rows[filled(top, weights, fitting, late)])
+    if best.point is None:
+        # Nothing near the top could be repaired: begin at the smallest uses.
+        least = cheapest(menus)
+        if (menus.used(least) > menus.capacities).any():
+            repair = repaired(menus, weights, least, late)
+            least = least if repair is None else repair
+        best.take(menus.rows[filled(menus, weights, least, late)])

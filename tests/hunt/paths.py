@@ -192,6 +192,20 @@ PATHS = _table(
         wants="several",
     ),
     Path(
+        "sparse",
+        _SUMS,
+        {
+            "apportion.solvers.multiknapsack.option_table:_MANY_CAPACITIES": 0,
+            "apportion.solvers.multiknapsack.option_table:_DENSITY": 1.0,
+            "apportion.solvers.multiknapsack.option_table:_CELLS": 0,
+            "apportion.solvers.multiknapsack.linear_dual:_WORTH": 0,
+            "apportion.solvers.multiknapsack.linear_dual:_FIRST": 0,
+        },
+        complete=False,
+        witness="apportion.solvers.multiknapsack.option_table:_misfits_of_sparse",
+        wants="several",
+    ),
+    Path(
         "short-beam",
         _SUMS,
         {
@@ -221,8 +235,8 @@ PATHS = _table(
         "growing-cores",
         _SUMS,
         {
-            "apportion.solvers.multiknapsack.linear_dual:_MANY": 0,
-            "apportion.solvers.multiknapsack.linear_dual:_DENSITY": 1.0,
+            "apportion.solvers.multiknapsack.option_table:_MANY_CAPACITIES": 0,
+            "apportion.solvers.multiknapsack.option_table:_DENSITY": 1.0,
             "apportion.solvers.multiknapsack.linear_dual:_WORTH": 0,
             "apportion.solvers.multiknapsack.linear_dual:_FIRST": 0,
         },

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from apportion.cli.main import main
 from apportion.cli.replay import command as replay_command
-from apportion.cli.report import command as report_command
+from apportion.cli.replay import report as report_command
 from apportion.cluster.policies import EqualShare, Policy
 from apportion.cluster.policies.adaptive import Adaptive
 from apportion.cluster.simulation.bound import makespan_bound

@@ -99,6 +99,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Look into",
             "Read an instance in any format, write it as JSON.",
             ("convert mknap1.txt --index 3", "convert --from kueue dump.json -o cluster.json"),
+            "init:convert",
             doing="reading",
         ),
         "export": Listed(
@@ -145,6 +146,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Simulate",
             "Write a page with several replays side by side.",
             ("report run.jsonl -o page.html", "report ours.jsonl theirs.jsonl -o page.html"),
+            "replay:report",
             doing="drawing",
         ),
         "snapshot": Listed(
@@ -213,7 +215,9 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             ("drain", "drain --no-wait"),
             "queue:drain",
         ),
-        "help": Listed("Help", "Show the help of a command.", ("help", "help solve"), "help_command"),
+        "help": Listed(
+            "Help", "Show the help of a command.", ("help", "help solve"), "reference:help_command"
+        ),
     }
 )
 """A new command is a file with a ``command`` and an entry here."""

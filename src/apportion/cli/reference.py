@@ -1,4 +1,4 @@
-"""The page on the command line, written from the commands: run this module to print it."""
+"""``apportion help``, and the page on the command line: run this module to print it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import click
 
 from apportion.cli.commands import COMMANDS, GROUPS
 from apportion.cli.main import command
+from apportion.cli.output import say
+from apportion.cli.source import NamedIn
+from apportion.core.errors import did_you_mean
 
-__all__ = ["page"]
+__all__ = ["help_command", "page"]
 
 _HEAD = """\
 # Command line
@@ -84,6 +87,23 @@ def page() -> str:
 def _help(found: click.Command, context: click.Context) -> str:
     lines = "\n".join(line.rstrip() for line in found.get_help(context).splitlines())
     return f"```text\n{lines}\n```\n"
+
+
+@click.command("help")
+@click.argument("name", metavar="[COMMAND]", required=False, type=NamedIn("apportion.cli.commands:COMMANDS"))
+@click.pass_context
+def help_command(ctx: click.Context, name: str | None) -> None:
+    """Show the help of COMMAND, or the list of all commands."""
+    above = ctx.parent
+    assert above is not None and isinstance(above.command, click.Group)
+    if name is None:
+        say(above.get_help())
+        return
+    found = above.command.get_command(above, name)
+    if found is None:
+        names = above.command.list_commands(above)
+        raise click.UsageError(f"No such command {name!r}{did_you_mean(name, names)}")
+    say(found.get_help(click.Context(found, info_name=name, parent=above)))
 
 
 if __name__ == "__main__":

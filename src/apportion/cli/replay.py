@@ -1,4 +1,4 @@
-"""``apportion replay``: replay a log of idle nodes under a policy and say what it came to."""
+"""``apportion replay`` and ``report``: a log of idle nodes under a policy, and a page of several."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from apportion.cluster.simulation.replay import Replay
     from apportion.cluster.simulation.run_record import RunRecord
 
-__all__ = ["command"]
+__all__ = ["command", "report"]
 
 _CHUNK = 250
 """Steps between two looks at the progress bar and the checkpoint clock."""
@@ -237,3 +237,15 @@ def _advance(replay: Replay, name: str, save: Any) -> None:
     finally:
         if bar is not None:
             bar.stop()
+
+
+@click.command("report")
+@click.argument("logs", nargs=-1, required=True, metavar="LOG.jsonl...")
+@click.option("-o", "--out", default="-", metavar="FILE.html", help="Standard output by default.")
+def report(logs: tuple[str, ...], out: str) -> None:
+    """Write a self-contained page with the replays of these logs side by side."""
+    from apportion.cluster.simulation.run_record import read_record
+    from apportion.draw.report_page import report_page
+
+    check_target(out)
+    emit(report_page([read_record(path) for path in logs]).encode(), out)

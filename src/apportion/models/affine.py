@@ -142,10 +142,15 @@ class Affine:
         count = offsets.size - 1
         return self._gather(np.repeat(np.arange(count, dtype=np.int64), np.diff(offsets)), (count,))
 
-    def __rmatmul__(self, matrix: NDArray[Any]) -> Affine:
-        """Return ``matrix @ self`` for a flat expression and a dense matrix; zeros are skipped."""
-        row, position = np.nonzero(matrix)
-        picked = self._take(position.astype(np.int64)) * matrix[row, position]
+    def __rmatmul__(self, matrix: Any) -> Affine:
+        """Return ``matrix @ self`` for a flat expression and a matrix, dense or sparse; zeros are skipped."""
+        if isinstance(matrix, np.ndarray):
+            row, position = np.nonzero(matrix)
+            factors = matrix[row, position]
+        else:
+            found = matrix.tocsr().tocoo()
+            row, position, factors = found.row, found.col, found.data
+        picked = self._take(position.astype(np.int64)) * factors
         return picked._gather(row.astype(np.int64), (matrix.shape[0],))
 
     def _gather(self, into: NDArray[np.int64], shape: tuple[int, ...]) -> Affine:

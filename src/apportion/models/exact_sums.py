@@ -83,24 +83,24 @@ _BLOCK = 250_000
 """Multiplications up to which it does not divide a product of two matrices (OpenBLAS: 262,144)."""
 
 
-def over_rows(weights: NDArray[np.float64], matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the sum of the rows of a matrix, each times its weight: ``weights @ matrix``.
+def over_rows(weights: NDArray[np.float64], matrix: Any) -> NDArray[np.float64]:
+    """Return the sum of a matrix's rows, dense or sparse, each times its weight: ``weights @ matrix``.
 
     >>> over_rows(np.array([2.0, 1.0]), np.array([[1.0, 0.0, 3.0], [0.0, 5.0, 1.0]])).tolist()
     [2.0, 5.0, 7.0]
     """
-    if matrix.size < _ALONE:
+    if not isinstance(matrix, np.ndarray) or matrix.size < _ALONE:
         return np.asarray(weights @ matrix, dtype=np.float64)
     return np.asarray(np.einsum("k,kn->n", weights, matrix), dtype=np.float64)
 
 
-def over_columns(matrix: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of the columns of a matrix, each times its weight: ``matrix @ weights``.
+def over_columns(matrix: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of a matrix's columns, dense or sparse, each times its weight: ``matrix @ weights``.
 
     >>> over_columns(np.array([[1.0, 0.0], [2.0, 5.0]]), np.array([2.0, 1.0])).tolist()
     [2.0, 9.0]
     """
-    if matrix.size < _ALONE:
+    if not isinstance(matrix, np.ndarray) or matrix.size < _ALONE:
         return np.asarray(matrix @ weights, dtype=np.float64)
     if weights.size == 1:
         return np.asarray(matrix[:, 0] * weights[0], dtype=np.float64)

@@ -60,9 +60,7 @@ def lagrangian_bound(
         start, stop = int(model.offsets[first]), int(model.offsets[last])
         value = model.values[start:stop]
         with np.errstate(over="ignore"):  # an infinite price ends as an infinite margin, so as no bound
-            price = (
-                over_columns(model.uses[start:stop], prices) if model.num_capacities else np.zeros(value.size)
-            )
+            price = over_columns(model.matrix[start:stop], prices)
         sizes = np.diff(model.offsets[first : last + 1])
         filled = np.flatnonzero(sizes)
         if not filled.size:

@@ -111,7 +111,7 @@ def lower(
         1.0,
         None if job_labels is None else (job_labels,),
     )
-    m.at_most("capacity", knapsack.uses.T @ x, knapsack.capacities, (knapsack.capacity_names,))
+    m.at_most("capacity", knapsack.matrix.T @ x, knapsack.capacities, (knapsack.capacity_names,))
     m.objective(x * knapsack.values)
     return Lowered(knapsack, m.build())
 

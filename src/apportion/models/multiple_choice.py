@@ -24,7 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.outcome import Report, Violation
-from apportion.models.exact_sums import accurate_sum
+from apportion.models.exact_sums import accurate_sum, over_columns
+from apportion.models.uses import LARGEST_TOTAL, dense, joined, sparse, total
+
+if TYPE_CHECKING:
+    from apportion.models.uses import Uses
 
 __all__ = ["MultipleChoiceKnapsack", "Ragged", "Sense", "Splice", "check_sum_of_values", "difference"]
 
@@ -166,11 +170,24 @@ class Splice:
         fresh_offsets: NDArray[np.int64],
     ) -> NDArray[Any]:
         """Return an array with one entry per option of the new menus."""
-        parts = []
+        parts = self._parts(earlier, fresh, earlier_offsets, fresh_offsets)
+        return np.concatenate(parts) if parts else earlier[:0]
+
+    def uses(
+        self, earlier: Uses, fresh: Uses, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]
+    ) -> Uses:
+        """Return the uses of the new menus, sparse where the earlier ones are."""
+        parts = self._parts(earlier, fresh, earlier_offsets, fresh_offsets)
+        return joined([earlier[:0], *parts])
+
+    def _parts(
+        self, earlier: Any, fresh: Any, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]
+    ) -> list[Any]:
+        parts = list[Any]()
         for new, first, last in self.runs:
             offsets = fresh_offsets if new else earlier_offsets
             parts.append((fresh if new else earlier)[int(offsets[first]) : int(offsets[last])])
-        return np.concatenate(parts) if parts else earlier[:0]
+        return parts
 
     def offsets(
         self, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]
@@ -232,23 +249,21 @@ def _sizes(offsets: NDArray[np.int64], first: int, last: int) -> NDArray[np.int6
 
 Sense = Literal["maximize", "minimize"]
 
-_LARGEST_TOTAL = 2**62
-"""Sums of uses stay below this, so that int64 arithmetic never wraps."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultipleChoiceKnapsack(Ragged):
     """Menus of options as ragged arrays; build one with `from_arrays`.
 
-    Row ``i`` of `values` and `uses` is an option; the options of job ``j`` are the rows
+    Row ``i`` of `values` and `matrix` is an option; the options of job ``j`` are the rows
     ``offsets[j]:offsets[j + 1]``. A *choice* is an int64 array with the chosen row per job, -1 for none.
 
     Attributes
     ----------
     values
         float64 [options], finite: what an option is worth (or costs, when minimising).
-    uses
-        int64 [options, capacities], at least 0: what an option takes of each capacity.
+    matrix
+        int64 [options, capacities], at least 0: what an option takes of each capacity; sparse where it was
+        given so.
     offsets
         int64 [jobs + 1], from 0 to the number of options, never falling.
     capacities
@@ -274,7 +289,7 @@ class MultipleChoiceKnapsack(Ragged):
     """
 
     values: NDArray[np.float64]
-    uses: NDArray[np.int64]
+    matrix: Uses
     offsets: NDArray[np.int64]
     capacities: NDArray[np.int64]
     required: NDArray[np.bool_]
@@ -296,7 +311,7 @@ class MultipleChoiceKnapsack(Ragged):
     def from_arrays(
         cls,
         values: ArrayLike,
-        uses: ArrayLike,
+        uses: Any,
         offsets: ArrayLike,
         capacities: ArrayLike,
         required: ArrayLike = True,
@@ -310,7 +325,8 @@ class MultipleChoiceKnapsack(Ragged):
         values
             float64 [options].
         uses
-            int64 [options, capacities]; [options] is accepted for one capacity.
+            int64 [options, capacities], or a `scipy.sparse` array of this shape, which stays sparse: for
+            many capacities of which an option uses few. [options] is accepted for one capacity.
         offsets
             int64 [jobs + 1].
         capacities
@@ -332,10 +348,7 @@ class MultipleChoiceKnapsack(Ragged):
             raise _invalid("values", f"row {int(np.argmin(np.isfinite(value)))} is not finite")
         check_sum_of_values(value)
         capacity = _counts("capacities", np.atleast_1d(np.asarray(capacities)), 1)
-        use_any = np.asarray(uses)
-        if use_any.ndim == 1 and capacity.size == 1:
-            use_any = use_any.reshape(-1, 1)
-        use = _counts("uses", use_any, 2)
+        use = _uses(uses, alone=capacity.size == 1)
         if use.shape != (value.size, capacity.size):
             raise _invalid(
                 "uses",
@@ -362,7 +375,7 @@ class MultipleChoiceKnapsack(Ragged):
         _check_total(use, num_jobs)
         return cls(
             values=_frozen(value),
-            uses=_frozen(use),
+            matrix=_frozen(use) if isinstance(use, np.ndarray) else use,
             offsets=_frozen(offset),
             capacities=_frozen(capacity),
             required=_frozen(np.broadcast_to(need, (num_jobs,)).copy()),
@@ -409,19 +422,19 @@ class MultipleChoiceKnapsack(Ragged):
             If the uses are so large that their sum over the jobs would overflow.
         """
         parts = self.offsets, fresh.offsets
-        if splice.fits(*parts):
-            _check_total(fresh.uses, self.num_jobs)
+        if isinstance(self.matrix, np.ndarray) and splice.fits(*parts):
+            _check_total(fresh.matrix, self.num_jobs)
             splice.write(self.values, fresh.values, *parts)
-            splice.write(self.uses, fresh.uses, *parts)
+            splice.write(self.matrix, fresh.uses, *parts)
             splice.write(self.required, fresh.required)
             return replace(self, capacities=_frozen(capacities))
-        uses = splice.rows(self.uses, fresh.uses, *parts)
+        uses = splice.uses(self.matrix, fresh.matrix, *parts)
         offsets = splice.offsets(*parts)
         _check_total(uses, offsets.size - 1)
         return replace(
             self,
             values=_frozen(splice.rows(self.values, fresh.values, *parts)),
-            uses=_frozen(uses),
+            matrix=_frozen(uses) if isinstance(uses, np.ndarray) else uses,
             offsets=_frozen(offsets),
             capacities=_frozen(capacities),
             required=_frozen(splice.jobs(self.required, fresh.required)),
@@ -432,14 +445,31 @@ class MultipleChoiceKnapsack(Ragged):
         """How many capacities the options use."""
         return int(self.capacities.size)
 
+    @property
+    def uses(self) -> NDArray[np.int64]:
+        """The uses as an array, int64 [options, capacities], which is made where they are sparse."""
+        return self.matrix if isinstance(self.matrix, np.ndarray) else dense(self.matrix)
+
+    def uses_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 [rows, capacities]: what some options use."""
+        found = self.matrix[rows]
+        return found if isinstance(found, np.ndarray) else dense(found)
+
+    def paid(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [options]: what every option pays at prices of the capacities."""
+        return over_columns(self.matrix, prices)
+
     def objective(self, choice: NDArray[np.int64]) -> float:
         """Return the sum of the chosen values, in the model's sense, off by at most 1e-13 of itself."""
         return accurate_sum(self.values[choice[choice >= 0]])
 
     def used(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64 [capacities]: what a choice uses of each capacity."""
-        total: NDArray[np.int64] = self.uses[choice[choice >= 0]].sum(axis=0, dtype=np.int64)
-        return total
+        rows = choice[choice >= 0]
+        if not isinstance(self.matrix, np.ndarray):
+            return total(self.matrix, rows)
+        found: NDArray[np.int64] = self.matrix[rows].sum(axis=0, dtype=np.int64)
+        return found
 
     def fits(self, choice: NDArray[np.int64]) -> bool:
         """Return whether a choice of rows in its jobs' menus leaves nobody out and keeps every capacity."""
@@ -474,9 +504,17 @@ class MultipleChoiceKnapsack(Ragged):
         return Report(self.objective(chosen), tuple(violations))
 
 
-def _check_total(uses: NDArray[np.int64], num_jobs: int) -> None:
-    if uses.size and float(uses.max()) * max(num_jobs, 1) >= _LARGEST_TOTAL:
+def _check_total(uses: Uses, num_jobs: int) -> None:
+    largest = uses if isinstance(uses, np.ndarray) else uses.data
+    if largest.size and float(largest.max()) * max(num_jobs, 1) >= LARGEST_TOTAL:
         raise _invalid("uses", "are so large that their sum over the jobs would overflow 64-bit integers")
+
+
+def _uses(raw: Any, alone: bool) -> Uses:
+    if hasattr(raw, "tocsr"):
+        return sparse(raw)
+    array = np.asarray(raw)
+    return _counts("uses", array.reshape(-1, 1) if alone and array.ndim == 1 else array, 2)
 
 
 def _invalid(name: str, message: str) -> InvalidInstance:
@@ -504,6 +542,6 @@ def _counts(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.int64]:
         raise _invalid(
             name, f"must be integers in {ndim} dimension(s), not {array.dtype} {list(array.shape)}"
         )
-    if array.size and (int(array.min()) < 0 or int(array.max()) >= _LARGEST_TOTAL):
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= LARGEST_TOTAL):
         raise _invalid(name, "must be at least 0 and below 2**62")
     return np.ascontiguousarray(array, dtype=np.int64)

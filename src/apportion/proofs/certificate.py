@@ -17,6 +17,7 @@ import numpy as np
 from apportion.core.errors import ApportionError
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.uses import in_blocks
 
 __all__ = [
     "LARGEST_DOCUMENT",
@@ -131,8 +132,8 @@ class Proof:
 def instance_digest(instance: Any) -> str:
     """Return the SHA-256, as hex, of a canonical instance, or of the arrays of a bare model."""
     if isinstance(instance, MultipleChoiceKnapsack):
-        found = hashlib.sha256(f"{instance.sense} {instance.uses.shape}".encode())
-        arrays: tuple[str, ...] = ("values", "uses", "offsets", "capacities", "required")
+        found = hashlib.sha256(f"{instance.sense} {instance.matrix.shape}".encode())
+        arrays: tuple[str, ...] = ("values", "matrix", "offsets", "capacities", "required")
     elif isinstance(instance, Assignment):
         shape = f"assignment {instance.goal} {instance.divisible} {instance.num_machines}"
         found = hashlib.sha256(f"{shape} {instance.num_jobs} {instance.num_options}".encode())
@@ -150,7 +151,9 @@ def instance_digest(instance: Any) -> str:
     else:
         return hashlib.sha256(msgspec.json.encode(instance, order="deterministic")).hexdigest()
     for name in arrays:
-        found.update(np.ascontiguousarray(getattr(instance, name)).tobytes())
+        given = in_blocks(instance.matrix) if name == "matrix" else (getattr(instance, name),)
+        for array in given:
+            found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()
 
 

@@ -26,7 +26,9 @@ from apportion.core.interruption import released
 from apportion.core.options import Choice, Incumbent, Multipliers, Point, SolveOptions, Start
 from apportion.core.outcome import Outcome, Report, Termination
 from apportion.formulations.protocol import LinearFormulation, Packing, PlacedFormulation
+from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.packing import MachinePacking
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import (
@@ -40,6 +42,7 @@ from apportion.solving.compiled_model import (
 from apportion.solving.registry import Backend, LinearSolver
 
 if TYPE_CHECKING:
+    from apportion.models.uses import Uses
     from apportion.solvers.packing.few_moves import Placement
 
 __all__ = [
@@ -90,7 +93,7 @@ def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) ->
     if backend.accepts != "linear":
         outcome = _guarded(call, backend, lambda options: structure.ask(backend, options, known))
         return Asked(outcome, outcome.point, structure, known)
-    if not fits_doubles(structure.model.uses, structure.model.capacities):
+    if not _fits_doubles(structure.model):
         raise BackendUnavailable(
             f"backend {backend.name!r} computes in doubles, which do not hold these uses or capacities "
             "beyond 2**53 exactly; use the exact backend"
@@ -110,9 +113,12 @@ def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) ->
     return Asked(outcome, point, structure, known)
 
 
-def fits_doubles(uses: NDArray[np.int64], capacities: NDArray[np.int64]) -> bool:
+def _fits_doubles(model: MultipleChoiceKnapsack | Assignment) -> bool:
     """Return whether doubles hold every use exactly, and every capacity that the uses can reach."""
-    if not uses.size or int(uses.max()) < 2**53 // len(uses):  # no sum comes to where doubles have gaps
+    matrix: Uses = model.uses if isinstance(model, Assignment) else model.matrix
+    uses, capacities = matrix if isinstance(matrix, np.ndarray) else matrix.data, model.capacities
+    # where no sum comes to where doubles have gaps
+    if not uses.size or int(uses.max()) < 2**53 // model.num_options:
         return True
     numbers = np.concatenate((uses.ravel(), capacities[capacities < 2**62]))
     return bool((numbers.astype(np.float64).astype(np.int64) == numbers).all())

@@ -159,7 +159,7 @@ def repaired(model: MultipleChoiceKnapsack, rows: NDArray[np.int64]) -> NDArray[
     if missing.size:
         if (np.diff(model.offsets)[missing] == 0).any():
             return None
-        load = (model.uses / room).sum(axis=1)
+        load = model.paid(1.0 / room)
         for job in missing:
             start, stop = model.offsets[job], model.offsets[job + 1]
             choice[job] = start + int(np.argmin(load[start:stop]))
@@ -178,13 +178,12 @@ def _relieved(
         excess = np.maximum(model.used(choice) - model.capacities, 0) / room
         if not excess.any():
             return choice
-        tight = excess > 0
         held_value = np.where(choice >= 0, model.values[choice], 0.0)
-        held_use = np.where((choice >= 0)[:, None], model.uses[choice], 0)
-        relief = ((held_use[job_of] - model.uses)[:, tight] / room[tight]) @ excess[tight]
+        weight = model.paid(excess / room)
+        held_weight = np.where(choice >= 0, weight[choice], 0.0)
+        relief = held_weight[job_of] - weight
         loss = sign * (held_value[job_of] - model.values)
-        leave_relief = (held_use[optional][:, tight] / room[tight]) @ excess[tight]
-        relief = np.concatenate((relief, leave_relief))
+        relief = np.concatenate((relief, held_weight[optional]))
         loss = np.concatenate((loss, sign * held_value[optional]))
         useful = relief > 0
         if not useful.any():

@@ -30,7 +30,6 @@ from apportion.core.solution import Solution
 from apportion.instances.columns import Columns
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
-from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs import Verdict
 from apportion.proofs.bare_models import columns
@@ -134,7 +133,7 @@ def _paid(
         return np.array(pools, dtype=np.float64)[model.machine] * model.uses
     if len(known) != model.num_capacities:
         return np.zeros(model.num_options)
-    return over_columns(model.uses, np.array(known, dtype=np.float64))
+    return model.paid(np.array(known, dtype=np.float64))
 
 
 def _unit(values: NDArray[np.float64], total: float, objective: float) -> tuple[int, bool]:

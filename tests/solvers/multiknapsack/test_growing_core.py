@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.strategies import knapsacks
@@ -16,7 +17,7 @@ from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.solvers.general.highs_call import call
-from apportion.solvers.multiknapsack import dual, linear_dual
+from apportion.solvers.multiknapsack import dual, linear_dual, option_table
 from apportion.solvers.multiknapsack.expanding_core import unsettled
 from apportion.solvers.multiknapsack.linear_dual import beside_divided
 from apportion.solvers.multiknapsack.option_table import build
@@ -38,11 +39,12 @@ def of_many_owners(seed: int, jobs: int, owners: int) -> MultipleChoiceKnapsack:
 
 
 @settings(max_examples=examples(100))
-@given(model=knapsacks(min_capacities=2))
-def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> None:
+@given(model=knapsacks(min_capacities=2), sparse=st.booleans())
+def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack, sparse: bool) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(linear_dual, "_MANY", 0)
-        patched.setattr(linear_dual, "_DENSITY", 1.0)
+        patched.setattr(option_table, "_MANY_CAPACITIES", 0)
+        patched.setattr(option_table, "_DENSITY", 1.0)
+        patched.setattr(option_table, "_CELLS", 0 if sparse else 10**9)
         patched.setattr(linear_dual, "_WORTH", 0)
         patched.setattr(linear_dual, "_FIRST", 0)
         outcome = solve(model, SolveOptions(time_limit=None), None)
@@ -59,7 +61,7 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack) -> No
 def test_sixty_owners_agree_with_highs_and_the_bound_is_that_of_the_relaxation(seed: int) -> None:
     model = of_many_owners(seed, 300, 60)
     menus = build(model)
-    assert menus is not None and linear_dual.has_sparse_rows(menus)
+    assert menus is not None and menus.has_sparse_rows
     outcome = solve(model, SolveOptions(time_limit=None, deterministic=True), None)
     peer = call(lower(model).model, {"mip_rel_gap": 0.0, "threads": 1})
     assert peer.point is not None
@@ -92,7 +94,7 @@ def here_or_there(room: int) -> MultipleChoiceKnapsack:
 
 def test_prices_of_an_infeasible_relaxation_refute_it(monkeypatch: pytest.MonkeyPatch) -> None:
     menus = build(here_or_there(149))
-    assert menus is not None and linear_dual.has_sparse_rows(menus)
+    assert menus is not None and menus.has_sparse_rows
     found = linear_dual.relaxed(menus, None)
     assert found is not None and found[1] is None
     assert (found[0] >= 0).all() and dual.overdrawn_by_all(menus, found[0])

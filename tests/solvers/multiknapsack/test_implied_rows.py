@@ -11,7 +11,7 @@ from tests.solvers.multiknapsack.test_limits import racks
 import apportion
 from apportion.core.options import SolveOptions
 from apportion.models import MultipleChoiceKnapsack
-from apportion.solvers.multiknapsack import linear_dual
+from apportion.solvers.multiknapsack import option_table
 from apportion.solvers.multiknapsack.implied_rows import with_implied_rows
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.several_capacities import solve
@@ -55,10 +55,11 @@ def test_every_choice_that_keeps_the_capacities_keeps_the_rows() -> None:
 
 
 def test_answers_under_implied_rows_are_those_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_dual, "_MANY", 0)
-    monkeypatch.setattr(linear_dual, "_DENSITY", 1.0)
+    monkeypatch.setattr(option_table, "_MANY_CAPACITIES", 0)
+    monkeypatch.setattr(option_table, "_DENSITY", 1.0)
     for seed in range(examples(300)):
         model = sparse(seed)
+        monkeypatch.setattr(option_table, "_CELLS", seed % 2 * 10**9)
         outcome, best = solve(model, SolveOptions()), enumerate_knapsack(model)
         if best is None:
             assert outcome.termination.value == "infeasible", seed

@@ -1,0 +1,150 @@
+"""The bound that a call states, and what shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.options import KnownBound
+from apportion.core.outcome import SearchTree, Termination
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solvers.clock import Clock
+from apportion.solvers.general.highs_call import HIGHS_ERROR
+from apportion.solvers.multiknapsack.anytime import StopReason
+from apportion.solvers.multiknapsack.dual import Dual, model_bound
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
+
+__all__ = ["ProvenBound"]
+
+
+class ProvenBound:
+    """The bound of one call; its value stands with the incumbent that it is measured against.
+
+    Parameters
+    ----------
+    model
+        The model.
+    best
+        The incumbent; its `bound` is set.
+    known
+        A bound that holds.
+
+    Attributes
+    ----------
+    source
+        What shows it; see `apportion.core.outcome.Outcome`.
+    multipliers
+        float64 [capacities]: those of the last bound by multipliers.
+    tree
+        The tree that ended the exact search.
+    """
+
+    def __init__(
+        self, model: MultipleChoiceKnapsack, best: ChoiceIncumbent, known: KnownBound | None
+    ) -> None:
+        self._model, self._best, self._known = model, best, known
+        self.source = "multipliers"
+        self.multipliers: NDArray[np.float64] | None = None
+        self.tree: SearchTree | None = None
+
+    def by_known(self) -> bool:
+        """Take the bound that was known before, if there is one."""
+        if self._known is None:
+            return False
+        self._best.bound, self.source = self._known
+        return True
+
+    def at(self, multipliers: NDArray[np.float64]) -> None:
+        """Take the bound at some multipliers, or what was known before if that is as good."""
+        bound = model_bound(self._model, multipliers)
+        if bound is None:
+            return
+        self.multipliers = multipliers
+        if self._known is None or self._best.sign * (bound - self._known.value) < 0:
+            self._best.bound, self.source = bound, "multipliers"
+        else:
+            self.by_known()
+
+    def over_fitting(self, menus: OptionTable, dual: Dual, implied: bool = False) -> None:
+        """Take what prices show over the options that fit, and under implied rows, if it is less.
+
+        Others are in no choice. Multipliers alone know neither: this is a step of the search.
+        """
+        best, model = self._best, self._model
+        whole = menus.num_options == model.num_options + np.count_nonzero(~model.required)
+        if best.bound is None or (whole and not implied):
+            return
+        stated = best.sign * (dual.bound + noise(menus, dual.multipliers))
+        if best.sign * (best.bound - stated) > 0:
+            best.bound, self.source = stated, "branch_and_bound"
+
+    def by_enumeration(self) -> None:
+        """State that the incumbent is the best of all choices."""
+        self._best.bound, self.source = self._best.objective, "enumeration"
+
+    def on_grid(self) -> None:
+        """State the bound of the values' common step: no objective lies between it and the incumbent."""
+        if self._best.step > 0:
+            self._best.bound = self._best.objective
+            self.source = self.source if self.source == "solver" else "branch_and_bound"
+
+    def by_search(self, rounding: float) -> None:
+        """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
+
+        Where values lie on a grid the rounding is far below its step. Options that reduced costs fixed away
+        need not be counted: what that lets pass has its own margin (`within_reach`).
+        """
+        best = self._best
+        if best.objective is None or best.floor is None or best.value is None:
+            return
+        slack = 0.0 if best.step > 4.0 * rounding else rounding
+        if slack <= 1e-10 * abs(best.value):
+            slack = 0.0
+        stated = best.objective + best.sign * slack
+        if best.bound is None or best.sign * (stated - best.bound) < 0:
+            best.bound, self.source = stated, "branch_and_bound"
+
+    def beyond(self, bound: float, source: str) -> None:
+        """Take what nothing better than the incumbent exceeds, unless what is known is near enough."""
+        best = self._best
+        if best.value is None or best.bound is None or best.close:
+            return
+        stated = best.sign * max(bound, best.value)
+        if best.sign * (stated - best.bound) < 0:
+            best.bound, self.source = stated, source
+
+    def by_ending(self, ending: StopReason, live: OptionTable, weights: NDArray[np.float64]) -> StopReason:
+        """State what an ending shows, and return it; `live` are the options that were searched."""
+        best = self._best
+        if ending.proving is not None:
+            self.tree = ending.proving.tree(self._model.num_capacities)
+        if ending.reason == "claimed":  # by the word of HiGHS, as where it is asked about the whole
+            if best.objective is not None and not best.proven:
+                best.bound, self.source = best.objective, "solver"
+            return ending
+        shown = ending.reason == "proven" or ending.by_solver
+        if shown and not ending.infeasible and not best.proven:
+            # the exact search counts in whole numbers, the beams in sums of float64
+            rounding = 0.0 if ending.proving is not None else noise(live, weights)
+            if ending.by_solver and best.value is not None:
+                rounding += HIGHS_ERROR * abs(best.value)
+            self.by_search(rounding)
+            if ending.by_solver and self.source == "branch_and_bound":
+                self.source = "solver"
+        elif best.proven:
+            self.on_grid()
+        elif ending.counts is not None:
+            self.beyond(ending.counts.bound, "solver" if ending.counts.by_solver else "branch_and_bound")
+        return ending
+
+    def ended(self, clock: Clock) -> StopReason | None:
+        """Say how it ended if the incumbent is good enough, or a limit is reached."""
+        best = self._best
+        if best.proven:
+            self.on_grid()
+            return StopReason("proven")
+        if best.close:
+            return StopReason("gap")
+        if (stopped := clock.stopped()) is not None:
+            return StopReason("work" if stopped is Termination.NODE_LIMIT else "limit")
+        return None

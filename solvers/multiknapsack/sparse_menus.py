@@ -1,0 +1,173 @@
+"""The search of menus with many capacities of which an option uses few: racks, periods, limits of tenants.
+
+A local search, cores that grow, and a tree of relaxations under rows that follow from the capacities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.options import SolveOptions
+from apportion.solvers.clock import Clock
+from apportion.solvers.general.highs_call import HIGHS_ERROR
+from apportion.solvers.multiknapsack.anytime import StopReason
+from apportion.solvers.multiknapsack.dual import Dual, solve_large
+from apportion.solvers.multiknapsack.ejection import Ejection
+from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
+from apportion.solvers.multiknapsack.implied_rows import filled_by_few, with_implied_rows
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
+from apportion.solvers.multiknapsack.proven_bound import ProvenBound
+from apportion.solvers.multiknapsack.proving import Proving, provable
+from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree
+from apportion.solvers.multiknapsack.repair import near_choices
+
+__all__ = ["SparseSearch"]
+
+_LEAST_PROOF = 1.0
+"""Seconds, or as many as cores took, in which our own trees may prove what HiGHS claims."""
+_FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
+"""Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
+_EJECTION, _EJECTION_SHARE = 2.0, 0.8
+"""and after them: seconds without a limit, else the share of the time left."""
+_TREE_ENTRIES, _TREE_SHARE = 100_000, 0.4
+"""Uses within reach up to which a tree of relaxations is tried, for this share of the time left,"""
+_CELLS = 4_000_000
+"""and cells up to which they are searched as the menus of few capacities are."""
+_PAYS = 0.2
+"""Share of the gap that implied rows must close: more rows take longer in all that follows."""
+
+
+class SparseSearch:
+    """One search.
+
+    Parameters
+    ----------
+    menus, dual
+        All options, and their prices.
+    best, shown
+        The incumbent, raised by what is found, and the bound that is stated.
+    options, clock, counters
+        Of the solve call.
+    mark
+        Called with the name of a phase that ends.
+    """
+
+    def __init__(
+        self,
+        menus: OptionTable,
+        dual: Dual,
+        best: ChoiceIncumbent,
+        shown: ProvenBound,
+        options: SolveOptions,
+        clock: Clock,
+        counters: dict[str, float],
+        mark: Callable[[str], None],
+    ) -> None:
+        self._menus, self._dual = menus, dual
+        self._best, self._shown, self._options = best, shown, options
+        self._clock, self._counters, self._mark = clock, counters, mark
+        self._rows, self._priced = menus, dual
+        """The menus under implied rows, and their prices, where these close enough of the gap."""
+
+    def run(self) -> StopReason | OptionTable:
+        """Return how it ended, or what is within reach and to be searched as of few capacities."""
+        menus, best, clock = self._menus, self._best, self._clock
+        self._add_implied_rows()
+        implied = self._rows is not menus
+        self._shown.over_fitting(self._rows, self._priced, implied=implied)
+        if clock.late() and (stopped := self._shown.ended(clock)) is not None:
+            return stopped
+        loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
+        ejection = Ejection(menus, loss, self._dual.multipliers, best, clock, seed)
+        entries, left = float(menus.num_entries), clock.remaining
+        if entries > FEW_ENTRIES and not best.proven and not best.close:
+            first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
+            ejection.run(first if left is None else min(first, _CORES_AFTER * left))
+            self._mark("ejection")
+        ended = self._cores(ejection)
+        if ended is not None:
+            return self._told(ended)
+        reach, left = self._reach(), clock.remaining
+        near = menus.keep(reach)
+        if implied and near.num_entries <= _TREE_ENTRIES and best.step <= 0.0 and not clock.late():
+            ended = self._by_relaxations(reach, _EJECTION if left is None else _TREE_SHARE * left)
+            if ended is not None:
+                return self._told(ended)
+        left, large = clock.remaining, near.num_options * near.num_capacities > _CELLS
+        ejection.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
+        self._mark("ejection")
+        if (np.diff(near.offsets) == 0).any():  # none of a job's options can be in a better choice
+            return self._told(StopReason("proven"))
+        if large:
+            return self._shown.ended(clock) or StopReason("exhausted")
+        return near.dense()
+
+    def _told(self, ended: StopReason) -> StopReason:
+        return self._shown.by_ending(ended, self._rows, self._priced.multipliers)
+
+    def _reach(self) -> NDArray[np.bool_]:
+        """Return bool [options]: those that a better choice can contain."""
+        floor = self._best.floor
+        if floor is None:
+            return np.ones(self._menus.num_options, dtype=np.bool_)
+        return reachable(self._rows, self._priced.multipliers, self._priced.bound, floor)
+
+    def _add_implied_rows(self) -> None:
+        menus, dual, best = self._menus, self._dual, self._best
+        if best.value is None or best.proven or best.close or not filled_by_few(menus, dual.multipliers):
+            return
+        rows = with_implied_rows(menus)
+        if rows is menus:
+            return
+        left, late = None if self._options.deterministic else self._clock.remaining, self._clock.late
+        near = np.append(dual.multipliers, np.zeros(rows.num_capacities - menus.num_capacities))
+        anchor = best.among(menus)
+        priced, _ = solve_large(rows, gap=1e-8, start=near, late=late, seconds=left, anchor=anchor)
+        self._mark("dual")
+        if priced.bound > dual.bound - _PAYS * (dual.bound - best.value):
+            return
+        near_choices(menus, menus, dual.multipliers, priced.choices, best, late)
+        self._mark("repair")
+        self._rows, self._priced = rows, priced
+
+    def _cores(self, ejection: Ejection) -> StopReason | None:
+        """Solve growing cores; what HiGHS says of the last one our own trees are to prove."""
+        best, clock, began = self._best, self._clock, self._clock.elapsed
+        limits = best, self._options, clock, self._counters
+        cores = ExpandingCore(self._rows, self._priced.multipliers, self._priced.bound, ejection, *limits)
+        ended = cores.run()
+        self._shown.beyond(cores.bound, "solver")
+        self._mark("cores")
+        if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
+            return ended
+        if best.proven:
+            return StopReason("proven")
+        turn, left, reach = max(_LEAST_PROOF, clock.elapsed - began), clock.remaining, self._reach()
+        turn = turn if left is None else min(turn, left)
+        if self._rows is not self._menus:  # a tree is told in multipliers of capacities, not of what follows
+            ended = self._by_relaxations(reach, turn)
+        else:
+            ended = self._by_tree(self._menus.keep(reach), turn)
+        return ended or StopReason("claimed", by_solver=True)
+
+    def _by_relaxations(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
+        """Let a tree of relaxations prove what is within reach."""
+        tree = RelaxationTree(self._rows.keep(reach), self._best, self._clock, self._options.seed)
+        proven = tree.run(seconds)
+        self._counters["relaxations"] = float(tree.relaxations)
+        self._mark("proof")
+        return StopReason("proven", by_solver=tree.by_solver) if proven else None
+
+    def _by_tree(self, menus: OptionTable, seconds: float) -> StopReason | None:
+        """Let the exact search prove what is within reach, where it takes so many options."""
+        if not provable(menus):
+            return None
+        seed, threads = self._options.seed, self._options.threads
+        proving = Proving(menus, self._dual.multipliers, self._best, self._clock, seed, threads=threads)
+        proven = proving.run(seconds)
+        self._counters["nodes"] = float(proving.nodes)
+        self._mark("proof")
+        return StopReason("proven", proving=proving) if proven else None

@@ -1,0 +1,97 @@
+"""What options use of capacities: an array, or a sparse one where options use few of many capacities.
+
+A sparse one is a `scipy.sparse.csr_array` [options, capacities] of int64, its indices sorted, without an
+entry of 0 or one that stands twice. What is said of uses is exact in both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.errors import InvalidInstance, Problem
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    SparseUses = csr_array[np.int64, tuple[int, int]]
+    Uses = NDArray[np.int64] | SparseUses
+
+__all__ = ["LARGEST_TOTAL", "dense", "in_blocks", "joined", "sparse", "total"]
+
+LARGEST_TOTAL = 2**62
+"""Sums of uses stay below this, so that int64 arithmetic never wraps."""
+_MOST_CELLS = 2**29
+"""Cells of the largest array that a sparse one is turned into: 4 GiB."""
+_BLOCK = 2**22
+"""Cells of a block."""
+
+
+def sparse(raw: Any) -> SparseUses:
+    """Return a sparse array of any format in the form that models keep.
+
+    Raises
+    ------
+    InvalidInstance
+        If it does not hold integers from 0 on and below 2**62 in two dimensions.
+    """
+    from scipy.sparse import csr_array
+
+    if raw.ndim != 2 or raw.dtype.kind not in "iu":
+        form = f"{raw.dtype} {list(raw.shape)}"
+        raise InvalidInstance(Problem("$.uses", f"must be integers in 2 dimension(s), not {form}"))
+    if raw.nnz and (int(raw.data.min()) < 0 or int(raw.data.max()) >= LARGEST_TOTAL):
+        raise InvalidInstance(Problem("$.uses", "must be at least 0 and below 2**62"))
+    found = csr_array(raw, dtype=np.int64, copy=True)
+    found.sum_duplicates()
+    found.eliminate_zeros()
+    for part in (found.data, found.indices, found.indptr):
+        part.flags.writeable = False
+    return found
+
+
+def total(uses: SparseUses, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64 [capacities]: what some options use together."""
+    chosen, found = uses[rows], np.zeros(uses.shape[1], dtype=np.int64)
+    np.add.at(found, chosen.indices, chosen.data)
+    return found
+
+
+def dense(uses: SparseUses) -> NDArray[np.int64]:
+    """Return uses as an array.
+
+    Raises
+    ------
+    InvalidInstance
+        If it would take more than 4 GiB.
+    """
+    if uses.shape[0] * uses.shape[1] > _MOST_CELLS:
+        size = uses.shape[0] * uses.shape[1] * 8 / 2**30
+        message = (
+            f"are sparse, and what was asked for reads them as an array, which would take {size:.0f} GiB"
+        )
+        raise InvalidInstance(Problem("$.uses", f"{message}: give fewer options or capacities"))
+    return uses.toarray()
+
+
+def in_blocks(uses: Uses) -> Iterator[NDArray[np.int64]]:
+    """Yield uses as arrays, some options after the other."""
+    if isinstance(uses, np.ndarray):
+        yield uses
+        return
+    step = max(1, _BLOCK // max(1, uses.shape[1]))
+    for first in range(0, uses.shape[0], step):
+        yield uses[first : first + step].toarray()
+
+
+def joined(parts: list[Uses]) -> Uses:
+    """Return uses one below the other; sparse where the first ones are."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate([part if isinstance(part, np.ndarray) else dense(part) for part in parts])
+    from scipy.sparse import csr_array, vstack
+
+    below: Any = parts
+    return csr_array(vstack(below, format="csr"))
