@@ -136,14 +136,45 @@ def _periods(seed: int, jobs: int, periods: int) -> Any:
     return _sparse(np.array(values), np.array(job), places, np.array(widths), jobs, rooms)
 
 
+def _blocks(seed: int, jobs: int, racks: int, fragments: bool) -> Any:
+    """Make jobs of 1 to 32 GPUs on racks of 16 nodes, which are counted: of every size l so many free blocks.
+
+    A job of s GPUs takes s / l of the blocks of size l, which is exact where sizes divide one another; cores
+    and memory are sums of the rack. With fragments a part of most nodes is in use. Some racks are preferred.
+    """
+    rng = np.random.default_rng(seed)
+    shape, sizes = (racks, 16), 2 ** np.arange(6)
+    free = rng.choice(9, shape, p=(0.2, 0.1, 0.12, 0.1, 0.12, 0.06, 0.06, 0.04, 0.2)) if fragments else None
+    free = np.full(shape, 8) if free is None else free
+    sums = np.minimum(96, 12 * free + rng.integers(-8, 9, (2, *shape)) * (free % 8 > 0)).clip(0).sum(axis=2)
+    blocks = [(free // size).sum(axis=1) for size in (1, 2, 4, 8)]
+    blocks += [(free == 8).reshape(racks, -1, width).all(axis=2).sum(axis=1) for width in (2, 4)]
+    rooms = np.column_stack((*blocks, *sums))
+    worth = (1.0 + 10.0 * rng.random((jobs, 1))) * sizes ** rng.uniform(0.5, 0.95, (jobs, 1))
+    values = worth[:, :, None] * np.where(rng.random((jobs, 1, racks)) < 0.3, 1.05, 1.0)
+    cores = rng.choice((4, 8, 12, 16), jobs, p=(0.3, 0.4, 0.2, 0.1))
+    memory = rng.choice((4, 8, 12, 20), jobs, p=(0.3, 0.4, 0.2, 0.1))
+    beside = np.stack((cores, memory), axis=1)[:, None] * sizes[:, None]
+    beside = np.minimum(beside, 96 * np.maximum(1, sizes // 8)[:, None])  # of each node no more than it has
+    taken = np.broadcast_to(sizes[:, None] // sizes, (jobs, 6, 6))
+    uses = np.concatenate((taken, beside), axis=2)
+    job, size, rack = np.nonzero((uses[:, :, None] <= rooms).all(axis=3))
+    places = rack[:, None] * 8 + np.arange(8)
+    return _sparse(values[job, size, rack], job, places, uses[job, size], jobs, rooms.ravel())
+
+
 def _sparse(values: Any, job: Any, places: Any, use: Any, jobs: int, rooms: Any) -> Any:
-    """Return optional menus whose options use as much of each of some places, int64 [options, most] or -1."""
+    """Return optional menus whose options use places, int64 [options, most] or -1, as much of each or all."""
+    from scipy.sparse import csr_array
+
     from apportion.models import MultipleChoiceKnapsack
 
-    uses = np.zeros((values.size, rooms.size + 1), dtype=np.int64)
-    np.put_along_axis(uses, places, use[:, None], axis=1)  # what is -1 is written to the last column
+    there = places >= 0
+    use = np.broadcast_to(use.reshape(values.size, -1), places.shape)[there]
+    begins = np.concatenate(([0], np.cumsum(there.sum(axis=1))))
+    uses = csr_array((use, places[there], begins), shape=(values.size, rooms.size))
     offsets = np.concatenate(([0], np.cumsum(np.bincount(job, minlength=jobs))))
-    return MultipleChoiceKnapsack.from_arrays(values, uses[:, :-1], offsets, rooms, required=False)
+    return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, rooms, required=False)
 
 
 def _sia(seed: int, scale: int) -> Any:
@@ -304,6 +335,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "alike_jobs": _alike_jobs,
         "racks": _racks,
         "periods": _periods,
+        "blocks": _blocks,
         "sia": _sia,
         "knapsack": _knapsack,
         "freezing": _freezing,

@@ -36,6 +36,8 @@ __all__ = [
 
 _FIRST, _LARGEST = 256, 8_192
 """Options looked at together, at first and at most: doubled as long as few of them are taken."""
+_FEW = 32
+"""Options per job that are sorted first."""
 
 _NO_USE = 1e-9
 """Share that an option counts with that uses nothing."""
@@ -65,14 +67,40 @@ def by_density(
     share = menus.paid(1.0 / np.maximum(menus.capacities, 1.0))
     gain = menus.values - menus.values[fallback][menus.job]
     more = np.maximum(share - share[fallback][menus.job], 0.0) + max(per_job, _NO_USE)
-    order = np.flatnonzero(gain > 0.0)
-    order = order[np.argsort(-gain[order] / more[order], kind="stable")]
+    some = np.flatnonzero(gain > 0.0)
+    density = gain[some] / more[some]
     done = np.zeros(menus.num_jobs, dtype=np.bool_)
-    first, size = 0, _FIRST
+    size = min(density.size, _FEW * menus.num_jobs)
+    dense = density >= (np.partition(density, -size)[-size] if size else 0.0)
+    for part in (dense, ~dense):  # most jobs are done by the first, and the others are not even sorted
+        mine = part & ~done[menus.job[some]]
+        order = some[mine][np.argsort(-density[mine], kind="stable")]
+        left = _take_in_order(menus, order, fallback, chosen, done, left)
+    return chosen
+
+
+def _take_in_order(
+    menus: OptionTable,
+    order: NDArray[np.int64],
+    fallback: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    done: NDArray[np.bool_],
+    left: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Take every option that fits in the place of its job's fallback, in order; return what is left."""
+    first, size, given_back = 0, _FIRST, np.zeros(menus.num_capacities)
+    if menus.is_sparse:
+        capacity, _, use = menus.entries_by_option(fallback)
+        np.maximum.at(given_back, capacity, use)
     while first < order.size and not done.all():
         look = order[first : first + size]
         first += size
         look = look[~done[menus.job[look]]]
+        if menus.is_sparse:  # what cannot fit whatever its job gives back is not written out
+            capacity, place, use = menus.entries_by_option(look)
+            may = np.ones(look.size, dtype=np.bool_)
+            may[place[use > left[capacity] + given_back[capacity]]] = False
+            look = look[may]
         if not look.size:
             size = min(2 * size, _LARGEST)
             continue
@@ -98,7 +126,7 @@ def by_density(
                 taken += 1
         if 8 * taken < look.size:
             size = min(2 * size, _LARGEST)
-    return chosen
+    return left
 
 
 def thinned(

@@ -16,7 +16,7 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
-from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
+from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, LAST_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.implied_rows import filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
@@ -30,6 +30,8 @@ _LEAST_PROOF = 1.0
 """Seconds, or as many as cores took, in which our own trees may prove what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
+_WIDE, _WIDE_SHARE = 0.01, 0.6
+"""where the relative gap is as wide and no core can have all options: for this share of the time left,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
 _TREE_ENTRIES, _TREE_SHARE = 100_000, 0.4
@@ -86,6 +88,9 @@ class SparseSearch:
         if entries > FEW_ENTRIES and not best.proven and not best.close:
             first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
             ejection.run(first if left is None else min(first, _CORES_AFTER * left))
+            if entries > LAST_ENTRIES and self._is_wide():
+                left = clock.remaining
+                ejection.run(_EJECTION if left is None else _WIDE_SHARE * left)
             self._mark("ejection")
         ended = self._cores(ejection)
         if ended is not None:
@@ -104,6 +109,10 @@ class SparseSearch:
         if large:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
+
+    def _is_wide(self) -> bool:
+        value = self._best.value
+        return value is not None and self._priced.bound - value > _WIDE * abs(value)
 
     def _told(self, ended: StopReason) -> StopReason:
         return self._shown.by_ending(ended, self._rows, self._priced.multipliers)

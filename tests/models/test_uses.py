@@ -16,10 +16,12 @@ from apportion.formulations import multiple_choice
 from apportion.formulations.multiple_choice import MenuFormulation
 from apportion.instances.draft import with_jobs
 from apportion.models import MultipleChoiceKnapsack
+from apportion.models import uses as uses_module
 from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
 from apportion.models.lowering import lower
 from apportion.models.multiple_choice import difference
 from apportion.proofs.certificate import instance_digest
+from apportion.solving.evidence import with_proof
 from tests.budgets import examples
 from tests.strategies import knapsacks
 
@@ -120,6 +122,19 @@ def test_a_million_options_of_three_uses_are_small_and_never_an_array_by_acciden
     assert largest < 150 * 2**20
     with pytest.raises(InvalidInstance, match="22 GiB"):
         _ = model.uses
+
+
+def test_what_reads_them_as_an_array_says_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MultipleChoiceKnapsack.from_arrays(
+        [2.0, 1.0], sparse.csr_array([[1, 0], [0, 1]]), [0, 1, 2], [1, 1]
+    )
+    solution = apportion.solve(model)
+    monkeypatch.setattr(uses_module, "_MOST_CELLS", 3)
+    solution = with_proof(solution, None)
+    assert solution.plan.tolist() == [0, 1] and solution.proof is None
+    assert any("no proof was found" in note and "as an array" in note for note in solution.notes)
+    with pytest.raises(InvalidInstance, match="as an array"):
+        apportion.explain(model)
 
 
 def test_wide_instances_are_compiled_to_them(monkeypatch: pytest.MonkeyPatch) -> None:

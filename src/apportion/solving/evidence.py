@@ -25,6 +25,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import SearchTree, Termination
 from apportion.core.solution import Solution
 from apportion.instances.columns import Columns
@@ -291,7 +292,10 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
     checking = 0.0
     near = solution.bound if solution.termination is Termination.GAP_REACHED else solution.objective
     brief: Proof | None = None
-    given = columns(instance)
+    try:
+        given = columns(instance)
+    except InvalidInstance as error:  # sparse uses of which there are too many for an array
+        return str(error), checking
     if near is not None and isinstance(model, MultipleChoiceKnapsack | Assignment):
         brief = _in_brief(given, solution, model, near, tree)
         if brief is not None:
