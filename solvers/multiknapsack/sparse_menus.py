@@ -26,8 +26,8 @@ from apportion.solvers.multiknapsack.repair import near_choices
 
 __all__ = ["SparseSearch"]
 
-_LEAST_PROOF = 1.0
-"""Seconds, or as many as cores took, in which our own trees may prove what HiGHS claims."""
+_LEAST_PROOF = (0.3, 1.0)
+"""Seconds, without and with implied rows, or as many as cores took, to prove by trees what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
 _WIDE, _WIDE_SHARE = 0.01, 0.6
@@ -154,12 +154,11 @@ class SparseSearch:
             return ended
         if best.proven:
             return StopReason("proven")
-        turn, left, reach = max(_LEAST_PROOF, clock.elapsed - began), clock.remaining, self._reach()
+        implied, left, reach = self._rows is not self._menus, clock.remaining, self._reach()
+        turn = max(_LEAST_PROOF[implied], clock.elapsed - began)
         turn = turn if left is None else min(turn, left)
-        if self._rows is not self._menus:  # a tree is told in multipliers of capacities, not of what follows
-            ended = self._by_relaxations(reach, turn)
-        else:
-            ended = self._by_tree(self._menus.keep(reach), turn)
+        # a tree is told in multipliers of capacities, not of what follows
+        ended = self._by_relaxations(reach, turn) if implied else self._by_tree(reach, turn)
         return ended or StopReason("claimed", by_solver=True)
 
     def _by_relaxations(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
@@ -170,8 +169,9 @@ class SparseSearch:
         self._mark("proof")
         return StopReason("proven", by_solver=tree.by_solver) if proven else None
 
-    def _by_tree(self, menus: OptionTable, seconds: float) -> StopReason | None:
+    def _by_tree(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
         """Let the exact search prove what is within reach, where it takes so many options."""
+        menus = self._menus.keep(reach)
         if not provable(menus):
             return None
         seed, threads = self._options.seed, self._options.threads
