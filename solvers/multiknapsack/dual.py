@@ -29,6 +29,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.compiled import load
 from apportion.solvers.multiknapsack.linear_dual import relaxed
 from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at, build
+from apportion.solvers.multiknapsack.repair import by_density, cheapest
 
 __all__ = [
     "Dual",
@@ -402,8 +403,8 @@ def multipliers(
         return np.zeros(model.num_capacities), -sign * np.inf
     weights = np.zeros(model.num_capacities)
     if menus.num_jobs and menus.num_capacities:
-        weights = menus.expand(
-            solve_large(menus, gap=gap, late=late, seconds=seconds)[0].multipliers, model.num_capacities
-        )
+        anchor = by_density(menus, cheapest(menus), 1.0) if menus.has_sparse_rows else None
+        found, _ = solve_large(menus, gap=gap, late=late, seconds=seconds, anchor=anchor)
+        weights = menus.expand(found.multipliers, model.num_capacities)
     bound = model_bound(model, weights)
     return weights, -sign * np.inf if bound is None else bound

@@ -24,7 +24,7 @@ from apportion.solvers.multiknapsack.linear_dual import beside_divided
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
 
-__all__ = ["FEW_ENTRIES", "LAST_ENTRIES", "ExpandingCore", "Unsettled", "unsettled"]
+__all__ = ["FEW_ENTRIES", "ExpandingCore", "Unsettled", "unsettled"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ _CORES = 0.25
 """Share of the time left after which all options within reach are one last core,"""
 FEW_ENTRIES = 6_000
 """or from the beginning if they have at most so many uses that are not 0,"""
-LAST_ENTRIES = 60_000
+_LAST_ENTRIES = 60_000
 """and then at most so many: HiGHS finds no choice among more of them in time."""
 _SECONDS_PER_ENTRY = 2e-5
 """Seconds per use that HiGHS may take before it first looks at the clock: 0.77 for 44,400 on two cores."""
@@ -176,7 +176,7 @@ class ExpandingCore:
     @staticmethod
     def _takes_last(entries: float, left: float | None) -> bool:
         """Return whether HiGHS may have all options within reach: few, with time to look at the clock."""
-        return entries <= LAST_ENTRIES and (left is None or left >= _SECONDS_PER_ENTRY * entries)
+        return entries <= _LAST_ENTRIES and (left is None or left >= _SECONDS_PER_ENTRY * entries)
 
     def _entries(self, reach: float) -> float:
         """Return how many uses of the options within reach are not 0."""

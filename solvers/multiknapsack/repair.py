@@ -177,16 +177,23 @@ def choice(
     if start is not None:
         place = menus.locate(start)
         options = np.where(place >= 0, place, options)
-    fitting = repaired(menus, weights, options, late)
-    if fitting is None:
-        least = cheapest(menus)
-        if not late():
-            fitting = repaired(menus, weights, least, late)
-        elif menus.has_sparse_rows:  # few options share a capacity: all of them are soon looked at
-            fitting = by_density(menus, least)
-        else:
-            fitting = thinned(menus, options, least)
-    return None if fitting is None else menus.rows[filled(menus, weights, fitting, late)]
+    top, least = menus, cheapest(menus)
+    if menus.is_sparse:
+        top, (options,) = _near_top(menus, weights, (options,))
+    found = [(top, repaired(top, weights, options, late))]
+    if menus.has_sparse_rows:  # few options share a capacity: all of them are soon looked at
+        found += [(menus, by_density(menus, least, per_job)) for per_job in (1.0, 0.0)]
+    if all(fitting is None for _, fitting in found):
+        few = late() and top is menus
+        fitting = thinned(menus, options, least) if few else repaired(menus, weights, least, late)
+        found = [(menus, fitting)]
+    known = [
+        (float(own.values[fitting].sum()), own, fitting) for own, fitting in found if fitting is not None
+    ]
+    if not known:
+        return None
+    _, own, fitting = max(known, key=lambda one: one[0])
+    return own.rows[filled(own, weights, fitting, late)]
 
 
 def cheapest(menus: OptionTable) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
-from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, LAST_ENTRIES, ExpandingCore
+from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.implied_rows import filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
@@ -30,8 +30,8 @@ _LEAST_PROOF = (0.3, 1.0)
 """Seconds, without and with implied rows, or as many as cores took, to prove by trees what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
-_WIDE, _WIDE_SHARE = 0.01, 0.6
-"""where the relative gap is as wide and no core can have all options: for this share of the time left,"""
+_WIDE, _WIDE_ENTRIES, _WIDE_SHARE = 0.01, 150_000, 0.6
+"""where the relative gap is as wide and uses are as many: for this share of the time left,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
 _TREE_ENTRIES, _TREE_SHARE = 100_000, 0.4
@@ -88,7 +88,7 @@ class SparseSearch:
         if entries > FEW_ENTRIES and not best.proven and not best.close:
             first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
             ejection.run(first if left is None else min(first, _CORES_AFTER * left))
-            if entries > LAST_ENTRIES and self._is_wide():
+            if entries > _WIDE_ENTRIES and self._is_wide():
                 left = clock.remaining
                 ejection.run(_EJECTION if left is None else _WIDE_SHARE * left)
             self._mark("ejection")
