@@ -28,7 +28,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,7 @@ from apportion.core.outcome import Termination
 from apportion.models.linear import Block, LinearModel
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.highs_columns import GrowingProgramme
-from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at
+from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
 
 __all__ = ["beside_divided", "relaxed", "sifted", "written"]
 
@@ -81,8 +80,7 @@ def beside_divided(menus: OptionTable, loss: NDArray[np.float64]) -> NDArray[np.
     capacity, option, use = menus.entries()
     limits = np.zeros(menus.num_capacities, dtype=np.bool_)
     limits[capacity[tied[option]]] = True
-    size = min(loss.size, _AROUND * menus.num_jobs) - 1
-    little = loss <= np.partition(loss, size)[size]
+    little = among_least(loss, _AROUND * menus.num_jobs)
     at = np.flatnonzero(limits[capacity] & little[option])
     capacity, option, use = capacity[at], option[at], use[at]
     order = np.lexsort((loss[option], use, capacity))
@@ -108,24 +106,6 @@ _MOMENT = 0.02
 """Seconds in which nothing more is to be had of HiGHS."""
 _EXACT = 2.0**40
 """Uses up to which one unit too much is far beyond HiGHS's tolerances, without rows being scaled."""
-
-
-class _Entries(NamedTuple):
-    """What is used, capacity by capacity: of which one, by which option, and how much."""
-
-    capacity: NDArray[np.int64]
-    option: NDArray[np.int64]
-    use: NDArray[np.float64]
-
-    def paid(self, prices: NDArray[np.float64], num_options: int) -> NDArray[np.float64]:
-        """Return what every option pays."""
-        paid = np.bincount(self.option, weights=self.use * prices[self.capacity], minlength=num_options)
-        return np.asarray(paid, dtype=np.float64)
-
-    def of(self, options: NDArray[np.bool_]) -> _Entries:
-        """Return the entries of some options."""
-        at = np.flatnonzero(options[self.option])
-        return _Entries(self.capacity[at], self.option[at], self.use[at])
 
 
 def sifted(
@@ -156,26 +136,24 @@ def sifted(
         Prices and every job's largest option, the best so far where the time is over; ``None`` if the last
         portion still leaves some, or HiGHS fails.
     """
-    entries = _Entries(*menus.entries())
-    if entries.use.max(initial=0.0) > _EXACT:
+    if menus.most().max(initial=0.0) > _EXACT:
         return None
-    best = _rough(menus, entries, anchor, near)
+    best = _rough(menus, anchor, near)
     loss, least = menus.loss(best), bound_at(menus, best)
-    first = min(loss.size - 1, _FIRST * menus.num_jobs)
-    kept = loss <= np.partition(loss, first)[first]
+    kept = among_least(loss, _FIRST * menus.num_jobs + 1)
     kept[anchor] = True
     one, none = np.ones(menus.num_jobs), np.full(menus.num_capacities, -np.inf)
     rows = np.concatenate((one, none)), np.concatenate((one, menus.capacities))
     programme = GrowingProgramme(*rows, menus.values)
     fresh, order = kept.copy(), list[NDArray[np.int64]]()
     for _ in range(_PORTIONS):
-        programme.add(*_columns(menus, entries, fresh))
+        programme.add(*_columns(menus, fresh))
         order.append(np.flatnonzero(fresh))
         found = None if _is_over(left()) else programme.solved(left())
         if found is None:
             break
         prices = np.maximum(found.duals[menus.num_jobs :], 0.0)
-        scores = menus.values - entries.paid(prices, menus.num_options)
+        scores = menus.scores(prices)
         top = menus.largest(np.where(kept, scores, -np.inf))
         shown = float(prices @ menus.capacities + top.sum())
         if not agree(shown, found.objective):
@@ -199,16 +177,16 @@ def _is_over(seconds: float | None) -> bool:
 
 
 def _columns(
-    menus: OptionTable, entries: _Entries, chosen: NDArray[np.bool_]
+    menus: OptionTable, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return some options as columns: what they are worth, and their entries, the row of the job first."""
-    options, own = np.flatnonzero(chosen), entries.of(chosen)
-    whose = np.concatenate((options, own.option))
+    options = np.flatnonzero(chosen)
+    capacity, place, use = menus.entries_by_option(options)
+    whose = np.concatenate((np.arange(options.size), place))
     order = np.argsort(whose, kind="stable")
-    sizes = np.bincount(whose, minlength=menus.num_options)[options]
-    rows = np.concatenate((menus.job[options], menus.num_jobs + own.capacity))[order]
-    data = np.concatenate((np.ones(options.size), own.use))[order]
-    return menus.values[options], np.concatenate(([0], np.cumsum(sizes))), rows, data
+    rows = np.concatenate((menus.job[options], menus.num_jobs + capacity))[order]
+    data = np.concatenate((np.ones(options.size), use))[order]
+    return menus.values[options], np.concatenate(([0], np.cumsum(np.bincount(whose)))), rows, data
 
 
 _HALVINGS = 20
@@ -237,7 +215,7 @@ def _together(menus: OptionTable, unit: NDArray[np.float64]) -> NDArray[np.float
 
 
 def _rough(
-    menus: OptionTable, entries: _Entries, anchor: NDArray[np.int64], near: NDArray[np.float64] | None
+    menus: OptionTable, anchor: NDArray[np.int64], near: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     """Return the best of a few prices: steps of Polyak's length towards what a feasible choice is worth.
 
@@ -252,18 +230,14 @@ def _rough(
     best, least = prices, np.inf
     length = 1.0
     for _ in range(_STEPS):
-        scores = menus.values - entries.paid(prices, menus.num_options)
+        scores = menus.scores(prices)
         choice = menus.best_choice(scores)
         bound = float(prices @ menus.capacities + scores[choice].sum())
         if bound < least:
             least, best = bound, prices
         else:
             length *= _SHORTER
-        taken = np.zeros(menus.num_options, dtype=np.bool_)
-        taken[choice] = True
-        own = entries.of(taken)
-        used = np.bincount(own.capacity, weights=own.use, minlength=scale.size)
-        over = (used - menus.capacities) / scale
+        over = (menus.used(choice) - menus.capacities) / scale
         over[(prices <= 0.0) & (over < 0.0)] = 0.0
         norm = float(over @ over)
         if norm <= 0.0 or bound <= floor:

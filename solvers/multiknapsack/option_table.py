@@ -33,6 +33,7 @@ __all__ = [
     "EQUAL",
     "ChoiceIncumbent",
     "OptionTable",
+    "among_least",
     "bound_at",
     "build",
     "noise",
@@ -513,6 +514,14 @@ def reachable(
     """
     slack = bound - floor + 1e-9 * abs(bound) + noise(menus, weights)
     found: NDArray[np.bool_] = menus.loss(weights) <= max(slack, 0.0)
+    return found
+
+
+def among_least(losses: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    """Return bool [losses]: the so many least ones, and those equal to the last of them."""
+    if count >= losses.size:
+        return np.ones(losses.size, dtype=np.bool_)
+    found: NDArray[np.bool_] = losses <= np.partition(losses, count - 1)[count - 1]
     return found
 
 

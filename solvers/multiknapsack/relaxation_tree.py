@@ -204,11 +204,8 @@ class RelaxationTree:
         kept = np.zeros(self._menus.num_options, dtype=np.bool_)
         kept[node.options] = True
         menus = self._menus.keep(kept)
-        jobs, rows, room = (
-            menus.num_jobs,
-            list[tuple[NDArray[np.int64], NDArray[np.float64]]](),
-            list(menus.capacities),
-        )
+        jobs, room = menus.num_jobs, list(menus.capacities)
+        rows = list[tuple[NDArray[np.int64], NDArray[np.float64]]]()
         for one in node.counts:
             counted = menus.values >= one.value
             own = np.flatnonzero(counted if one.at_most else ~counted)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, among_least, build
 
 __all__ = [
     "by_density",
@@ -70,9 +70,8 @@ def by_density(
     some = np.flatnonzero(gain > 0.0)
     density = gain[some] / more[some]
     done = np.zeros(menus.num_jobs, dtype=np.bool_)
-    size = min(density.size, _FEW * menus.num_jobs)
-    dense = density >= (np.partition(density, -size)[-size] if size else 0.0)
-    for part in (dense, ~dense):  # most jobs are done by the first, and the others are not even sorted
+    first = among_least(-density, _FEW * menus.num_jobs)
+    for part in (first, ~first):  # most jobs are done by the first, and the others are not even sorted
         mine = part & ~done[menus.job[some]]
         order = some[mine][np.argsort(-density[mine], kind="stable")]
         left = _take_in_order(menus, order, fallback, chosen, done, left)
@@ -177,13 +176,15 @@ def choice(
     if start is not None:
         place = menus.locate(start)
         options = np.where(place >= 0, place, options)
-    top, least = menus, cheapest(menus)
+    top = menus
     if menus.is_sparse:
         top, (options,) = _near_top(menus, weights, (options,))
     found = [(top, repaired(top, weights, options, late))]
     if menus.has_sparse_rows:  # few options share a capacity: all of them are soon looked at
+        least = cheapest(menus)
         found += [(menus, by_density(menus, least, per_job)) for per_job in (1.0, 0.0)]
     if all(fitting is None for _, fitting in found):
+        least = cheapest(menus)
         few = late() and top is menus
         fitting = thinned(menus, options, least) if few else repaired(menus, weights, least, late)
         found = [(menus, fitting)]
@@ -382,8 +383,7 @@ def _near_top(
 ) -> tuple[OptionTable, tuple[NDArray[np.int64], ...]]:
     """Return the menus with options of little loss and those of choices and least use, and the choices."""
     loss = menus.loss(weights)
-    size = min(menus.num_options, _NEAR * menus.num_jobs)
-    kept = loss <= np.partition(loss, size - 1)[size - 1]
+    kept = among_least(loss, _NEAR * menus.num_jobs)
     for choice in (*choices, cheapest(menus)):
         kept[choice] = True
     place = np.cumsum(kept) - 1

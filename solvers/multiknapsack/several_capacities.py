@@ -208,8 +208,8 @@ class _Run:
             if isinstance(found, StopReason):
                 return found
             menus = found
-        first = dual.choices[-1:] if quick else dual.choices
-        if not sparse:
+        else:
+            first = dual.choices[-1:] if quick else dual.choices
             near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
             self._mark("repair")
         if (ended := self._shown.ended(self._clock)) is not None:

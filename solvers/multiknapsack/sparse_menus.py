@@ -94,18 +94,18 @@ class SparseSearch:
             self._mark("ejection")
         ended = self._cores(ejection)
         if ended is not None:
-            return self._told(ended)
+            return self._stated(ended)
         reach, left = self._reach(), clock.remaining
         near = menus.keep(reach)
         if implied and near.num_entries <= _TREE_ENTRIES and best.step <= 0.0 and not clock.late():
             ended = self._by_relaxations(reach, _EJECTION if left is None else _TREE_SHARE * left)
             if ended is not None:
-                return self._told(ended)
+                return self._stated(ended)
         left, large = clock.remaining, near.num_options * near.num_capacities > _CELLS
         ejection.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
         self._mark("ejection")
         if (np.diff(near.offsets) == 0).any():  # none of a job's options can be in a better choice
-            return self._told(StopReason("proven"))
+            return self._stated(StopReason("proven"))
         if large:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
@@ -114,7 +114,7 @@ class SparseSearch:
         value = self._best.value
         return value is not None and self._priced.bound - value > _WIDE * abs(value)
 
-    def _told(self, ended: StopReason) -> StopReason:
+    def _stated(self, ended: StopReason) -> StopReason:
         return self._shown.by_ending(ended, self._rows, self._priced.multipliers)
 
     def _reach(self) -> NDArray[np.bool_]:

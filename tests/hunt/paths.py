@@ -19,6 +19,13 @@ __all__ = ["PATHS", "Path", "Taken", "forced"]
 _SUMS = ("menus", "multiple_choice_knapsack", "freezing")
 _ONE = (*_SUMS, "gap_filling")
 _ALL = (*_ONE, "matching", "assignment")
+_SPARSE_ROWS: dict[str, float] = {
+    "apportion.solvers.multiknapsack.option_table:_MANY_CAPACITIES": 0,
+    "apportion.solvers.multiknapsack.option_table:_DENSITY": 1.0,
+    "apportion.solvers.multiknapsack.linear_dual:_WORTH": 0,
+    "apportion.solvers.multiknapsack.linear_dual:_FIRST": 0,
+}
+"""Menus of any size are searched as those of many capacities, of which an option uses few."""
 _NAMED = ("multiple_choice_knapsack", "gap_filling", "matching", "freezing")
 
 
@@ -194,13 +201,7 @@ PATHS = _table(
     Path(
         "sparse",
         _SUMS,
-        {
-            "apportion.solvers.multiknapsack.option_table:_MANY_CAPACITIES": 0,
-            "apportion.solvers.multiknapsack.option_table:_DENSITY": 1.0,
-            "apportion.solvers.multiknapsack.option_table:_CELLS": 0,
-            "apportion.solvers.multiknapsack.linear_dual:_WORTH": 0,
-            "apportion.solvers.multiknapsack.linear_dual:_FIRST": 0,
-        },
+        {**_SPARSE_ROWS, "apportion.solvers.multiknapsack.option_table:_CELLS": 0},
         complete=False,
         witness="apportion.solvers.multiknapsack.option_table:_misfits_of_sparse",
         wants="several",
@@ -234,12 +235,7 @@ PATHS = _table(
     Path(
         "growing-cores",
         _SUMS,
-        {
-            "apportion.solvers.multiknapsack.option_table:_MANY_CAPACITIES": 0,
-            "apportion.solvers.multiknapsack.option_table:_DENSITY": 1.0,
-            "apportion.solvers.multiknapsack.linear_dual:_WORTH": 0,
-            "apportion.solvers.multiknapsack.linear_dual:_FIRST": 0,
-        },
+        _SPARSE_ROWS,
         complete=False,
         witness="apportion.solvers.multiknapsack.expanding_core:solve_core",
         wants="several",

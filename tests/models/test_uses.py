@@ -91,7 +91,7 @@ def test_menus_are_put_together_alike(model: MultipleChoiceKnapsack, fresh: Mult
         (sparse.csr_array(np.array([[2**61, 1]])), None),
     ],
 )
-def test_what_is_wrong_with_them_is_told(uses: Any, said: str | None) -> None:
+def test_what_is_wrong_with_them_is_an_error(uses: Any, said: str | None) -> None:
     make = MultipleChoiceKnapsack.from_arrays
     if said is None:
         assert make([1.0], uses, [0, 1], [2**61, 1]).used(np.array([0])).tolist() == [2**61, 1]

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.outcome import Report, Violation
 from apportion.models.exact_sums import accurate_sum, over_columns
-from apportion.models.uses import LARGEST_TOTAL, dense, joined, sparse, total
+from apportion.models.uses import dense, joined, sparse, total
 
 if TYPE_CHECKING:
     from apportion.models.uses import Uses
@@ -249,6 +249,9 @@ def _sizes(offsets: NDArray[np.int64], first: int, last: int) -> NDArray[np.int6
 
 Sense = Literal["maximize", "minimize"]
 
+_LARGEST_TOTAL = 2**62
+"""Sums of uses stay below this, so that int64 arithmetic never wraps."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultipleChoiceKnapsack(Ragged):
@@ -375,7 +378,7 @@ class MultipleChoiceKnapsack(Ragged):
         _check_total(use, num_jobs)
         return cls(
             values=_frozen(value),
-            matrix=_frozen(use) if isinstance(use, np.ndarray) else use,
+            matrix=_frozen_uses(use),
             offsets=_frozen(offset),
             capacities=_frozen(capacity),
             required=_frozen(np.broadcast_to(need, (num_jobs,)).copy()),
@@ -434,7 +437,7 @@ class MultipleChoiceKnapsack(Ragged):
         return replace(
             self,
             values=_frozen(splice.rows(self.values, fresh.values, *parts)),
-            matrix=_frozen(uses) if isinstance(uses, np.ndarray) else uses,
+            matrix=_frozen_uses(uses),
             offsets=_frozen(offsets),
             capacities=_frozen(capacities),
             required=_frozen(splice.jobs(self.required, fresh.required)),
@@ -506,13 +509,15 @@ class MultipleChoiceKnapsack(Ragged):
 
 def _check_total(uses: Uses, num_jobs: int) -> None:
     largest = uses if isinstance(uses, np.ndarray) else uses.data
-    if largest.size and float(largest.max()) * max(num_jobs, 1) >= LARGEST_TOTAL:
+    if largest.size and float(largest.max()) * max(num_jobs, 1) >= _LARGEST_TOTAL:
         raise _invalid("uses", "are so large that their sum over the jobs would overflow 64-bit integers")
 
 
 def _uses(raw: Any, alone: bool) -> Uses:
     if hasattr(raw, "tocsr"):
-        return sparse(raw)
+        given = raw.tocsr()
+        _check_counts("uses", given, given.data, 2)
+        return sparse(given)
     array = np.asarray(raw)
     return _counts("uses", array.reshape(-1, 1) if alone and array.ndim == 1 else array, 2)
 
@@ -527,6 +532,14 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def _frozen_uses(uses: Uses) -> Uses:
+    if isinstance(uses, np.ndarray):
+        return _frozen(uses)
+    for part in (uses.data, uses.indices, uses.indptr):
+        part.flags.writeable = False
+    return uses
+
+
 def _numbers(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.float64]:
     array = np.asarray(raw)
     if array.dtype.kind not in "fiu" or array.ndim != ndim:
@@ -534,14 +547,19 @@ def _numbers(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.float64]:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
+def _check_counts(name: str, given: Any, numbers: NDArray[Any], ndim: int) -> None:
+    """Check the form of an array, dense or sparse, and the numbers that it holds."""
+    if given.dtype.kind not in "iu" or given.ndim != ndim:
+        raise _invalid(
+            name, f"must be integers in {ndim} dimension(s), not {given.dtype} {list(given.shape)}"
+        )
+    if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= _LARGEST_TOTAL):
+        raise _invalid(name, "must be at least 0 and below 2**62")
+
+
 def _counts(name: str, raw: ArrayLike, ndim: int) -> NDArray[np.int64]:
     array = np.asarray(raw)
     if array.size == 0:
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iu" or array.ndim != ndim:
-        raise _invalid(
-            name, f"must be integers in {ndim} dimension(s), not {array.dtype} {list(array.shape)}"
-        )
-    if array.size and (int(array.min()) < 0 or int(array.max()) >= LARGEST_TOTAL):
-        raise _invalid(name, "must be at least 0 and below 2**62")
+    _check_counts(name, array, array, ndim)
     return np.ascontiguousarray(array, dtype=np.int64)
