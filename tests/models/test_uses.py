@@ -88,6 +88,7 @@ def test_menus_are_put_together_alike(model: MultipleChoiceKnapsack, fresh: Mult
         (sparse.csr_array(np.array([[0.5, 1.0]])), "must be integers"),
         (sparse.csr_array(np.array([[-1, 1]])), "at least 0"),
         (sparse.csr_array(np.array([[1, 2, 3]])), "shape is"),
+        (sparse.coo_array(([2**62 - 1] * 5, ([0] * 5, [1] * 5)), shape=(1, 2)), "twice"),
         (sparse.csr_array(np.array([[2**61, 1]])), None),
     ],
 )

@@ -515,9 +515,12 @@ def _check_total(uses: Uses, num_jobs: int) -> None:
 
 def _uses(raw: Any, alone: bool) -> Uses:
     if hasattr(raw, "tocsr"):
-        given = raw.tocsr()
+        given = raw.tocoo()  # as it was given: entries that stand twice are not added up yet
         _check_counts("uses", given, given.data, 2)
-        return sparse(given)
+        found = sparse(given)
+        if found.nnz < given.nnz and float(given.data.sum(dtype=np.float64)) >= _LARGEST_TOTAL:
+            raise _invalid("uses", "hold entries twice that may add up beyond 64-bit integers")
+        return found
     array = np.asarray(raw)
     return _counts("uses", array.reshape(-1, 1) if alone and array.ndim == 1 else array, 2)
 
