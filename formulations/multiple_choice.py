@@ -9,13 +9,17 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
+from apportion.core.solution import MAX_CHANGES
 from apportion.formulations.protocol import Plan
 from apportion.instances.draft import with_jobs
+from apportion.instances.fields import remade
 from apportion.instances.multiple_choice_knapsack import KnapsackOption, MultipleChoiceKnapsackInstance
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack, difference
+from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Present
+from apportion.models.splice import difference
 
 __all__ = ["MenuFormulation"]
 
@@ -72,23 +76,29 @@ class MenuFormulation:
             ]
             for job in instance.jobs
         ]
+        free = np.array([not job.required and job.pinned is None for job in instance.jobs], dtype=np.bool_)
+        if instance.max_changes is not UNSET:
+            for at, job in enumerate(instance.jobs):
+                if job.current is not None:
+                    self.menus[at] = _counting_changes(self.menus[at], job.current, may_wait=bool(free[at]))
+                    free[at] = False
+        names, amounts = _capacities(instance)
         self.current = np.array(
             [_position(menu, job.current) for job, menu in zip(instance.jobs, self.menus, strict=True)],
             dtype=np.int64,
         )
         starts = [0, *accumulate(map(len, self.menus))]
         flat = [option for menu in self.menus for option in menu]
-        uses = _uses(flat, {name: k for k, name in enumerate(instance.capacities)})
+        uses = _uses(flat, {name: k for k, name in enumerate(names)})
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,
             np.array(starts, dtype=np.int64),
-            _amounts(instance),
-            required=np.array(
-                [job.required or job.pinned is not None for job in instance.jobs], dtype=np.bool_
-            ),
+            amounts,
+            required=~free,
             sense=instance.sense,
-            capacity_names=tuple(instance.capacities),
+            capacity_names=names,
+            goals=_goals(instance, flat),
         )
 
     def patched(self, instance: MultipleChoiceKnapsackInstance) -> MenuFormulation | None:
@@ -96,15 +106,15 @@ class MenuFormulation:
 
         This one is given up: its arrays may be written to.
         """
-        if instance.sense != self.instance.sense or list(instance.capacities) != list(
-            self.instance.capacities
-        ):
+        names, amounts = _capacities(instance)
+        before = self.instance
+        if (instance.sense, names, instance.goals) != (before.sense, _capacities(before)[0], before.goals):
             return None
         splice = difference(self.instance.jobs, instance.jobs)
         fresh = MenuFormulation(with_jobs(instance, [instance.jobs[position] for position in splice.fresh]))
         other = copy(self)
         other.instance, other.names = instance, None
-        other.model = self.model.spliced(splice, fresh.model, _amounts(instance))
+        other.model = self.model.spliced(splice, fresh.model, amounts)
         other.current = splice.jobs(self.current, fresh.current)
         other.menus = splice.spliced_list(self.menus, fresh.menus)
         return other
@@ -117,7 +127,8 @@ class MenuFormulation:
         """Return ``{"choice": {job: option}}``; a job that is left out does not stand there."""
         positions = (choice - self.model.offsets[:-1]).tolist()
         chosen = zip(self.instance.jobs, self.menus, choice.tolist(), positions, strict=True)
-        return {"choice": {job.id: menu[position].id for job, menu, row, position in chosen if row >= 0}}
+        found = {job.id: menu[position].id for job, menu, row, position in chosen if row >= 0}
+        return {"choice": {job: name for job, name in found.items() if name}}
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
         """Return the rows of a plan's options; -1 where a job or its option is not in this instance."""
@@ -126,12 +137,19 @@ class MenuFormulation:
             return None
         jobs = zip(self.instance.jobs, self.menus, strict=True)
         return self._rows(
-            np.array([_position(menu, named.get(job.id)) for job, menu in jobs], dtype=np.int64)
+            np.array([_position(menu, named.get(job.id) or _NOTHING) for job, menu in jobs], dtype=np.int64)
         )
 
-    def preferred(self) -> NDArray[np.int64] | None:
-        """Return the rows of the jobs' current options, ``None`` if no job has one that is admissible."""
-        return self._rows(self.current) if (self.current >= 0).any() else None
+    def present(self) -> Present | None:
+        """Return the jobs' current options, ``None`` if no job has one that is admissible."""
+        if not (self.current >= 0).any():
+            return None
+        waiting = np.zeros(self.model.num_options, dtype=np.bool_)
+        if self.instance.max_changes is not UNSET:
+            last = self.model.offsets[1:] - 1
+            names = (menu[-1].id if menu else None for menu in self.menus)
+            waiting[last[[name == _NOTHING for name in names]]] = True
+        return Present.of(self._rows(self.current), waiting)
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""
@@ -158,8 +176,32 @@ class MenuFormulation:
         return np.where(positions < 0, -1, self.model.offsets[:-1] + positions)
 
 
-def _amounts(instance: MultipleChoiceKnapsackInstance) -> NDArray[np.int64]:
-    return np.array(list(instance.capacities.values()), dtype=np.int64)
+def _capacities(instance: MultipleChoiceKnapsackInstance) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return names and amounts of the capacities, the number of changes among them where it is limited."""
+    limited = {} if instance.max_changes is UNSET else {MAX_CHANGES: instance.max_changes}
+    amounts = {**instance.capacities, **limited}
+    return tuple(amounts), np.array(list(amounts.values()), dtype=np.int64)
+
+
+_NOTHING = ""
+"""The name, which no option of an instance has, of being left out where that is a change to be counted."""
+
+
+def _counting_changes(
+    menu: Sequence[KnapsackOption], current: str, *, may_wait: bool
+) -> list[KnapsackOption]:
+    """Return the menu of a job that has something now, of which other options use a change."""
+    change = {MAX_CHANGES: 1}
+    found = [one if one.id == current else remade(one, uses={**one.uses, **change}) for one in menu]
+    return [*found, KnapsackOption(_NOTHING, 0.0, change)] if may_wait else found
+
+
+def _goals(instance: MultipleChoiceKnapsackInstance, options: Sequence[KnapsackOption]) -> list[Goal]:
+    found = list[Goal]()
+    for goal in () if instance.goals is UNSET else instance.goals:
+        worth = [0 if option.goals is UNSET else option.goals.get(goal.name, 0) for option in options]
+        found.append(Goal.of(goal.name, worth, len(options), goal.sense))
+    return found
 
 
 def _position(menu: Sequence[KnapsackOption], named: object) -> int:

@@ -16,7 +16,7 @@ from apportion.formulations.protocol import Plan
 from apportion.instances.columns import listed
 from apportion.instances.kinds import kind_of
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
 
 __all__ = ["OptionMenus"]
 
@@ -75,18 +75,20 @@ class OptionMenus:
             rows.append(first + own.index(name) if (name := taken.get(job)) in own else -1)
         return np.array(rows, dtype=np.int64)
 
-    def preferred(self) -> NDArray[np.int64] | None:
+    def present(self) -> Present | None:
         """Return the option that every job has now, ``None`` if nobody has any."""
-        options = [self._option_set.options(self._instance, job) for job in self._instance.jobs]
+        options = [[*self._option_set.options(self._instance, job)] for job in self._instance.jobs]
         held = [next((option.name for option in own if option.current), None) for own in options]
         if not any(held):
             return None
+        named = [option for own in options for option in own if option.name is not None]
         bounds = self.model.offsets.tolist()
         found = [
             first + self._names[first:last].index(name) if name in self._names[first:last] else -1
             for name, first, last in zip(held, bounds[:-1], bounds[1:], strict=True)
         ]
-        return np.array(found, dtype=np.int64)
+        rows = np.array(found, dtype=np.int64)
+        return Present.of(rows, np.array([option.idle for option in named], dtype=np.bool_))
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
 from apportion.models.packing import MachinePacking, NodePacking
 
 __all__ = [
@@ -57,8 +57,8 @@ class KnapsackFormulation(Protocol):
         """Return the choice of a plan as far as it fits (-1 where not); ``None`` if it is no plan."""
         ...
 
-    def preferred(self) -> NDArray[np.int64] | None:
-        """Return the option every job has now (-1: none), for breaking ties; ``None`` without any."""
+    def present(self) -> Present | None:
+        """Return what every job has now; ``None`` where no job has anything that it may keep."""
         ...
 
     def lowered(self) -> Lowered:
@@ -133,10 +133,6 @@ class AssignmentFormulation(Protocol):
 
     def choice(self, plan: Any) -> NDArray[Any] | None:
         """Return the point of a plan as far as it fits; ``None`` if it is no plan."""
-        ...
-
-    def preferred(self) -> NDArray[np.int64] | None:
-        """Return the entry every job has now, ``None`` without any."""
         ...
 
     def lowered(self) -> LoweredAssignment:

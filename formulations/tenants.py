@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -34,7 +35,7 @@ from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
 
 __all__ = ["PlacedTenantedMenus", "TenantedMenus"]
 
@@ -97,6 +98,10 @@ class TenantedMenus:
             np.concatenate((source.capacities, np.array(limits, dtype=np.int64))),
             sense=source.sense,
             capacity_names=(*source.capacity_names, *names),
+            goals=[
+                replace(goal, worth=np.where(taken, np.append(goal.worth, 0)[self._row], 0))
+                for goal in source.goals
+            ],
         )
         if self.ledger.floors:
             self.model = _with_floors(self.model, self.ledger, self._jobs, self.share)
@@ -167,12 +172,16 @@ class TenantedMenus:
         """Return the choice that an inner choice is here."""
         return _looked_up(self._outward, inner, self._nothing)
 
-    def preferred(self) -> NDArray[np.int64] | None:
-        """Return the row of what every job has now."""
-        found = self._inner.preferred()
+    def present(self) -> Present | None:
+        """Return what every job has now."""
+        found = self._inner.present()
         if found is None:
             return None
-        return _looked_up(self._outward, found, -1)
+        current, waiting = (
+            np.append(found.current, False)[self._row],
+            np.append(found.waiting, True)[self._row],
+        )
+        return Present(_looked_up(self._outward, found.rows, -1), found.running, current, waiting)
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""

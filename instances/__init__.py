@@ -5,6 +5,7 @@ from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, S
 from apportion.instances.kinds import KINDS, Instance, ProblemType, kind_of
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.multiple_choice_knapsack import (
+    KnapsackGoal,
     KnapsackJob,
     KnapsackOption,
     MultipleChoiceKnapsackInstance,
@@ -19,6 +20,7 @@ __all__ = [
     "GapFillingInstance",
     "GapFillingJob",
     "Instance",
+    "KnapsackGoal",
     "KnapsackJob",
     "KnapsackOption",
     "MatchingEntry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +10,19 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["DerivedCapacity", "JobOption", "Option", "OptionSet", "Place", "Pool", "plan_options"]
+from apportion.core.solution import JOBS_MOVED, JOBS_STOPPED
+
+__all__ = [
+    "DerivedCapacity",
+    "JobOption",
+    "OneSum",
+    "Option",
+    "OptionSet",
+    "Place",
+    "Pool",
+    "goal_values",
+    "plan_options",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,8 @@ class Option(Struct, frozen=True, gc=False):
         Whether this means that the job does not run.
     place
         What it holds of a pool of machines; ``None`` for nothing.
+    goals
+        What it adds to the goals after the objective, whole numbers; ``None`` for nothing.
     """
 
     name: str | None
@@ -59,6 +74,7 @@ class Option(Struct, frozen=True, gc=False):
     current: bool = False
     idle: bool = False
     place: Place | None = None
+    goals: Mapping[str, int] | None = None
 
 
 class DerivedCapacity(NamedTuple):
@@ -77,6 +93,48 @@ class DerivedCapacity(NamedTuple):
     limit: int
     amounts: Callable[[Any], Any]
     cut: tuple[str, tuple[int, ...]]
+
+
+class OneSum(NamedTuple):
+    """An objective and the goals after it as one objective.
+
+    Attributes
+    ----------
+    instance
+        Of the same jobs and options, the sum to be maximised.
+    weights
+        What a unit of the objective, then of every goal, counts in the sum.
+    least
+        The least sum of gains, for the objective and every goal.
+    unit
+        What a unit of the objective is.
+    """
+
+    instance: Any
+    weights: Sequence[int]
+    least: Sequence[int]
+    unit: Fraction
+
+    def limits(self, bound: Fraction, gained: Sequence[int]) -> list[int | None]:
+        """Return what a bound on the sum says of objective and goals, one after the other.
+
+        Parameters
+        ----------
+        bound
+            No plan's sum is greater.
+        gained
+            What a plan gains of the objective and every goal, in whole units.
+        """
+        found, left = list[int | None](), math.floor(bound)
+        for place, (weight, own) in enumerate(zip(self.weights, gained, strict=True)):
+            after = slice(place + 1, None)
+            rest = sum(w * low for w, low in zip(self.weights[after], self.least[after], strict=True))
+            limit = max((left - rest) // weight, own)
+            found.append(limit)
+            if limit > own:
+                return found + [None] * (len(self.weights) - len(found))
+            left -= weight * own
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +162,12 @@ class OptionSet:
         ``stopped(job)``: whether a job that runs now is held to nothing, so that no option says that it runs.
     sums
         ``sums(instance)``: whether the objective is the sum of what options add to it.
+    goals
+        ``goals(instance)``: what is wanted after the objective, in strict order, by name: whether much
+        (``True``) or little of it.
+    in_one_sum
+        ``in_one_sum(instance)``: the instance whose objective is the objective and the goals in one sum, and
+        the weights; ``None`` where no such sum is exact.
     goal
         ``goal(instance)``: what `Columns.goal` says, where that is not a sum in the sense of the kind.
     pools, barred
@@ -125,6 +189,8 @@ class OptionSet:
     now: Callable[[Any], str | None] = lambda _: None
     stopped: Callable[[Any], bool] = lambda _: False
     sums: Callable[[Any], bool] = lambda _: True
+    goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
+    in_one_sum: Callable[[Any], OneSum | None] = lambda _: None
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()
     barred: Callable[[Any, Any, Set[str | None]], Sequence[Place]] = lambda _instance, _job, _offered: ()
@@ -181,3 +247,22 @@ def plan_options(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> 
         before = (one.name for one in menu if one.current and not one.idle)
         found.append(JobOption(job.id, next(chosen, None), next(before, None) or options.now(job)))
     return found
+
+
+def goal_values(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a feasible plan has of every goal after the objective, by the options it gives."""
+    taken = options.taken(instance, plan)
+    found = dict.fromkeys(options.goals(instance), 0)
+    stopped = moved = running = 0
+    for job in instance.jobs:
+        name, menu = taken.get(job.id), list(options.options(instance, job))
+        got = next((one for one in menu if one.name == name or (name is None and one.idle)), None)
+        for goal, worth in ((got.goals if got is not None else None) or {}).items():
+            found[goal] += worth
+        now = next((one.name for one in menu if one.current and not one.idle), None)
+        if now is not None:
+            running += 1
+            idle = got is None or got.idle
+            stopped += idle
+            moved += not idle and got is not None and not got.current
+    return found | ({JOBS_STOPPED: stopped, JOBS_MOVED: moved} if running else {})

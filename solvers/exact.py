@@ -33,7 +33,7 @@ def solve(
         A feasible choice to begin with, what every job has now, and multipliers of the round before.
     """
     point = None if start.point is None else start.point.astype(np.int64, copy=False)
-    preferred, began = start.preferred, perf_counter()
+    preferred = start.preferred
     if model.num_capacities == 1:
         from apportion.solvers.knapsack import one_capacity
 
@@ -41,27 +41,10 @@ def solve(
         outcome = _no_less_than_greedy(
             model, options, one_capacity.solve(model, options, point, preferred=preferred, hint=near)
         )
-        if options.deterministic and preferred is None:
-            return _first_in_order(model, outcome)
-    else:
-        from apportion.solvers.multiknapsack import several_capacities
+        return _first_in_order(model, outcome) if options.deterministic and preferred is None else outcome
+    from apportion.solvers.multiknapsack import several_capacities
 
-        outcome = several_capacities.solve(model, options, point, start.hint, start.bound)
-    if preferred is None or outcome.point is None:
-        return outcome
-    from apportion.solvers.least_change import fewest_changes
-
-    spent = perf_counter() - began
-    left = None if options.time_limit is None else options.time_limit - spent
-    if left is not None and left <= 0.0:
-        return outcome
-    choice, optimal = outcome.point.astype(np.int64), outcome.termination is Termination.OPTIMAL
-    limited = replace(options, time_limit=left)
-    try:
-        kept = fewest_changes(model, choice, preferred, limited, seconds=spent, optimal=optimal)
-    except KeyboardInterrupt:
-        return replace(outcome, termination=Termination.INTERRUPTED)
-    return replace(outcome, point=kept)
+    return several_capacities.solve(model, options, point, start.hint, start.bound)
 
 
 _SHORT = 0.5

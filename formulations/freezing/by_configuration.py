@@ -45,7 +45,8 @@ from apportion.instances.freezing import FreezingInstance, FreezingJob
 from apportion.instances.freezing.check import value_of
 from apportion.instances.freezing.schema import PENALTY
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack, difference
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
+from apportion.models.splice import difference
 
 __all__ = ["ConfigurationTable", "FreezingByConfiguration"]
 
@@ -370,15 +371,21 @@ class FreezingByConfiguration:
                 rows[index] = start + found[np.argmin(np.abs(self._depth[start + found] - depth))]
         return rows
 
-    def preferred(self) -> NDArray[np.int64] | None:
-        """Return the option with each job's current GPUs, -1 where there is none."""
-        rows = np.full(len(self.instance.jobs), -1, dtype=np.int64)
-        owner = np.repeat(np.arange(rows.size), np.diff(self.model.offsets))
-        current = np.flatnonzero(self._current)
-        if not current.size:
+    def present(self) -> Present | None:
+        """Return the options with each job's current GPUs; ``None`` where no job has any."""
+        jobs = self.instance.jobs
+        if not any(job.current for job in jobs):
             return None
-        rows[owner[current]] = current
-        return rows
+        types = {name: index for index, name in enumerate(self.instance.gpus)}
+        held = [job.current for job in jobs]
+        here = [(types.get(one.gpu_type, -1), one.gpus) if one else (-1, -1) for one in held]
+        owner = self.model.job_of_option()
+        place = np.array(here, dtype=np.int64).reshape(-1, 2)[owner]
+        current = (self._types == place[:, 0]) & (self._gpus == place[:, 1])
+        rows, running = np.full(len(jobs), -1, dtype=np.int64), np.zeros(len(jobs), dtype=np.bool_)
+        running[owner[current]] = True
+        rows[owner[self._current]] = np.flatnonzero(self._current)
+        return Present(rows, running, current, self._gpus == 0)
 
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,configuration]``."""

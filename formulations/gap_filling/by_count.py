@@ -40,7 +40,8 @@ from apportion.instances.draft import with_jobs
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
 from apportion.instances.gap_filling.check import exact_job_value
 from apportion.models.lowering import Lowered, OptionLabels, lower
-from apportion.models.multiple_choice import MultipleChoiceKnapsack, difference
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
+from apportion.models.splice import difference
 
 __all__ = ["GapFillingByCount", "complete"]
 
@@ -188,11 +189,12 @@ class GapFillingByCount:
         ]
         return self._rows(np.array(wanted, dtype=np.int64))
 
-    def preferred(self) -> NDArray[np.int64] | None:
-        """Return each job's option with its current node count, -1 where not; ``None`` if none holds any."""
+    def present(self) -> Present | None:
+        """Return each job's option with its current node count; ``None`` if none holds any."""
         if not any(job.current_nodes for job in self.instance.jobs):
             return None
-        return self._rows(np.array([len(job.current_nodes) for job in self.instance.jobs], dtype=np.int64))
+        held = np.array([len(job.current_nodes) for job in self.instance.jobs], dtype=np.int64)
+        return Present.of(self._rows(held), self.counts == 0)
 
     def lowered(self) -> Lowered:
         """Return the count MILP, its columns named ``x[job,count]``."""

@@ -279,10 +279,6 @@ class MatchingByMachine:
         turns[np.lexsort((begin, lasting))] = np.arange(rows.size)
         return np.stack((rows, turns))
 
-    def preferred(self) -> None:
-        """Return ``None``: a matching has no present state."""
-        return
-
     def lowered(self) -> LoweredAssignment:
         """Return the linear model, its columns named ``x[job,machine]``."""
         jobs = self.job_names()

@@ -167,7 +167,7 @@ class MatchingByPool:
         ]
         return np.array(rows, dtype=np.int64)
 
-    def preferred(self) -> None:
+    def present(self) -> None:
         """Return ``None``: a matching has no present state."""
         return
 

@@ -105,7 +105,7 @@ class MatchingMenus:
         """Return the entries of a plan."""
         return self._formulation.choice(plan)
 
-    def preferred(self) -> None:
+    def present(self) -> None:
         """Return ``None``: a matching has no present state."""
         return
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from msgspec import UNSET
+
 from apportion.core.outcome import Report, Violation
+from apportion.core.solution import MAX_CHANGES
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
     KnapsackOption,
@@ -40,6 +43,11 @@ def check(instance: MultipleChoiceKnapsackInstance, plan: Any) -> Report:
     for name, capacity in instance.capacities.items():
         if used[name] > capacity:
             violations.append(Violation("capacity", name, f"uses {used[name]} of {capacity}"))
+    if instance.max_changes is not UNSET:
+        changed = sum(job.current is not None and choice.get(job.id) != job.current for job in instance.jobs)
+        if changed > instance.max_changes:
+            said = f"changes {changed} jobs, {instance.max_changes} at most may change"
+            violations.append(Violation(MAX_CHANGES, "plan", said))
     return Report(math.fsum(values), tuple(violations))
 
 

@@ -7,14 +7,18 @@ What the jobs of a multiple-choice knapsack may get, as tenants see it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from copy import copy
+from fractions import Fraction
 from operator import attrgetter
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem, quoted_names
+from apportion.core.solution import MAX_CHANGES
 from apportion.instances.fields import remade
 from apportion.instances.kind import Edits, JobRules, ProblemType
 from apportion.instances.multiple_choice_knapsack import check
@@ -22,11 +26,13 @@ from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
     MultipleChoiceKnapsackInstance,
     check_capacities,
+    check_goals,
     check_job,
     check_quotas,
     settle_job,
 )
-from apportion.instances.options import Option, OptionSet
+from apportion.instances.options import OneSum, Option, OptionSet
+from apportion.instances.tenants.ledger import shares_are_due
 
 __all__ = ["EDITS", "MULTIPLE_CHOICE_KNAPSACK", "OPTION_SET"]
 
@@ -35,13 +41,17 @@ def _options(instance: MultipleChoiceKnapsackInstance, job: KnapsackJob) -> Iter
     """Yield a job's options; where values are maximised, they are rates."""
     maximizes = instance.sense == "maximize"
     forbidden, pinned, current = job.forbidden, job.pinned, job.current
+    counted = instance.max_changes is not UNSET and current is not None
+    change = {MAX_CHANGES: 1} if counted else {}
     for option in job.options:
         name, value = option.id, option.value
         if name not in forbidden and (pinned is None or pinned == name):
             rate = value if maximizes and value > 0.0 else 0.0
-            yield Option(name, option.uses, value, rate, name == current)
+            uses = {**option.uses, **change} if counted and name != current else option.uses
+            worths = None if option.goals is UNSET else option.goals
+            yield Option(name, uses, value, rate, name == current, goals=worths)
     if not job.required and pinned is None:
-        yield Option(None, {}, 0.0, 0.0, idle=True)
+        yield Option(None, change, 0.0, 0.0, idle=True)
 
 
 def _taken(_: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
@@ -58,11 +68,86 @@ def _has_lost(job: KnapsackJob) -> bool:
     return job.current is not None and all(option.id != job.current for option in job.options)
 
 
-OPTION_SET = OptionSet(_options, _taken, _plan, now=lambda job: job.current, stopped=_has_lost)
-
-
 def _capacities(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
     return dict(instance.capacities)
+
+
+def _shared(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
+    """Return the capacities, the number of changes among them where it is limited."""
+    limit = instance.max_changes
+    return {**instance.capacities, **({} if limit is UNSET else {MAX_CHANGES: limit})}
+
+
+def _goals(instance: MultipleChoiceKnapsackInstance) -> dict[str, bool]:
+    return {} if instance.goals is UNSET else {one.name: one.sense == "maximize" for one in instance.goals}
+
+
+_LARGEST_SUM = 2**52
+"""One sum of objective and goals stays below this, where doubles hold every value."""
+
+
+def _in_one_sum(instance: MultipleChoiceKnapsackInstance) -> OneSum | None:
+    """Return objective and goals as one sum of whole numbers; ``None`` where that would be too large."""
+    if shares_are_due(instance):  # they hang on values
+        return None
+    wanted, up = _goals(instance), 1 if instance.sense == "maximize" else -1
+    menus = [[*_options(instance, job)] for job in instance.jobs]
+    exact = [[up * Fraction(one.value) for one in menu] for menu in menus]
+    above = [value for menu in exact for value in menu if value]
+    scale = math.lcm(*(value.denominator for value in above))
+    if scale > _LARGEST_SUM:
+        return None
+    step = Fraction(math.gcd(*(int(value * scale) for value in above)) or 1, scale)
+    gains = [
+        [
+            (int(value / step), *(_gain(one, name, much=much) for name, much in wanted.items()))
+            for one, value in zip(menu, values, strict=True)
+        ]
+        for menu, values in zip(menus, exact, strict=True)
+    ]
+    columns = range(1 + len(wanted))
+    least = [sum(min((gain[k] for gain in menu), default=0) for menu in gains) for k in columns]
+    most = [sum(max((gain[k] for gain in menu), default=0) for menu in gains) for k in columns]
+    weights = [math.prod(most[h] - least[h] + 1 for h in columns[k + 1 :]) for k in columns]
+    largest = (max(abs(low), abs(high)) for low, high in zip(least, most, strict=True))
+    if sum(weight * own for weight, own in zip(weights, largest, strict=True)) > _LARGEST_SUM:
+        return None
+    named = [
+        {option.name: gain for option, gain in zip(menu, own, strict=True)}
+        for menu, own in zip(menus, gains, strict=True)
+    ]
+    summed = [
+        remade(
+            job,
+            options=tuple(
+                remade(
+                    option,
+                    value=float(sum(w * g for w, g in zip(weights, of.get(option.id, ()), strict=False))),
+                    goals=UNSET,
+                )
+                for option in job.options
+            ),
+        )
+        for job, of in zip(instance.jobs, named, strict=True)
+    ]
+    return OneSum(remade(instance, sense="maximize", goals=UNSET, jobs=tuple(summed)), weights, least, step)
+
+
+def _gain(option: Option, name: str, *, much: bool) -> int:
+    worth = (option.goals or {}).get(name, 0)
+    return worth if much else -worth
+
+
+OPTION_SET = OptionSet(
+    _options,
+    _taken,
+    _plan,
+    capacities=_shared,
+    now=lambda job: job.current,
+    stopped=_has_lost,
+    goals=_goals,
+    in_one_sum=_in_one_sum,
+)
 
 
 def _change_capacity(
@@ -98,13 +183,14 @@ def _adopt(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) ->
 def _check_job(
     path: str, job: KnapsackJob, instance: MultipleChoiceKnapsackInstance, problems: list[Problem]
 ) -> None:
-    check_job(path, job, instance.capacities, problems)
+    check_job(path, job, instance, problems)
 
 
 def _check_capacities(
     _: MultipleChoiceKnapsackInstance, new: MultipleChoiceKnapsackInstance, problems: list[Problem]
 ) -> None:
     check_capacities(new.capacities, problems)  # none goes, and jobs name them only
+    check_goals(new, problems)
 
 
 EDITS = Edits(
@@ -116,7 +202,7 @@ EDITS = Edits(
     rules=JobRules(
         check=_check_job,
         settle=settle_job,
-        keep=lambda old, new: old.capacities.keys() <= new.capacities.keys(),
+        keep=lambda old, new: old.capacities.keys() <= new.capacities.keys() and old.goals == new.goals,
         around=_check_capacities,
         tenants=check_quotas,
     ),

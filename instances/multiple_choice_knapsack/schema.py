@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
+from apportion.core.solution import MAX_CHANGES
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_USE,
     Capacity,
+    Count,
     Name,
     Number,
     Use,
@@ -27,6 +29,7 @@ from apportion.instances.tenants.rules import check_tenants, settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = [
+    "KnapsackGoal",
     "KnapsackJob",
     "KnapsackOption",
     "MultipleChoiceKnapsackInstance",
@@ -35,6 +38,26 @@ __all__ = [
     "check_quotas",
     "settle_job",
 ]
+
+
+_LARGEST_WORTH = 10**12
+"""Largest magnitude of what one option adds to a goal."""
+Worth = Annotated[int, Meta(ge=-_LARGEST_WORTH, le=_LARGEST_WORTH)]
+
+
+class KnapsackGoal(Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that the plan is to have much or little of, once the sum of values is at its optimum.
+
+    Attributes
+    ----------
+    name
+        Unique among the goals; options say under this name what they add to it.
+    sense
+        ``"maximize"`` or ``"minimize"``.
+    """
+
+    name: Name
+    sense: Literal["maximize", "minimize"] = "maximize"
 
 
 class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,11 +71,14 @@ class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
         What choosing it is worth (costs, when minimising).
     uses
         What it takes of each capacity; a capacity that is not named is not used.
+    goals
+        What it adds to each of the instance's goals, whole numbers; 0 to one that is not named.
     """
 
     id: Name
     value: Number
     uses: dict[Name, Use]
+    goals: dict[Name, Worth] | UnsetType = UNSET
 
 
 class KnapsackJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +130,10 @@ class MultipleChoiceKnapsackInstance(
         A name for reports.
     tenants, fairness
         Whose jobs they are and what is shared out fairly; see `apportion.instances.tenants.schema.Tenanted`.
+    goals
+        What is wanted after the sum of values, in strict order: the next never costs the one before.
+    max_changes
+        At most so many of the jobs that have a current option get another one or none.
 
     Raises
     ------
@@ -116,6 +146,8 @@ class MultipleChoiceKnapsackInstance(
     capacities: dict[Name, Capacity]
     jobs: tuple[KnapsackJob, ...]
     name: str = ""
+    goals: tuple[KnapsackGoal, ...] | UnsetType = UNSET
+    max_changes: Count | UnsetType = UNSET
 
     if TYPE_CHECKING:
 
@@ -156,9 +188,10 @@ def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
     check_capacities(instance.capacities, problems)
     if not isinstance(instance.jobs, tuple | list):
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
+    check_goals(instance, problems)
     for index, job in enumerate(instance.jobs):
         if isinstance(job, KnapsackJob):
-            check_job(f"$.jobs[{index}]", job, instance.capacities, problems)
+            check_job(f"$.jobs[{index}]", job, instance, problems)
         else:
             problems.append(Problem(f"$.jobs[{index}]", f"must be a KnapsackJob, not {type(job).__name__}"))
     check_distinct(
@@ -175,6 +208,30 @@ def check_capacities(capacities: Mapping[str, int], problems: list[Problem]) -> 
         check_count(f"$.capacities.{name}", capacity, problems, high=LARGEST_CAPACITY)
 
 
+def check_goals(instance: MultipleChoiceKnapsackInstance, problems: list[Problem]) -> None:
+    """Note what is wrong with the goals after the values, and with the number of changes."""
+    if instance.goals is not UNSET:
+        if not isinstance(instance.goals, tuple | list) or not all(
+            isinstance(goal, KnapsackGoal) for goal in instance.goals
+        ):
+            problems.append(Problem("$.goals", "must be a list of goals, each with a name and a sense"))
+            return
+        check_distinct("$.goals", (goal.name for goal in instance.goals), "goal", problems)
+        for index, goal in enumerate(instance.goals):
+            check_name(f"$.goals[{index}].name", goal.name, problems)
+            if goal.sense not in ("maximize", "minimize"):
+                said = f'must be "maximize" or "minimize", not {goal.sense!r}'
+                problems.append(Problem(f"$.goals[{index}].sense", said))
+    if instance.max_changes is UNSET:
+        return
+    check_count("$.max_changes", instance.max_changes, problems)
+    if MAX_CHANGES in instance.capacities:
+        said = f"must not be called {MAX_CHANGES!r} where the number of changes is limited"
+        problems.append(Problem(f"$.capacities.{MAX_CHANGES}", said))
+    if instance.tenants is not UNSET or instance.fairness is not UNSET:
+        problems.append(Problem("$.max_changes", "does not go together with tenants: leave one of them out"))
+
+
 def check_quotas(
     instance: MultipleChoiceKnapsackInstance,
     problems: list[Problem],
@@ -185,8 +242,11 @@ def check_quotas(
     check_tenants(instance, instance.capacities, problems, rates=rates, touched=touched)
 
 
-def check_job(path: str, job: KnapsackJob, capacities: Collection[str], problems: list[Problem]) -> None:
-    """Note what is wrong with one job under capacities of these names."""
+def check_job(
+    path: str, job: KnapsackJob, instance: MultipleChoiceKnapsackInstance, problems: list[Problem]
+) -> None:
+    """Note what is wrong with one job under the capacities and goals of an instance."""
+    capacities = instance.capacities
     check_name(f"{path}.id", job.id, problems)
     if not isinstance(job.required, bool):
         problems.append(Problem(f"{path}.required", "must be true or false"))
@@ -201,6 +261,8 @@ def check_job(path: str, job: KnapsackJob, capacities: Collection[str], problems
         check_name(f"{where}.id", option.id, problems)
         check_number(f"{where}.value", option.value, problems)
         _check_uses(f"{where}.uses", option.uses, capacities, problems)
+        if option.goals is not UNSET:
+            _check_worths(f"{where}.goals", option.goals, instance.goals, problems)
     names = [option.id for option in job.options if isinstance(option, KnapsackOption)]
     check_distinct(f"{path}.options", names, "option id", problems)
     if job.current is not None:
@@ -230,3 +292,15 @@ def _check_uses(path: str, uses: Any, capacities: Collection[str], problems: lis
                 )
             )
         check_count(f"{path}.{name}", use, problems, high=LARGEST_USE)
+
+
+def _check_worths(path: str, worths: Any, goals: Any, problems: list[Problem]) -> None:
+    if not isinstance(worths, dict):
+        problems.append(Problem(path, "must be an object of whole numbers by goal"))
+        return
+    known = [] if goals is UNSET else [goal.name for goal in goals if isinstance(goal, KnapsackGoal)]
+    for name, worth in worths.items():
+        if name not in known:
+            said = f"is not one of the instance's goals{did_you_mean(name, known)}"
+            problems.append(Problem(f"{path}.{name}", said))
+        check_count(f"{path}.{name}", worth, problems, low=-_LARGEST_WORTH, high=_LARGEST_WORTH)

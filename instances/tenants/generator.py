@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import UNSET
 
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
@@ -80,7 +81,6 @@ def generate_tenants(
         )
         for job, (owner, table) in enumerate(zip(owners.tolist(), rates.round(4).tolist(), strict=True))
     )
-    extra = {} if fairness is None else {"fairness": fairness}
     return MultipleChoiceKnapsackInstance(
         schema_version="1",
         sense="maximize",
@@ -88,5 +88,5 @@ def generate_tenants(
         jobs=jobs,
         name=f"{num_jobs} jobs of {num_tenants} tenants, seed {seed}",
         tenants=tuple(tenants),
-        **extra,
+        fairness=UNSET if fairness is None else fairness,
     )

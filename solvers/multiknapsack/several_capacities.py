@@ -83,16 +83,16 @@ def solve(
         where it is ``branch_and_bound`` the bound is a claim of the exhaustive part of the search,
         ``solver`` one of HiGHS.
     """
-    scale = power_of_two_scale(model.values)
+    scale, step = power_of_two_scale(model.values), grid(model.values)
     if scale != 1.0:
         scaled = replace(model, values=model.values * scale)
         with np.errstate(over="ignore"):  # an infinite one is no hint
             near = None if hint is None else hint * scale
         near_bound = None if known is None else known._replace(value=known.value * scale)
-        return unscaled(
-            _solved(scaled, with_callback_in_own_unit(options, scale), start, near, near_bound), scale
-        )
-    return _solved(model, options, start, hint, known)
+        limits = with_callback_in_own_unit(options, scale)
+        step = step * scale or grid(scaled.values)
+        return unscaled(_solved(scaled, limits, start, near, near_bound, step), scale)
+    return _solved(model, options, start, hint, known, step)
 
 
 def _solved(
@@ -101,9 +101,11 @@ def _solved(
     start: NDArray[np.int64] | None,
     hint: NDArray[np.float64] | None,
     known: KnownBound | None,
+    step: float,
 ) -> Outcome:
     clock = Clock(options)
     run = _Run(model, options, clock, known)
+    run.count_in(step)
     try:
         ending = run.search(start, hint)
         if ending.reason == "limit":
@@ -141,6 +143,10 @@ class _Run:
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
 
+    def count_in(self, step: float) -> None:
+        """Count values in steps, of which all are multiples; 0 where no step is evident."""
+        self._best.step = step
+
     def search(self, start: NDArray[np.int64] | None, hint: NDArray[np.float64] | None) -> StopReason:
         """Run all phases and say how it ended."""
         best, model = self._best, self._model
@@ -148,7 +154,6 @@ class _Run:
             self._start_used = bool(model.check(start).feasible) and best.take(
                 np.asarray(start, dtype=np.int64)
             )
-        best.step = grid(model.values)
         if self._start_used and self._shown.by_known() and (best.proven or best.close):
             return StopReason("proven" if best.proven else "gap")
         if self._start_used and hint is not None and float(np.abs(hint).max(initial=0.0)) <= _GREATEST_HINT:

@@ -113,8 +113,9 @@ def unit_of(values: NDArray[np.float64], jobs: int, step: float) -> Unit:
     """
     largest = float(np.abs(values).max(initial=0.0))
     if step > 0 and largest / step * jobs < LARGEST_WORTH / 4:
-        decimals = next(d for d in range(4) if round(step * 10**d, 6) == round(step * 10**d))
-        return Unit(Fraction(round(step * 10**decimals), 10**decimals), True)
+        tens = (10**d for d in range(4) if 0 < round(step * 10**d) == round(step * 10**d, 6))
+        ten = next(tens, None)  # none of whole numbers that a power of two has scaled: these are exact
+        return Unit(Fraction(step) if ten is None else Fraction(round(step * ten), ten), True)
     if largest == 0.0:
         return Unit(Fraction(1), True)
     # A sum of `jobs` values below 2**top is below 2**(top + bits of jobs); keep that below 2**60.

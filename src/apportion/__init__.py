@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from apportion.instances import FreezingRow as FreezingRow
     from apportion.instances import GapFillingInstance as GapFillingInstance
     from apportion.instances import GapFillingJob as GapFillingJob
+    from apportion.instances import KnapsackGoal as KnapsackGoal
     from apportion.instances import KnapsackJob as KnapsackJob
     from apportion.instances import KnapsackOption as KnapsackOption
     from apportion.instances import MatchingEntry as MatchingEntry
@@ -80,6 +81,7 @@ _HOME = {
     "InvalidInstance": "apportion.core.errors",
     "InvalidOption": "apportion.core.errors",
     "Knapsack": "apportion.io.builders",
+    "KnapsackGoal": "apportion.instances",
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
     "LinearModelBuilder": "apportion.models",

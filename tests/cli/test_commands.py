@@ -80,7 +80,7 @@ def test_schema_of_an_unknown_kind_names_the_known_ones(kind: str) -> None:
 
 def test_check_verifies_a_stored_result_without_any_solver(small: Path, tmp_path: Path, root: Path) -> None:
     stored = tmp_path / "result.json"
-    call(solve, small, "-o", stored)
+    call(solve, small, "--no-keep-running", "-o", stored)
     source = "import sys\ntry:\n    " + GROUP + "\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     done = process(root, source, "check", small, stored, "--json")
     told = json.loads(done.stdout)

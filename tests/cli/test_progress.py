@@ -95,6 +95,6 @@ def test_whatever_may_take_a_second_shows_a_clock(
     monkeypatch.setattr(stored, "verify", late)
     shown = call(main, "check", instance, answer, terminal=True)
     assert shown.code == 0 and "0:00:0" in shown.err
-    assert "somebody's word: bound, termination, evidence" in shown.out
+    assert "somebody's word: bound, goal jobs stopped, goal jobs moved, termination, evidence" in shown.out
     terminal = False
     assert call(main, "check", instance, answer).err == ""

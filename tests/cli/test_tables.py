@@ -48,7 +48,8 @@ def test_a_wide_terminal_lists_more_nodes(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_job_that_lost_its_gpus_is_listed_with_what_it_lost() -> None:
-    jobs = [freezing_job("new", 100.0), freezing_job("old", 1.0, held=4), freezing_job("later", 1.0)]
+    first = {**freezing_job("new", 100.0), "weight": 2.0}  # else who runs is kept, at equal value
+    jobs = [first, freezing_job("old", 1.0, held=4), freezing_job("later", 1.0)]
     out = call(main, "-", stdin=round_of(jobs)).out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
     assert rows["old"] == ["old", "4", "v100", "stopped"]

@@ -19,7 +19,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models import uses as uses_module
 from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
 from apportion.models.lowering import lower
-from apportion.models.multiple_choice import difference
+from apportion.models.splice import difference
 from apportion.proofs.certificate import instance_digest
 from apportion.solving.evidence import with_proof
 from tests.budgets import examples

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.kinds import Instance, kind_of
-from apportion.models.multiple_choice import difference
+from apportion.models.splice import difference
 from apportion.service.session import RememberingCompiler, Session
 from apportion.solving.registry import formulation
 from tests.budgets import examples
@@ -86,10 +86,10 @@ def assert_same(found: Any, expected: Any, instance: Instance) -> None:
     assert found.model.sense == expected.model.sense
     assert found.model.capacity_names == expected.model.capacity_names
     np.testing.assert_allclose(found.value_error, expected.value_error, rtol=1e-12)
-    if found.preferred() is None:
-        assert expected.preferred() is None
+    if found.present() is None:
+        assert expected.present() is None
     else:
-        assert found.preferred().tolist() == expected.preferred().tolist()
+        assert found.present().rows.tolist() == expected.present().rows.tolist()
     assert [found.option_name(row) for row in range(found.model.num_options)] == [
         expected.option_name(row) for row in range(found.model.num_options)
     ]

@@ -12,8 +12,7 @@ import apportion
 from apportion.core.errors import InvalidInstance
 from apportion.instances.kinds import Instance, kinds
 from apportion.service.record.reading import applied
-from apportion.service.session import JobFields, NewJobFields, Session
-from apportion.service.what_if import what_if
+from apportion.service.session import JobFields, NewJobFields, Session, what_if
 
 GAP = apportion.GapFillingInstance(
     "1",

@@ -69,6 +69,12 @@ class _Limit(click.ParamType[Any]):
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed.")
 @click.option("--deterministic", is_flag=True, help="No clock decides anything; bound it with --work-limit.")
 @click.option("--work-limit", type=_Limit(), metavar="W", help="In the solver's own deterministic units.")
+@click.option(
+    "--keep-running/--no-keep-running",
+    default=True,
+    show_default=True,
+    help="Among equal plans one that stops, then moves the fewest jobs.",
+)
 @click.option("--warm-start", metavar="FILE", help="An earlier result, or a plan, as JSON.")
 @click.option(
     "-o",

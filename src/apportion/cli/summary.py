@@ -391,6 +391,7 @@ def _ending(answer: Mapping[str, Any]) -> Iterable[str]:
         "backend": f"{answer['backend']} ({answer['reason']})",
         "termination": coloured(ended, colour, sys.stdout is not None and sys.stdout.isatty()),
         "objective": _number(answer["objective"]),
+        **({"goals": "; ".join(map(_goal, answer["goals"]))} if answer.get("goals") else {}),
         "bound": _number(answer["bound"]) + (f" (by {by.replace('_', ' ')})" if by else ""),
         "verified bound": _number(answer["verified_bound"]),
         "evidence": (answer.get("evidence") or "none").replace("_", " "),
@@ -399,6 +400,15 @@ def _ending(answer: Mapping[str, Any]) -> Iterable[str]:
     }
     yield from (wrapped(name, fact) for name, fact in facts.items())
     yield from (wrapped("note", printable(note)) for note in answer["notes"])
+
+
+def _goal(goal: Mapping[str, Any]) -> str:
+    """Return what a goal reaches, and what no plan is beyond where that is another number or unknown."""
+    value, bound = goal["value"], goal["bound"]
+    limit = "at most" if goal["sense"] == "maximize" else "at least"
+    known = "open" if bound is None else f"{limit} {bound}"
+    reached = f"{printable(goal['name'])} {value}"
+    return reached if value == bound else f"{reached} ({known})"
 
 
 def _number(value: float | None) -> str:

@@ -226,7 +226,7 @@ def _job(instance: Any, path: str) -> Any:
 def _by_deltas(instance: Any, deltas: Iterable[str], backend: str, time_limit: float) -> Any:
     from apportion.core.errors import InvalidInstance
     from apportion.io.json_text import parse
-    from apportion.service.what_if import what_if
+    from apportion.service.session import what_if
 
     messages, problems = parse(f"[{','.join(deltas)}]".encode())
     if problems:

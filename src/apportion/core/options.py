@@ -101,6 +101,8 @@ class SolveOptions:
         Limit counted in the solver's own deterministic work units (nodes, sweeps); ``None`` for no limit.
     on_incumbent
         Called with every improving `Incumbent`; an exception it raises stops the solve and propagates.
+    keep_running
+        Whether the last goals of all are to stop, then to move as few jobs as possible.
 
     Raises
     ------
@@ -115,6 +117,7 @@ class SolveOptions:
     deterministic: bool = False
     work_limit: float | None = None
     on_incumbent: Callable[[Incumbent], None] | None = None
+    keep_running: bool = True
 
     def __post_init__(self) -> None:
         for name in ("time_limit", "work_limit"):
@@ -127,8 +130,9 @@ class SolveOptions:
             raise InvalidOption(f"threads must be an integer from 1 to 1024, not {self.threads!r}")
         if not _is_count(self.seed) or not 0 <= self.seed < 2**31:
             raise InvalidOption(f"seed must be an integer from 0 to 2**31 - 1, not {self.seed!r}")
-        if not isinstance(self.deterministic, bool):
-            raise InvalidOption(f"deterministic must be true or false, not {self.deterministic!r}")
+        for flag in ("deterministic", "keep_running"):
+            if not isinstance(getattr(self, flag), bool):
+                raise InvalidOption(f"{flag} must be true or false, not {getattr(self, flag)!r}")
         if self.on_incumbent is not None and not callable(self.on_incumbent):
             raise InvalidOption("on_incumbent must be callable or None")
         for name in ("time_limit", "work_limit", "gap"):

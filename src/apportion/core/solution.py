@@ -25,9 +25,25 @@ else:  # the default, which lets annotations say `Solution` alone, is for type c
 
     PlanT, PlanT_co = TypeVar("PlanT"), TypeVar("PlanT_co", covariant=True)
 
-__all__ = ["Certificate", "Evidence", "Level", "PlanT", "PlanT_co", "Planned", "Solution"]
+__all__ = [
+    "JOBS_MOVED",
+    "JOBS_STOPPED",
+    "MAX_CHANGES",
+    "Certificate",
+    "Evidence",
+    "GoalResult",
+    "Level",
+    "PlanT",
+    "PlanT_co",
+    "Planned",
+    "Solution",
+]
 
 Evidence = Literal["by_multipliers", "by_proof", "by_search", "by_solver"]
+JOBS_STOPPED, JOBS_MOVED = "jobs stopped", "jobs moved"
+"""The last goals of all: how many running jobs get nothing, and how many get something else."""
+MAX_CHANGES = "max_changes"
+"""The capacity of which jobs use one that change, where only so many may."""
 _OURS = frozenset({"exact", "dense-dp"})
 _CLAIMS = frozenset({Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE})
 
@@ -100,6 +116,37 @@ class Level:
     evidence: Literal["by_search"] | None
 
 
+@dataclass(frozen=True, slots=True)
+class GoalResult:
+    """What became of one goal after the objective, in strict order.
+
+    Attributes
+    ----------
+    name
+        The goal.
+    sense
+        ``"maximize"`` or ``"minimize"``.
+    value
+        What the plan reaches.
+    bound
+        What no plan is better than that has objective and goals before it at their optimum; ``None`` where
+        one of them is open.
+    seconds
+        What this goal took; goals that were asked together share them.
+    """
+
+    name: str
+    sense: Literal["maximize", "minimize"]
+    value: int
+    bound: int | None
+    seconds: float
+
+    @property
+    def proven(self) -> bool:
+        """Whether the value is the bound."""
+        return self.value == self.bound
+
+
 @dataclass(frozen=True, eq=False)
 class Solution(Displayable, Generic[PlanT_co]):
     """The answer to one solve call. A plan exists only if our own check of it passed.
@@ -142,6 +189,9 @@ class Solution(Displayable, Generic[PlanT_co]):
         A bound on the objective of every plan whose sorted shares are as great, whoever has them; `bound` is
         that of the plans that keep `floors`. ``None`` where no shares are due, none was found, or less than
         all of every level is kept.
+    goals
+        What became of the goals after the objective, in strict order: those of the instance, then how many
+        jobs are stopped and how many moved, where some have something now.
     """
 
     instance: Any
@@ -161,6 +211,7 @@ class Solution(Displayable, Generic[PlanT_co]):
     levels: tuple[Level, ...] = ()
     floors: Mapping[str, int] | None = None
     fair_bound: float | None = None
+    goals: tuple[GoalResult, ...] = ()
 
     def __repr__(self) -> str:
         plan = "no plan" if self.plan is None else f"objective {figure(self.objective)}"
@@ -283,6 +334,8 @@ class Solution(Displayable, Generic[PlanT_co]):
         """Return whether a proof's bound shows the claim: of tiny objectives it may lie a little beyond."""
         if self.termination is not Termination.OPTIMAL or bound is None or self.objective is None:
             return True
+        if any(goal.name not in (JOBS_STOPPED, JOBS_MOVED) for goal in self.goals):
+            return True  # it may be of objective and goals in one sum
         return meets(self.objective, bound)
 
     @property

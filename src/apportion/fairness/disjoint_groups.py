@@ -7,7 +7,7 @@ lexicographically largest over independent parts is so in each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from apportion.core.outcome import Termination
-from apportion.core.solution import Certificate, Solution
+from apportion.core.solution import Certificate, GoalResult, Solution
 from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.check import exceeded_today, shared_capacities
 from apportion.instances.tenants.ledger import under_floors
@@ -154,7 +154,20 @@ def joined(call: Call, solutions: Sequence[Solution]) -> Solution:
         levels=() if nothing else tuple(level for one in solutions for level in one.levels),
         floors={} if nothing else floors,
         fair_bound=_fair_bound(solutions, upper=call.maximizes),
+        goals=() if plan is None else tuple(_goals(solutions)),
     )
+
+
+def _goals(solutions: Sequence[Solution]) -> Iterator[GoalResult]:
+    """Yield what became of every goal in all parts together: what is best in each is best of the whole."""
+    named: dict[str, list[GoalResult]] = {}
+    for goal in (goal for one in solutions for goal in one.goals):
+        named.setdefault(goal.name, []).append(goal)
+    for name, goals in named.items():
+        bounds = [goal.bound for goal in goals if goal.bound is not None]
+        known = len(bounds) == len(goals) and all(one.termination is Termination.OPTIMAL for one in solutions)
+        value, seconds = sum(goal.value for goal in goals), sum(goal.seconds for goal in goals)
+        yield GoalResult(name, goals[0].sense, value, sum(bounds) if known else None, seconds)
 
 
 def _fair_bound(solutions: Sequence[Solution], *, upper: bool) -> float | None:

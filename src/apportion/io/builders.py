@@ -149,6 +149,7 @@ class Knapsack(Builder[MultipleChoiceKnapsackInstance]):
         *,
         options: Sequence[str] | None = None,
         required: bool = True,
+        goals: Mapping[str, Sequence[int] | Any] | None = None,
         **fields: Any,
     ) -> Self:
         """Add a job.
@@ -165,12 +166,15 @@ class Knapsack(Builder[MultipleChoiceKnapsackInstance]):
             Names of the options; ``"0"``, ``"1"``, ... by default.
         required
             Whether the job must get one of them.
+        goals
+            By goal of the instance (its field ``goals``), what every option adds to it.
         **fields
             Other fields of a job: ``current``, ``pinned``, ``forbidden``.
         """
         worth, taken = list(plain_value(values)), {name: list(plain_value(use)) for name, use in uses.items()}
         names = [str(index) for index in range(len(worth))] if options is None else list(plain_value(options))
-        lengths = {"options": len(names), **{name: len(use) for name, use in taken.items()}}
+        wanted = {name: list(plain_value(worths)) for name, worths in (goals or {}).items()}
+        lengths = {"options": len(names), **{name: len(use) for name, use in (taken | wanted).items()}}
         wrong = {name: length for name, length in lengths.items() if length != len(worth)}
         if wrong:
             what, length = next(iter(wrong.items()))
@@ -179,6 +183,8 @@ class Knapsack(Builder[MultipleChoiceKnapsackInstance]):
             {"id": name, "value": value, "uses": {capacity: use[at] for capacity, use in taken.items()}}
             for at, (name, value) in enumerate(zip(names, worth, strict=True))
         ]
+        for at, option in enumerate(menu if wanted else ()):
+            option["goals"] = {goal: worths[at] for goal, worths in wanted.items()}
         return self._add({"id": id, "options": menu, "required": required, **fields})
 
     def _row_columns(self) -> Sequence[str]:

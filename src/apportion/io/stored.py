@@ -58,6 +58,8 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
         record["levels"] = [msgspec.to_builtins(level) for level in solution.levels]
         record["floors"] = dict(solution.floors)
         record["fair_bound"] = solution.fair_bound
+    if solution.goals:
+        record["goals"] = [msgspec.to_builtins(goal) for goal in solution.goals]
     if not kind.bare:
         record["certificate"]["digest"] = digest(solution.instance, record)
     return record

@@ -135,8 +135,12 @@ def grid(values: NDArray[np.float64]) -> float:
 
     Values with at most three decimals count; whoever can beat an incumbent then does so by one step at least.
     A decimal as float64 is off by ``2**-53`` of itself, its product by as much again: what differs more is no
-    such decimal. The differences of all options together stay far below a step.
+    such decimal. The differences of all options together stay far below a step. Whole numbers are exact, and
+    so are their sums below 2^52.
     """
+    whole = np.round(values)
+    if bool((whole == values).all()) and float(np.abs(values).sum()) <= 2.0**52:
+        return float(np.gcd.reduce(whole.astype(np.int64))) if whole.size else 0.0
     for decimals in range(4):
         scaled = values * 10.0**decimals
         whole = np.round(scaled)

@@ -3,11 +3,6 @@
 With one capacity it is the MCKP, with several the MMKP of Kellerer, Pferschy and Pisinger, *Knapsack
 Problems* (Springer, 2004), chapter 11. Menus are ragged arrays, never lists of objects.
 
-Ragged menus put together from earlier and freshly compiled ones, so that only changed menus cost time.
-
-Where every menu keeps its length, the fresh ones are written into the arrays of the earlier ones, which are
-given up to them; else what stays is copied, one run of memory after the other.
-
 Menus of unlike lengths in one array: what every model that keeps them so can say of itself.
 """
 
@@ -15,22 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, count
-from operator import is_not
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.core.outcome import Report, Violation
+from apportion.core.solution import GoalResult
 from apportion.models.exact_sums import accurate_sum, over_columns
-from apportion.models.uses import dense, joined, sparse, total
+from apportion.models.splice import Splice
+from apportion.models.uses import dense, sparse, total
 
 if TYPE_CHECKING:
     from apportion.models.uses import Uses
 
-__all__ = ["MultipleChoiceKnapsack", "Ragged", "Sense", "Splice", "check_sum_of_values", "difference"]
+__all__ = ["Goal", "MultipleChoiceKnapsack", "Present", "Ragged", "Sense", "check_sum_of_values"]
 
 
 _LARGEST_SUM = 2.0**1020
@@ -93,164 +88,96 @@ class Ragged:
         return inside, (self.offsets[jobs, None] + np.arange(columns))[inside]
 
 
-_T = TypeVar("_T")
-_BLOCK = 512
-"""Jobs compared at once: the same object is equal without a look at its content."""
+Sense = Literal["maximize", "minimize"]
+
+_MOST_GAINED = 2**52
+"""Sums of goals stay below this, where doubles hold them."""
+_LARGEST_TOTAL = 2**62
+"""Sums of uses stay below this, so that int64 arithmetic never wraps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Splice:
-    """Where the jobs of new menus come from.
+class Goal:
+    """Something else that a choice is to have much or little of, in whole numbers.
 
     Attributes
     ----------
-    runs
-        Runs of jobs, in the order of the new menus: whether they are fresh, the first one's position among
-        the earlier or the fresh jobs, and one past the last one's.
-    fresh
-        Positions of the fresh jobs among the new ones.
+    name
+        What it is called.
+    worth
+        int64 [options]: what every option adds to it; a job that is left out adds nothing.
+    sense
+        Whether much or little is wanted.
+    base
+        What it is where every job is left out.
     """
 
-    runs: tuple[tuple[bool, int, int], ...]
-    fresh: tuple[int, ...]
+    name: str
+    worth: NDArray[np.int64]
+    sense: Sense = "maximize"
+    base: int = 0
 
-    def fits(self, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]) -> bool:
-        """Return whether every job has a menu where one of the same length was: nothing has to move."""
-        at = 0
-        for new, first, last in self.runs:
-            sizes = np.diff(earlier_offsets[at : at + last - first + 1]) if new else None
-            if (
-                first != at
-                if sizes is None
-                else not np.array_equal(sizes, _sizes(fresh_offsets, first, last))
-            ):
-                return False
-            at += last - first
-        return at == earlier_offsets.size - 1
+    @classmethod
+    def of(cls, name: str, worth: ArrayLike, options: int, sense: Sense = "maximize") -> Goal:
+        """Return a goal of checked whole numbers.
 
-    def write(
-        self,
-        earlier: NDArray[Any],
-        fresh: NDArray[Any],
-        earlier_offsets: NDArray[np.int64] | None = None,
-        fresh_offsets: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Write the fresh part of an array where it fits.
-
-        The array has one entry per option; without offsets, one per job.
+        Raises
+        ------
+        InvalidInstance
+            If they are no whole numbers, one an option, or add up to more than 2^52.
         """
-        target, at = earlier.view(), 0
-        target.flags.writeable = True
-        for new, first, last in self.runs:
-            end = at + last - first
-            if new and (earlier_offsets is None or fresh_offsets is None):
-                target[at:end] = fresh[first:last]
-            elif new and earlier_offsets is not None and fresh_offsets is not None:
-                rows = slice(int(fresh_offsets[first]), int(fresh_offsets[last]))
-                target[int(earlier_offsets[at]) : int(earlier_offsets[end])] = fresh[rows]
-            at = end
+        given = np.asarray(worth)
+        if given.shape != (options,) or not (
+            given.dtype.kind in "iub" or (given.dtype.kind == "f" and bool((given == np.rint(given)).all()))
+        ):
+            said = f"must be whole numbers, one for each of the {options} options"
+            raise InvalidInstance(Problem(f"$.goals.{name}", said))
+        if given.size and float(np.abs(given.astype(np.float64)).sum()) > _MOST_GAINED:
+            raise InvalidInstance(Problem(f"$.goals.{name}", "adds up to more than 2^52: use a larger unit"))
+        if sense not in ("maximize", "minimize"):
+            raise InvalidInstance(Problem(f"$.goals.{name}", "its sense must be 'maximize' or 'minimize'"))
+        return cls(name, given.astype(np.int64), sense)
 
-    def jobs(self, earlier: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
-        """Return an array with one entry per job of the new menus."""
-        parts = [(fresh if new else earlier)[first:last] for new, first, last in self.runs]
-        return np.concatenate(parts) if parts else earlier[:0]
+    @property
+    def gain(self) -> NDArray[np.int64]:
+        """What every option adds, the other way round where little is wanted."""
+        return self.worth if self.sense == "maximize" else -self.worth
 
-    def spliced_list(self, earlier: list[_T], fresh: list[_T]) -> list[_T]:
-        """Return a list with one entry per job of the new menus."""
-        found: list[_T] = []
-        for new, first, last in self.runs:
-            found += (fresh if new else earlier)[first:last]
-        return found
+    def gained(self, choice: NDArray[np.int64]) -> int:
+        """Return the sum of gains of a choice."""
+        return int(self.gain[choice[choice >= 0]].sum())
 
-    def rows(
-        self,
-        earlier: NDArray[Any],
-        fresh: NDArray[Any],
-        earlier_offsets: NDArray[np.int64],
-        fresh_offsets: NDArray[np.int64],
-    ) -> NDArray[Any]:
-        """Return an array with one entry per option of the new menus."""
-        parts = self._parts(earlier, fresh, earlier_offsets, fresh_offsets)
-        return np.concatenate(parts) if parts else earlier[:0]
-
-    def uses(
-        self, earlier: Uses, fresh: Uses, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]
-    ) -> Uses:
-        """Return the uses of the new menus, sparse where the earlier ones are."""
-        parts = self._parts(earlier, fresh, earlier_offsets, fresh_offsets)
-        return joined([earlier[:0], *parts])
-
-    def _parts(
-        self, earlier: Any, fresh: Any, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]
-    ) -> list[Any]:
-        parts = list[Any]()
-        for new, first, last in self.runs:
-            offsets = fresh_offsets if new else earlier_offsets
-            parts.append((fresh if new else earlier)[int(offsets[first]) : int(offsets[last])])
-        return parts
-
-    def offsets(
-        self, earlier_offsets: NDArray[np.int64], fresh_offsets: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the offsets of the new menus."""
-        sizes = self.jobs(np.diff(earlier_offsets), np.diff(fresh_offsets))
-        offsets = np.zeros(sizes.size + 1, dtype=np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        return offsets
+    def result(self, gained: int, limit: int | None, seconds: float) -> GoalResult:
+        """Return what becomes of it where so much is gained, and at most so much can be."""
+        sign = 1 if self.sense == "maximize" else -1
+        bound = None if limit is None else self.base + sign * limit
+        return GoalResult(self.name, self.sense, self.base + sign * gained, bound, seconds)
 
 
-def difference(earlier: Sequence[Any], now: Sequence[Any], stale: NDArray[np.bool_] | None = None) -> Splice:
-    """Return which jobs are the same objects as before, and where they were.
+class Present(NamedTuple):
+    """What jobs have now.
 
-    Parameters
+    Attributes
     ----------
-    earlier, now
-        The jobs before and now; frozen objects, so that the same one means the same menu.
-    stale
-        bool [earlier jobs]: whose menus are to be compiled again although the job is the same.
+    rows
+        int64 [jobs]: an option that leaves the job as it is, -1 where there is none.
+    running
+        bool [jobs]: who runs, although it may not be left as it is.
+    current, waiting
+        bool [options]: what leaves its job as it is, and what means that its job does not run.
     """
-    if stale is not None and stale.any():
-        earlier = [None if old else job for job, old in zip(earlier, stale.tolist(), strict=True)]
-    earlier, now = tuple(earlier), tuple(now)
-    start = _common(earlier, now)
-    end = min(_common(earlier[::-1], now[::-1]), len(earlier) - start, len(now) - start)
-    runs: list[tuple[bool, int, int]] = [(False, 0, start)] if start else []
-    fresh: list[int] = []
-    known = {id(earlier[position]): position for position in range(start, len(earlier) - end)}
-    for position in range(start, len(now) - end):
-        old = known.get(id(now[position]))
-        if old is None:
-            old, new = len(fresh), True
-            fresh.append(position)
-        else:
-            new = False
-        if runs and runs[-1][0] == new and runs[-1][2] == old:
-            runs[-1] = (new, runs[-1][1], old + 1)
-        else:
-            runs.append((new, old, old + 1))
-    if end:
-        runs.append((False, len(earlier) - end, len(earlier)))
-    return Splice(tuple(runs), tuple(fresh))
 
+    rows: NDArray[np.int64]
+    running: NDArray[np.bool_]
+    current: NDArray[np.bool_]
+    waiting: NDArray[np.bool_]
 
-def _common(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """Return how many leading jobs are the same; blocks of them are compared at once."""
-    at, shorter = 0, min(len(first), len(second))
-    while at < shorter and first[at : at + _BLOCK] == second[at : at + _BLOCK]:
-        at += _BLOCK
-    block = slice(at, at + _BLOCK)
-    differing = compress(count(at), map(is_not, first[block], second[block]))
-    return min(next(differing, shorter), shorter)
-
-
-def _sizes(offsets: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
-    return np.diff(offsets[first : last + 1])
-
-
-Sense = Literal["maximize", "minimize"]
-
-_LARGEST_TOTAL = 2**62
-"""Sums of uses stay below this, so that int64 arithmetic never wraps."""
+    @classmethod
+    def of(cls, rows: NDArray[np.int64], waiting: NDArray[np.bool_]) -> Present:
+        """Return what jobs have now that have one option each, or none."""
+        current = np.zeros(waiting.size, dtype=np.bool_)
+        current[rows[rows >= 0]] = True
+        return cls(rows, ~np.append(waiting, True)[rows], current, waiting)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,6 +204,8 @@ class MultipleChoiceKnapsack(Ragged):
         ``"maximize"`` or ``"minimize"`` the sum of the chosen values.
     capacity_names
         One name per capacity, used in reports and certificates.
+    goals
+        What is wanted after the values, in strict order.
 
     Examples
     --------
@@ -298,6 +227,7 @@ class MultipleChoiceKnapsack(Ragged):
     required: NDArray[np.bool_]
     sense: Sense = "maximize"
     capacity_names: tuple[str, ...] = ()
+    goals: tuple[Goal, ...] = ()
 
     if TYPE_CHECKING:
 
@@ -320,13 +250,15 @@ class MultipleChoiceKnapsack(Ragged):
         required: ArrayLike = True,
         sense: Sense = "maximize",
         capacity_names: Sequence[str] | None = None,
+        goals: Sequence[Goal] = (),
     ) -> MultipleChoiceKnapsack:
         """Check the arrays once and keep read-only views of them (nothing is copied if dtypes fit).
 
         Parameters
         ----------
         values
-            float64 [options].
+            float64 [options]; or [options, goals], whose further columns are whole numbers: goals in strict
+            order after the first one, in the same sense.
         uses
             int64 [options, capacities], or a `scipy.sparse` array of this shape, which stays sparse: for
             many capacities of which an option uses few. [options] is accepted for one capacity.
@@ -340,13 +272,15 @@ class MultipleChoiceKnapsack(Ragged):
             ``"maximize"`` or ``"minimize"``.
         capacity_names
             Names of the capacities; ``capacity_0``, ``capacity_1``, ... by default.
+        goals
+            Goals in strict order after the values, with names.
 
         Raises
         ------
         InvalidInstance
             If a shape, a dtype or a value is wrong; the message names the array.
         """
-        value = _numbers("values", values, 1)
+        value, further = _goals(values, sense)
         if not np.isfinite(value).all():
             raise _invalid("values", f"row {int(np.argmin(np.isfinite(value)))} is not finite")
         check_sum_of_values(value)
@@ -384,6 +318,7 @@ class MultipleChoiceKnapsack(Ragged):
             required=_frozen(np.broadcast_to(need, (num_jobs,)).copy()),
             sense=sense,
             capacity_names=names,
+            goals=(*further, *goals),
         )
 
     def with_capacities(self, capacities: NDArray[np.int64]) -> MultipleChoiceKnapsack:
@@ -400,6 +335,7 @@ class MultipleChoiceKnapsack(Ragged):
             required=self.required,
             sense=self.sense,
             capacity_names=names,
+            goals=self.goals,
         )
 
     def spliced(
@@ -430,6 +366,8 @@ class MultipleChoiceKnapsack(Ragged):
             splice.write(self.values, fresh.values, *parts)
             splice.write(self.matrix, fresh.uses, *parts)
             splice.write(self.required, fresh.required)
+            for goal, other in zip(self.goals, fresh.goals, strict=True):
+                splice.write(goal.worth, other.worth, *parts)
             return replace(self, capacities=_frozen(capacities))
         uses = splice.uses(self.matrix, fresh.matrix, *parts)
         offsets = splice.offsets(*parts)
@@ -441,6 +379,10 @@ class MultipleChoiceKnapsack(Ragged):
             offsets=_frozen(offsets),
             capacities=_frozen(capacities),
             required=_frozen(splice.jobs(self.required, fresh.required)),
+            goals=tuple(
+                replace(goal, worth=splice.rows(goal.worth, other.worth, *parts))
+                for goal, other in zip(self.goals, fresh.goals, strict=True)
+            ),
         )
 
     @property
@@ -505,6 +447,16 @@ class MultipleChoiceKnapsack(Ragged):
             for k in np.flatnonzero(used > self.capacities)
         ]
         return Report(self.objective(chosen), tuple(violations))
+
+
+def _goals(raw: ArrayLike, sense: Sense) -> tuple[NDArray[np.float64], list[Goal]]:
+    """Return values, and the goals after them where they have columns."""
+    given = np.asarray(raw)
+    if given.ndim != 2 or not given.shape[1]:
+        return _numbers("values", given, 1), []
+    columns = range(1, given.shape[1])
+    further = [Goal.of(f"goal {k + 1}", given[:, k], len(given), sense) for k in columns]
+    return _numbers("values", given[:, 0], 1), further
 
 
 def _check_total(uses: Uses, num_jobs: int) -> None:

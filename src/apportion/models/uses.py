@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     SparseUses = csr_array[np.int64, tuple[int, int]]
     Uses = NDArray[np.int64] | SparseUses
 
-__all__ = ["dense", "in_blocks", "joined", "sparse", "total"]
+__all__ = ["beside", "dense", "in_blocks", "joined", "sparse", "total", "with_nothing"]
 
 _MOST_CELLS = 2**29
 """Cells of the largest array that a sparse one is turned into: 4 GiB."""
@@ -80,3 +80,24 @@ def joined(parts: list[Uses]) -> Uses:
 
     below: Any = parts
     return csr_array(vstack(below, format="csr"))
+
+
+def beside(uses: Uses, columns: list[NDArray[np.int64]]) -> Uses:
+    """Return uses of further capacities beside those there are, int64 [options] each."""
+    if isinstance(uses, np.ndarray):
+        return np.column_stack([uses, *columns])
+    from scipy.sparse import csr_array, hstack
+
+    parts: Any = [uses, *(csr_array(column[:, None]) for column in columns)]
+    return csr_array(hstack(parts, format="csr"))
+
+
+def with_nothing(uses: Uses, rows: NDArray[np.int64]) -> Uses:
+    """Return the uses of some options in this order, -1 for one that uses nothing."""
+    nothing: Any = np.zeros((1, uses.shape[1]), dtype=np.int64)
+    if not isinstance(uses, np.ndarray):
+        from scipy.sparse import csr_array
+
+        nothing = csr_array(nothing)
+    found: Uses = joined([uses, nothing])[np.where(rows < 0, uses.shape[0], rows)]
+    return found

@@ -13,7 +13,9 @@ from typing import Any
 
 from apportion.core.errors import InvalidInstance
 from apportion.core.outcome import Report, Termination, absolute_gap, meets, relative_gap
+from apportion.core.solution import JOBS_MOVED, JOBS_STOPPED
 from apportion.instances.kinds import ProblemType, kind_of, kinds
+from apportion.instances.options import goal_values
 from apportion.instances.tenants.check import shared_capacities
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.proofs.claims import CLAIMS, Bound, Facts, Line, Plan, Proved, Shares, Verdict, decided
@@ -41,8 +43,9 @@ FIELDS = (
     "seed",
     "notes",
 )
-_OPTIONAL = ("evidence", "proof", "levels", "floors", "fair_bound")
+_OPTIONAL = ("evidence", "proof", "levels", "floors", "fair_bound", "goals")
 _EVIDENCE = (None, "by_multipliers", "by_proof", "by_search", "by_solver")
+_GOAL = {"name", "sense", "value", "bound", "seconds"}
 _LEVEL = {"name", "share", "weight", "bound", "evidence"}
 _LARGEST = float.fromhex("0x1.fffffffffffffp+1023")
 
@@ -78,6 +81,8 @@ def malformed(record: Any) -> str | None:
         return "levels must be a list and floors an object"
     if not all(map(_is_level, record.get("levels", []))):
         return "levels must be objects of name, share, weight, bound and evidence"
+    if not isinstance(record.get("goals", []), list) or not all(map(_is_goal, record.get("goals", []))):
+        return "goals must be a list of objects of name, sense, value, bound and seconds"
     if not isinstance(record.get("proof"), str | None):
         return "proof must be the name of a file or null"
     if not _one_of(record["termination"], tuple(Termination)):
@@ -103,6 +108,18 @@ def _is_level(level: Any) -> bool:
         and isinstance(level["name"], str)
         and all(is_number(level[name]) for name in ("share", "weight", "bound"))
         and _one_of(level["evidence"], (None, "by_search"))
+    )
+
+
+def _is_goal(goal: Any) -> bool:
+    return (
+        isinstance(goal, Mapping)
+        and set(goal) == _GOAL
+        and isinstance(goal["name"], str)
+        and goal["sense"] in ("maximize", "minimize")
+        and type(goal["value"]) is int
+        and (goal["bound"] is None or type(goal["bound"]) is int)
+        and is_number(goal["seconds"])
     )
 
 
@@ -185,6 +202,7 @@ class _Claims:
     def __init__(self, given: Any, guaranteed: Any, record: Mapping[str, Any], proof: bytes | None) -> None:
         self._given, self._held, self._record, self._proof = given, guaranteed, record, proof
         self._kind = kind_of(given)
+        self._limits: list[int | None] = []  # what a proof about objective and goals shows, in whole units
         self._sign = 1 if self._kind.maximizes(given) else -1
         plan = record["plan"]
         self._report: Report | None = None if plan is None else self._kind.check(guaranteed, plan)
@@ -210,6 +228,7 @@ class _Claims:
         bound, how = self._bound(None if multipliers.verdict is Verdict.REFUSED else exact, proved)
         yield Line("bound", _BOUNDS[bound], how)
         yield self._gap()
+        yield from self._goals()
         shares, of_shares = shares_of(self._kind, self._given, record, self._shown_bound(exact, proved))
         yield from of_shares
         trusted = objective is not None and objective.verdict is Verdict.DERIVED
@@ -295,12 +314,89 @@ class _Claims:
         from apportion.proofs import verify as walk
 
         verdict = walk(self._held, self._proof)
+        if (
+            not verdict.proved
+            and "goals" in self._record
+            and (shown := self._proved_in_one_sum()) is not None
+        ):
+            return shown
         if not verdict.proved or verdict.claim is None:
             return (Proved.NOTHING, None), Line("proof", Verdict.REFUSED, f"{verdict.status}: {verdict.why}")
         line = Line("proof", Verdict.DERIVED, f"proved that {verdict.claim}: {verdict.why}")
         if verdict.claim.bound is None:
             return (Proved.NO_PLAN, None), line
         return (Proved.NO_BETTER_PLAN, verdict.claim.bound), line
+
+    def _proved_in_one_sum(self) -> tuple[tuple[Proved, float | None], Line] | None:
+        """Return what a proof about the one sum of objective and goals shows; ``None`` if it is none."""
+        from apportion.proofs import verify as walk
+
+        option_set, plan = self._kind.option_set, self._record["plan"]
+        one = None if option_set is None else option_set.in_one_sum(self._held)
+        if one is None or option_set is None or self._plan is not Plan.KEEPS_RULES:
+            return None
+        verdict = walk(one.instance, self._proof or b"")
+        if not verdict.proved or verdict.claim is None or verdict.claim.bound is None:
+            return None
+        objective, values = (
+            self._kind.exact_objective(self._held, plan),
+            goal_values(option_set, self._held, plan),
+        )
+        wanted = option_set.goals(self._held)
+        gained = [values[name] if much else -values[name] for name, much in wanted.items()]
+        units = int(self._sign * objective / one.unit)
+        self._limits = one.limits(Fraction(verdict.claim.bound), [units, *gained])
+        bound = float(self._sign * (self._limits[0] or 0) * one.unit)
+        how = f"proved of objective and goals in one sum that {verdict.claim}: {verdict.why}"
+        return (Proved.NO_BETTER_PLAN, bound), Line("proof", Verdict.DERIVED, how)
+
+    def _goals(self) -> Iterator[Line]:
+        """Yield what becomes of every goal after the objective."""
+        stated, option_set = self._record.get("goals"), self._kind.option_set
+        if option_set is None or (stated is None and not option_set.goals(self._given)):
+            return
+        asked = option_set.goals(self._given)
+        wanted = {name: "maximize" if much else "minimize" for name, much in asked.items()}
+        last = {JOBS_STOPPED: "minimize", JOBS_MOVED: "minimize"}
+        said = {goal["name"]: goal["sense"] for goal in stated or ()}
+        if stated is None:
+            if self._plan is not Plan.ABSENT:
+                yield Line("goals", Verdict.WORD, "what becomes of the goals is not told")
+            return
+        if list(said.items()) not in ([*wanted.items()], [*wanted.items(), *last.items()]) or len(said) < len(
+            stated
+        ):
+            yield Line(
+                "goals", Verdict.REFUSED, f"are not those of the instance: {', '.join(wanted) or 'none'}"
+            )
+            return
+        if self._plan is not Plan.KEEPS_RULES:
+            yield Line("goals", Verdict.REFUSED, "are told without a plan that keeps the rules")
+            return
+        values = dict.fromkeys(last, 0) | goal_values(option_set, self._held, self._record["plan"])
+        for place, goal in enumerate(stated):
+            yield self._goal(goal, values[goal["name"]], place + 1)
+
+    def _goal(self, goal: Mapping[str, Any], value: int, place: int) -> Line:
+        """Return what becomes of one goal: its value recomputed, its bound trivial, or shown by the proof."""
+        name, bound = f"goal {goal['name']}", goal["bound"]
+        sign = 1 if goal["sense"] == "maximize" else -1
+        if goal["value"] != value:
+            return Line(name, Verdict.REFUSED, f"stored {goal['value']}, recomputed {value}")
+        if bound is None:
+            return Line(name, Verdict.DERIVED, f"{value} recomputed; no bound is claimed")
+        if sign * (value - bound) > 0:
+            return Line(name, Verdict.REFUSED, f"the bound {bound} is beaten by the plan's {value}")
+        if self._record["termination"] != Termination.OPTIMAL:
+            return Line(name, Verdict.REFUSED, "a bound is claimed where the objective is open")
+        limit = self._limits[place] if place < len(self._limits) else None
+        if limit is not None and sign * (bound - sign * limit) >= 0:
+            return Line(
+                name, Verdict.DERIVED, f"{value}, and {sign * limit} is the best that the proof leaves"
+            )
+        if goal["name"] in (JOBS_STOPPED, JOBS_MOVED) and bound <= 0:
+            return Line(name, Verdict.DERIVED, f"{value}, and there are none fewer than {bound}")
+        return Line(name, Verdict.WORD, f"{value} recomputed; the bound {bound} is claimed by a search")
 
     def _bound(self, exact: Fraction | None, proved: tuple[Proved, float | None]) -> tuple[Bound, str]:
         """Return by what the stated bound is shown; `exact` is the bound that the multipliers show."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Generic, TypedDict, Unpack, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, cast
 
 from apportion.core.errors import InvalidInstance
 from apportion.core.options import Incumbent, SolveOptions
@@ -30,7 +30,10 @@ from apportion.solving.compiled_model import CompiledModel
 from apportion.solving.pipeline import compiled, structured
 from apportion.solving.registry import Backend, FormulationEntry, formulation
 
-__all__ = ["JobFields", "NewJobFields", "RememberingCompiler", "Session"]
+if TYPE_CHECKING:
+    from apportion.explanation.comparison import Comparison
+
+__all__ = ["JobFields", "NewJobFields", "RememberingCompiler", "Session", "what_if"]
 
 
 class JobFields(TypedDict, total=False):
@@ -328,3 +331,34 @@ class Session(Generic[PlanT]):
             edits=edits,
             seconds=time.perf_counter() - began,
         )
+
+
+def what_if(
+    instance: Any, deltas: Sequence[Any], *, backend: str = "auto", time_limit: float = 20.0
+) -> Comparison:
+    """Solve an instance as it is and with deltas, and say who wins, who loses and by how much.
+
+    Parameters
+    ----------
+    instance
+        An instance; it is not changed.
+    deltas
+        Messages as `Session.apply` takes them.
+    backend
+        As in `apportion.solve`, for both solves.
+    time_limit
+        Seconds for both together.
+
+    Raises
+    ------
+    InvalidInstance
+        If one of the deltas cannot be applied.
+    """
+    from apportion.explanation.comparison import compare
+
+    session = Session(instance, hypothetical=True)
+    words = tuple(delta.words() for delta in read_deltas(deltas))
+    before = session.decide(time_limit=time_limit / 2, backend=backend)
+    session.apply(*deltas)
+    after = session.decide(time_limit=max(time_limit - before.seconds, time_limit / 2), backend=backend)
+    return compare(before.solution, after.solution, words)

@@ -119,7 +119,7 @@ class Worker:
 
 
 def _compare(task: Compare) -> Answer:
-    from apportion.service.what_if import what_if
+    from apportion.service.session import what_if
 
     comparison = what_if(read(task.instance), msgspec.json.decode(task.deltas), time_limit=task.time_limit)
     return Said(_json({**comparison.to_dict(), "text": str(comparison)}))

@@ -52,6 +52,7 @@ def solve(
     *,
     formulation: str | None = None,
     proof: bool = False,
+    keep_running: bool = True,
 ) -> Solution[PlanT]:
     """Decide what every job gets, and prove as much of it as can be proven.
 
@@ -86,6 +87,9 @@ def solve(
     proof
         Whether to write a proof of the claim and check it, within what is left of the time limit;
         `Solution.proof` holds it, or a note says why there is none.
+    keep_running
+        Whether, among plans of equal value, one is taken that stops the fewest jobs and then moves the
+        fewest; `Solution.goals` tells how many.
 
     Returns
     -------
@@ -122,6 +126,7 @@ def solve(
         deterministic=deterministic,
         work_limit=work_limit,
         on_incumbent=on_incumbent,
+        keep_running=keep_running,
     )
     subject = cast(Subject, instance)
     return solve_compiled(subject, structured, options, backend, warm_start, formulation, proof)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from apportion.core.errors import ApportionError, BackendUnavailable
 from apportion.core.interruption import released
 from apportion.core.options import Choice, Incumbent, Multipliers, Point, SolveOptions, Start
 from apportion.core.outcome import Outcome, Report, Termination
+from apportion.core.solution import GoalResult
 from apportion.formulations.protocol import LinearFormulation, Packing, PlacedFormulation
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
@@ -79,6 +81,8 @@ class Asked:
         What is known beside the answer: the incumbent, and multipliers.
     plan
         The plan of the point, where asking has found it already.
+    goals
+        What became of the goals after the objective.
     """
 
     outcome: Outcome
@@ -86,13 +90,16 @@ class Asked:
     structure: CompiledModel
     known: Start
     plan: PlanOrPoint | None = None
+    goals: tuple[GoalResult, ...] = ()
 
 
 def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) -> Asked:
     """Ask a backend about a structured model, as it is or lowered."""
+    began = perf_counter()
     if backend.accepts != "linear":
         outcome = _guarded(call, backend, lambda options: structure.ask(backend, options, known))
-        return Asked(outcome, outcome.point, structure, known)
+        asked = Asked(outcome, outcome.point, structure, known)
+        return _with_later_goals(call, asked, outcome.termination is Termination.OPTIMAL, began)
     if not _fits_doubles(structure.model):
         raise BackendUnavailable(
             f"backend {backend.name!r} computes in doubles, which do not hold these uses or capacities "
@@ -105,12 +112,21 @@ def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) ->
         outcome = replace(outcome, termination=Termination.SOLUTION_LIMIT)
         call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
     point = None if columns is None else lowering.point(columns)
-    if point is not None and isinstance(structure, CompiledKnapsack) and outcome.termination in _DECIDED:
-        try:
-            point = structure.least_changed(point, call.remaining())
-        except KeyboardInterrupt:
-            outcome = replace(outcome, termination=Termination.INTERRUPTED)
-    return Asked(outcome, point, structure, known)
+    asked = Asked(outcome, point, structure, known)
+    return _with_later_goals(call, asked, outcome.termination in _DECIDED, began)
+
+
+def _with_later_goals(call: Call, asked: Asked, optimal: bool, began: float) -> Asked:
+    """Return an answer that is as good and better in what is wanted after the objective, in strict order."""
+    structure, point = asked.structure, asked.point
+    if point is None or not isinstance(structure, CompiledKnapsack) or call.is_late():
+        return asked
+    try:
+        with released():
+            found = structure.in_order(point, call.remaining(), perf_counter() - began, optimal=optimal)
+    except KeyboardInterrupt:
+        return replace(asked, outcome=replace(asked.outcome, termination=Termination.INTERRUPTED))
+    return asked if found is None else replace(asked, point=found.choice, goals=found.goals)
 
 
 def _fits_doubles(model: MultipleChoiceKnapsack | Assignment) -> bool:
@@ -290,7 +306,8 @@ def chosen_on_nodes(
         found = structure.packed(choice, call.seconds_left)
         if all(placed.nodes is not None for placed in found.values()):
             plan = structure.on(choice, found)
-            return _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
+            placed = _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
+            return replace(placed, goals=asked.goals)
         tighter = structure.without(choice, found, proven=True)
         near = (structure if tighter is None else tighter).placeable(choice, call)
         best = better(structure, call.maximizes, best, near)
@@ -386,6 +403,8 @@ class Attempt:
         Whether the formulation restricts the instance: its bound then proves nothing.
     exact
         Whether the bound is of the instance's own values, not of the model's, which are rounded.
+    goals
+        What became of the goals after the objective in the plan that was checked.
     """
 
     outcome: Outcome
@@ -394,6 +413,7 @@ class Attempt:
     checked: Checked | None
     restricted: bool = False
     exact: bool = False
+    goals: tuple[GoalResult, ...] = ()
 
 
 def attempt(
@@ -408,7 +428,8 @@ def attempt(
     else:
         asked = question(structure, known)
     call.log.lap("solve")
-    return Attempt(asked.outcome, asked.structure, asked.known, _checked_point(call, asked))
+    checked = _checked_point(call, asked)
+    return Attempt(asked.outcome, asked.structure, asked.known, checked, goals=asked.goals)
 
 
 def _by_formulation(

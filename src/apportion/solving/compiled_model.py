@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,9 @@ from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment, lower, lower_assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.registry import AssignmentSolver, Backend, KnapsackSolver
+
+if TYPE_CHECKING:
+    from apportion.solvers.strict_order import InOrder
 
 __all__ = [
     "ARRAYS",
@@ -88,10 +91,6 @@ class BareAssignment:
             return point.astype(np.int64) if self.model.check(point).feasible else None
         own = (point >= self.model.offsets[:-1]) & (point < self.model.offsets[1:])
         return np.where(own, point, -1).astype(np.int64)
-
-    def preferred(self) -> None:
-        """Return ``None``: bare arrays have no present state."""
-        return
 
     def lowered(self) -> LoweredAssignment:
         """Return the linear model, its columns numbered."""
@@ -231,7 +230,7 @@ class BareMenus:
         own = (rows >= self.model.offsets[:-1]) & (rows < self.model.offsets[1:])
         return np.where(own, rows, -1).astype(np.int64)
 
-    def preferred(self) -> None:
+    def present(self) -> None:
         """Return ``None``: bare arrays have no present state."""
         return
 
@@ -527,18 +526,26 @@ class CompiledKnapsack(FormulatedModel[KnapsackFormulation]):
         known = None if start is None else lowered.point(rows_of(start))
         return Lowering(lowered.model, known, lowered.choice)
 
-    def least_changed(self, point: Point, options: SolveOptions) -> Point:
-        """Return an optimum of equal value that stops and moves fewer jobs, where one is found."""
-        from apportion.solvers.least_change import fewest_changes
+    def in_order(
+        self, point: Point, options: SolveOptions, seconds: float, *, optimal: bool
+    ) -> InOrder | None:
+        """Return what is as good and better in the goals after it; ``None`` without such goals or a choice.
 
-        preferred = self.formulation.preferred()
-        if preferred is None or not self.model.check(rows_of(point)).feasible:
-            return point
-        choice = rows_of(point)
-        return fewest_changes(self.model, choice, preferred, options, seconds=0.0, optimal=True)
+        Parameters
+        ----------
+        point, options, seconds, optimal
+            See `apportion.solvers.strict_order.later_goals`.
+        """
+        from apportion.solvers.strict_order import later_goals
+
+        present = self.formulation.present() if options.keep_running else None
+        if (present is None and not self.model.goals) or not self.model.check(point).feasible:
+            return None
+        return later_goals(self.model, rows_of(point), present, options, seconds=seconds, optimal=optimal)
 
     def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
         """Ask a knapsack solver; who changes least is preferred."""
         solver = cast(KnapsackSolver, backend.load())
-        preferred = self.formulation.preferred()
+        present = self.formulation.present() if options.keep_running else None
+        preferred = None if present is None else present.rows
         return solver(self.model, options, Start(start.point, preferred, start.hint, start.bound))

@@ -24,7 +24,7 @@ from apportion.core.errors import BackendUnavailable, InvalidOption
 from apportion.core.interruption import defer_interrupt, released
 from apportion.core.options import KnownBound, Multipliers, SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
-from apportion.core.solution import Certificate, Solution
+from apportion.core.solution import Certificate, GoalResult, Solution
 from apportion.formulations.protocol import (
     AssignmentFormulation,
     Formulation,
@@ -49,6 +49,7 @@ from apportion.solving.compiled_model import (
     CompiledAssignment,
     CompiledKnapsack,
     CompiledModel,
+    rows_of,
 )
 from apportion.solving.exact_recheck import decided_exactly
 from apportion.solving.judge import certified_bound, judge, usable
@@ -290,7 +291,24 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
         seed=call.options.seed,
         packages=(*backend.packages, *sorted(engines)),
         notes=(*call.log.notes, *verdict.notes),
+        goals=tuple(_goals(tried, checked, verdict.termination is Termination.OPTIMAL)),
     )
+
+
+def _goals(tried: Attempt, checked: Checked | None, optimal: bool) -> Iterator[GoalResult]:
+    """Yield what became of the goals after the objective in the plan that is given out.
+
+    Bounds are among plans with the objective at its optimum: without one there are none.
+    """
+    if checked is None:
+        return
+    if checked is tried.checked:
+        for goal in tried.goals:
+            yield goal if optimal else replace(goal, bound=None)
+    elif isinstance(tried.structure, CompiledKnapsack) and checked.point is not None:
+        choice = rows_of(checked.point)
+        for asked in tried.structure.model.goals:
+            yield asked.result(asked.gained(choice), None, 0.0)
 
 
 def _better_checked(call: Call, tried: Attempt) -> Checked | None:
@@ -479,6 +497,25 @@ def _proved(solution: Solution, call: Call, model: object) -> Solution:
 
     try:
         with released():
-            return with_proof(solution, call.seconds_left, model)
+            return _proved_in_one_sum(solution, call) or with_proof(solution, call.seconds_left, model)
     except KeyboardInterrupt:
         return replace(solution, termination=Termination.INTERRUPTED)
+
+
+def _proved_in_one_sum(solution: Solution, call: Call) -> Solution | None:
+    """Return a solution with a proof of objective and goals together; ``None`` where there is none."""
+    from apportion.solving.evidence import with_proof
+
+    option_set = call.kind.option_set
+    named = set() if option_set is None else {*option_set.goals(call.instance)}
+    wanted = [goal for goal in solution.goals if goal.name in named]
+    if option_set is None or not wanted or solution.plan is None or not all(goal.proven for goal in wanted):
+        return None
+    one = option_set.in_one_sum(solution.instance)
+    if one is None:
+        return None
+    total = float(call.kind.exact_objective(one.instance, cast(Any, solution.plan)))
+    shown = Certificate(total, total, "branch_and_bound", None, None)
+    summed = replace(solution, instance=one.instance, certificate=shown, outcome=None, goals=())
+    found = with_proof(summed, call.seconds_left)
+    return None if found.proof is None else replace(solution, proof=found.proof, times=found.times)

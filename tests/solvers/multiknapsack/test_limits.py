@@ -11,11 +11,11 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers import exact
-from apportion.solvers.least_change import least_change
 from apportion.solvers.multiknapsack import several_capacities
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.proving import CoreAnswer
 from apportion.solvers.multiknapsack.repair import by_density, cheapest, thinned
+from apportion.solvers.strict_order import least_change
 
 
 def _menus(jobs: int, capacities: int, seed: int, per_job: int = 4) -> MultipleChoiceKnapsack:

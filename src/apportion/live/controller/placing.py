@@ -34,7 +34,7 @@ from apportion.live.controller.core import Draft
 from apportion.live.offers import NodeOffer, Share, misfit
 from apportion.live.record.jobs import Job, JobState
 from apportion.live.record.state import Hold, Pilot, Rank, State
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
 
 __all__ = [
     "TypedJobs",
@@ -336,14 +336,19 @@ def choose_types(jobs: TypedJobs, capacities: Sequence[int], horizon_s: float) -
         Forward-looking time, seconds.
     """
     from apportion.solvers.exact import solve
+    from apportion.solvers.strict_order import later_goals
 
     room = np.array(capacities, dtype=np.int64)
     menus = jobs.menus(room, horizon_s)
     model = MultipleChoiceKnapsack.from_arrays(menus.values, menus.uses, menus.offsets, room)
-    outcome = uninterrupted(solve(model, SolveOptions(time_limit=None), Start(preferred=menus.stays)))
+    options = SolveOptions(time_limit=None)
+    outcome = uninterrupted(solve(model, options, Start(preferred=menus.stays)))
     if outcome.termination is not Termination.OPTIMAL or outcome.point is None:
         return None
-    chosen = np.asarray(outcome.point, dtype=np.int64)
+    best = outcome.point.astype(np.int64)
+    present = Present.of(menus.stays, menus.types < 0)
+    kept = later_goals(model, best, present, options, seconds=0.0, optimal=True)
+    chosen = best if kept.choice is None else kept.choice
     if (menus.uses[chosen].sum(axis=0) > room).any():
         return None
     return menus.types[chosen]

@@ -1,0 +1,139 @@
+"""Goals in strict order, then who is stopped and moved: against enumeration, forged, interrupted, limited."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion
+from apportion.io.stored import document, verify
+from apportion.proofs.certificate import encode
+from tests.budgets import examples
+from tests.hunt.in_order import BACKENDS, drawn, wrong
+
+
+def test_rounds_of_every_kind_against_enumeration() -> None:
+    """Jobs were given back one by one: an exchange of two was never seen, 41 of 80 were stopped.
+
+    `python -m tests.hunt.in_order --count 20000` draws as many as one likes.
+    """
+    for number in range(examples(600)):
+        rng = Random(f"in order 0 {number}")
+        instance = drawn(rng)
+        assert list(wrong(instance, rng.choice(BACKENDS), rng)) == [], number
+
+
+def menus(**fields: Any) -> Any:
+    """Return two jobs that want one place, of which the first has it."""
+    head = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
+    jobs = [
+        {
+            "id": name,
+            "required": False,
+            "options": [{"id": "run", "value": 5.0, "uses": {"gpu": 2}, "goals": {"cores": cores}}],
+        }
+        for name, cores in (("a", 1), ("b", 3))
+    ]
+    jobs[0]["current"] = "run"
+    goals = [{"name": "cores"}]
+    return apportion.read({**head, "capacities": {"gpu": 2}, "jobs": jobs, "goals": goals, **fields})
+
+
+@pytest.mark.parametrize("backend", ["auto", "highs", "cp-sat"])
+def test_a_goal_comes_before_keeping_and_a_limit_on_changes_before_both(backend: str) -> None:
+    free = apportion.solve(menus(), backend)
+    assert free.plan == {"choice": {"b": "run"}}
+    assert [(one.name, one.value, one.bound) for one in free.goals] == [
+        ("cores", 3, 3),
+        ("jobs stopped", 1, 1),
+        ("jobs moved", 0, 0),
+    ]
+    kept = apportion.solve(menus(max_changes=0), backend)
+    assert kept.plan == {"choice": {"a": "run"}} and [goal.value for goal in kept.goals] == [1, 0, 0]
+
+
+def test_a_proof_shows_objective_and_goals_at_once() -> None:
+    instance = menus()
+    solution = apportion.solve(instance, proof=True)
+    assert solution.proof is not None
+    record = document(solution, proof_name="proof")
+    lines = {line.claim: line.verdict for line in verify(instance, record, encode(solution.proof)).claims}
+    assert lines["goal cores"] == "derived" and lines["goal jobs stopped"] == "word"
+    # without it the bound of the goal is a search's word, and one that the plan beats is refused
+    lines = {line.claim: line.verdict for line in verify(instance, record).claims}
+    assert lines["goal cores"] == "word"
+    for change in ({"value": 4}, {"bound": 2}, {"sense": "minimize"}):
+        forged = {**record, "goals": [{**record["goals"][0], **change}, *record["goals"][1:]]}
+        assert not verify(instance, forged, encode(solution.proof)).ok, change
+    assert not verify(instance, {**record, "goals": record["goals"][1:]}, encode(solution.proof)).ok
+    untold = {name: value for name, value in record.items() if name != "goals"}
+    assert "goals" in verify(instance, untold).words
+
+
+def test_keeping_what_runs_can_be_left_out() -> None:
+    free = apportion.solve(menus(goals=[], jobs=[]), keep_running=False)
+    assert free.goals == ()
+    with pytest.raises(apportion.InvalidOption, match="keep_running must be true or false"):
+        apportion.solve(menus(), keep_running=1)  # type: ignore[arg-type]
+
+
+def test_arrays_take_goals_as_columns() -> None:
+    values = np.array([[5.0, 1.0, 2.0], [5.0, 3.0, 9.0], [5.0, 3.0, 4.0]])
+    model = apportion.MultipleChoiceKnapsack.from_arrays(values, [2, 2, 2], [0, 1, 3], [2], required=False)
+    solution = apportion.solve(model)
+    assert solution.require().tolist() == [-1, 1]
+    assert [(goal.name, goal.value, goal.proven) for goal in solution.goals] == [
+        ("goal 2", 3, True),
+        ("goal 3", 9, True),
+    ]
+    with pytest.raises(apportion.InvalidInstance, match="must be whole numbers"):
+        apportion.MultipleChoiceKnapsack.from_arrays([[1.0, 0.5]], [1], [0, 1], [1])
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"goals": [{"name": "x"}]},
+            r"\$\.jobs\[0\]\.options\[0\]\.goals\.cores: is not one of the instance's",
+        ),
+        ({"goals": [{"name": "cores"}, {"name": "cores"}]}, "goal"),
+        ({"goals": [{"name": "cores", "sense": "most"}]}, "sense"),
+        ({"max_changes": -1}, "max_changes"),
+        ({"max_changes": 1, "tenants": [{"id": "t"}]}, "does not go together with tenants"),
+    ],
+)
+def test_goals_that_are_none_are_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(apportion.InvalidInstance, match=said):
+        menus(**fields)
+
+
+def test_a_limit_between_goals_says_which_is_open() -> None:
+    rng = np.random.default_rng(3)
+    jobs = 2_000
+    values = np.column_stack([np.ones(jobs), rng.integers(1, 10**6, (jobs, 2))])
+    uses = rng.integers(1, 10**6, (jobs, 3))
+    model = apportion.MultipleChoiceKnapsack.from_arrays(
+        values, uses, np.arange(jobs + 1), [10**8] * 3, required=False
+    )
+    solution = apportion.solve(model, time_limit=1.0)
+    first, second = solution.goals
+    assert solution.plan is not None and not second.proven and second.bound is None
+    assert first.bound is None or first.bound >= first.value
+
+
+@pytest.mark.parametrize("backend", ["exact", "highs"])
+def test_ctrl_c_while_ties_are_looked_at_keeps_the_optimum(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    plain = {"id": "a", "current": "run", "options": [{"id": "run", "value": 1.0, "uses": {"gpu": 1}}]}
+    instance = menus(goals=[], jobs=[plain])
+    monkeypatch.setattr("apportion.solvers.strict_order.least_change", interrupted)
+    solution = apportion.solve(instance, backend=backend)
+    assert (solution.termination.value, solution.objective) == ("interrupted", 1.0)
