@@ -64,7 +64,8 @@ class InOrder:
     goals
         What became of every goal, in order; empty without a choice.
     termination
-        Why it ended: `optimal` where all goals are proven; `interrupted` after Ctrl-C, with what was found.
+        Why it ended: `optimal` where all goals are proven, `gap_reached` where some are only as near as was
+        asked; `interrupted` after Ctrl-C, with what was found.
     """
 
     choice: Integers | None
@@ -118,14 +119,17 @@ def solved_in_order(
             termination = answer.termination
             break
         choice = search.inward(answer.choice) if kept else answer.choice
-        results = list(results_of(model, goals, weights, choice, answer.bound, perf_counter() - began))
+        # after a goal that is open no bound of the next ones holds
+        bound = answer.bound if termination is Termination.OPTIMAL else None
+        results = list(results_of(model, goals, weights, choice, bound, perf_counter() - began))
         found += results
         kept += [(goals[place], goals[place].gained(choice)) for place in weights]
         if answer.termination is Termination.INTERRUPTED or any(one.value != one.bound for one in results):
-            termination = (
-                Termination.TIME_LIMIT if answer.termination is Termination.OPTIMAL else answer.termination
-            )
-            break
+            late = answer.termination is Termination.OPTIMAL and termination is Termination.OPTIMAL
+            termination = Termination.TIME_LIMIT if late else answer.termination
+            if termination not in (Termination.OPTIMAL, Termination.GAP_REACHED):
+                break
+            termination = Termination.GAP_REACHED  # near enough: the next goals keep what was reached
     if choice is None:
         return InOrder(None, (), termination)
     found += [goal.result(goal.gained(choice), None, 0.0) for goal in goals[len(found) :]]

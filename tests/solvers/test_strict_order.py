@@ -137,3 +137,20 @@ def test_ctrl_c_while_ties_are_looked_at_keeps_the_optimum(
     monkeypatch.setattr("apportion.solvers.strict_order.least_change", interrupted)
     solution = apportion.solve(instance, backend=backend)
     assert (solution.termination.value, solution.objective) == ("interrupted", 1.0)
+
+
+def test_a_session_keeps_goals_while_jobs_come_and_change() -> None:
+    """What is compiled anew is spliced in, goals and the number of changes as values are."""
+    rng = Random("session of goals")
+    session = apportion.Session(menus(max_changes=1))
+    for number in range(12):
+        session.add_job(
+            id=f"new {number}",
+            options=[{"id": "run", "value": 5.0, "uses": {"gpu": 1}, "goals": {"cores": rng.randint(0, 9)}}],
+            required=False,
+        )
+        session.update_job("b", required=False)
+        found, anew = session.decide(), apportion.solve(session.instance)
+        assert [(one.name, one.value, one.bound) for one in found.solution.goals] == [
+            (one.name, one.value, one.bound) for one in anew.goals
+        ]

@@ -104,6 +104,22 @@ def test_ctrl_c_ends_it_with_what_was_found_and_says_so(monkeypatch: pytest.Monk
     assert len(calls) == 1 and not found.goals[-1].proven
 
 
+def test_near_enough_goes_on_with_what_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first goal within its gap is kept as it is, and the next one is still looked for."""
+    monkeypatch.setattr(module, "_LARGEST", 1)
+    rng = np.random.default_rng(5)
+    jobs = 300
+    model = MultipleChoiceKnapsack.from_arrays(
+        np.zeros(jobs), rng.integers(1, 50, (jobs, 3)), np.arange(jobs + 1), [900] * 3, required=False
+    )
+    goals = {"first": rng.integers(1, 90, jobs), "second": rng.integers(0, 9, jobs)}
+    exact, near = solve_in_order(model, goals), solve_in_order(model, goals, gap=0.2)
+    assert near.choice is not None and model.check(near.choice).feasible
+    assert near.termination.value in ("gap_reached", "optimal")
+    assert near.goals[0].value >= 0.8 * exact.goals[0].value
+    assert near.goals[0].proven or near.goals[1].bound is None
+
+
 def test_goals_that_are_none_are_refused() -> None:
     model = MultipleChoiceKnapsack.from_arrays([0.0], [1], [0, 1], [1], required=False)
     for worth in ([0.5], [1, 2], ["a"], [float("nan")]):

@@ -30,6 +30,7 @@ def solve_in_order(
     goals: Mapping[str, ArrayLike],
     *,
     time_limit: float | None = None,
+    gap: float = 0.0,
     backend: str = "auto",
 ) -> InOrder:
     """Choose by goals in strict order; the next one never costs the one before.
@@ -43,6 +44,8 @@ def solve_in_order(
         be small with a minus. A job that is left out is worth 0.
     time_limit
         Wall-clock seconds for all goals; ``None`` for no limit.
+    gap
+        Relative gap at which every search may stop; the goals after it then keep what it has reached.
     backend
         As in `apportion.solve`.
 
@@ -71,7 +74,7 @@ def solve_in_order(
         left = None if time_limit is None else end - perf_counter()
         if left is not None and left <= 0.0:
             return None
-        answer = solve(asked, time_limit=left, backend=backend, warm_start=start)
+        answer = solve(asked, time_limit=left, gap=gap, backend=backend, warm_start=start)
         return Answer(answer.plan, answer.bound, answer.termination)
 
     return solved_in_order(replace(model, goals=()), wanted, ask, lambda total, _: total <= _LARGEST)

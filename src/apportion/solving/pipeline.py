@@ -518,4 +518,6 @@ def _proved_in_one_sum(solution: Solution, call: Call) -> Solution | None:
     shown = Certificate(total, total, "branch_and_bound", None, None)
     summed = replace(solution, instance=one.instance, certificate=shown, outcome=None, goals=())
     found = with_proof(summed, call.seconds_left)
-    return None if found.proof is None else replace(solution, proof=found.proof, times=found.times)
+    bound = None if found.proof is None else found.proof.claim.bound
+    whole = bound is not None and math.floor(bound) <= total  # within the tolerance is no proof of the goals
+    return replace(solution, proof=found.proof, times=found.times) if whole else None

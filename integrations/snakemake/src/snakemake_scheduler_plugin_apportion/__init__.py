@@ -28,11 +28,15 @@ _LEAST_SECONDS = 0.1
 
 @dataclass
 class SchedulerSettings(SchedulerSettingsBase):
-    """What a user may set: ``--scheduler-apportion-time-limit``."""
+    """What a user may set: ``--scheduler-apportion-time-limit`` and ``--scheduler-apportion-gap``."""
 
     time_limit: Optional[float] = field(  # noqa: UP045  (the command line is made of these types)
         default=2.0,
         metadata={"help": "Seconds that one choice of jobs may take; the best found by then is used."},
+    )
+    gap: Optional[float] = field(  # noqa: UP045
+        default=0.0,
+        metadata={"help": "Part of the best sum of priorities that a choice may miss; 0 asks for the best."},
     )
 
 
@@ -96,7 +100,7 @@ class Scheduler(SchedulerBase):
         if limit is None or perf_counter() - began < _SOON * limit:
             goals |= _freed(some, remaining, input_sizes)
         left = None if limit is None else max(_LEAST_SECONDS, limit - (perf_counter() - began))
-        found = apportion.solve_in_order(model, goals, time_limit=left)
+        found = apportion.solve_in_order(model, goals, time_limit=left, gap=settings.gap or 0.0)
         if found.termination is apportion.Termination.INTERRUPTED:
             raise KeyboardInterrupt  # meant for the workflow, not for this choice
         if found.choice is None:
