@@ -27,7 +27,7 @@ from apportion.models.exact_sums import grid
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Present
 from apportion.models.uses import beside, with_nothing
 
-__all__ = ["Answer", "Ask", "InOrder", "later_goals", "least_change", "solved_in_order"]
+__all__ = ["Answer", "Ask", "InOrder", "Known", "later_goals", "least_change", "solved_in_order"]
 
 Integers = NDArray[np.int64]
 
@@ -37,6 +37,10 @@ _LEAST_SECONDS = 0.05
 """Time to look for fewer changes, where the search for the optimum took less."""
 _WORK = 20_000
 """Units of work for the same where no clock decides."""
+_BITS = 50
+"""Bits of all values together where they are rounded."""
+_EQUAL = 1e-12
+"""Relative difference of objectives that counts as none."""
 _ROUNDED = 4
 """Units in the last place of a bound that its own rounding may have cost it."""
 
@@ -51,6 +55,13 @@ class Answer(NamedTuple):
 
 Ask = Callable[[MultipleChoiceKnapsack, Integers | None], Answer | None]
 """Solves menus from a choice that fits; ``None`` where no time is left."""
+
+
+class Known(NamedTuple):
+    """A choice in which the first goal is at its optimum, and by how many units equal sums may differ."""
+
+    choice: Integers
+    slack: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +89,7 @@ def solved_in_order(
     goals: Sequence[Goal],
     ask: Ask,
     fits: Callable[[int, float], bool],
-    first: Integers | None = None,
+    first: Known | None = None,
 ) -> InOrder:
     """Choose by goals in strict order; the next one never costs the one before.
 
@@ -93,17 +104,18 @@ def solved_in_order(
     fits
         Which sums of goals are decided to the unit; see `stages`.
     first
-        A choice in which the first goal is at its optimum, where one is known.
+        The optimum of the first goal, where it is known.
     """
     search = KeptGoals(model)
     kept, found = list[tuple[Goal, int]](), list[GoalResult]()
-    choice, termination = first, Termination.OPTIMAL
-    for weights in stages(model, goals, fits):
+    choice, termination = None if first is None else first.choice, Termination.OPTIMAL
+    alone = first is not None and first.slack > 0  # what is rounded is in no sum
+    for weights in stages(model, goals, fits, alone=alone):
         began = perf_counter()
         if first is not None and not kept and len(weights) == 1:
-            best = goals[0].gained(first)
+            best = goals[0].gained(first.choice)
             found.append(goals[0].result(best, best, 0.0))
-            kept.append((goals[0], best))
+            kept.append((goals[0], best - first.slack))
             continue
         worth = summed(goals, weights)
         if kept:
@@ -175,9 +187,9 @@ def later_goals(
         if not _changed(kept, present):
             return InOrder(kept, tuple(_nothing_changed(present, optimal=optimal)), ended)
     goals = [*model.goals, *(() if present is None else _changes(model, present))]
-    value = _value(model)
+    value, slack = _value(model)
     undecided = InOrder(kept, tuple(_undecided(goals, kept, len(model.goals), optimal=optimal)), ended)
-    if value is None or not optimal or perf_counter() >= end:
+    if not optimal or perf_counter() >= end:
         return undecided
     if not model.goals:
         end = min(end, began + max(_LEAST_SECONDS, seconds))
@@ -200,8 +212,8 @@ def later_goals(
         point = None if found.point is None else found.point.astype(np.int64)
         return Answer(point, found.bound, found.termination)
 
-    decided = solved_in_order(model, [value, *goals], ask, _is_exact(model), kept)
-    if decided.choice is None or value.gained(decided.choice) < value.gained(kept):
+    decided = solved_in_order(model, [value, *goals], ask, _is_exact(model), Known(kept, slack))
+    if decided.choice is None or _lost(model, kept, decided.choice) > _EQUAL * abs(model.objective(kept)):
         return undecided
     return InOrder(decided.choice, decided.goals[1:], decided.termination)
 
@@ -221,12 +233,27 @@ def _is_exact(model: MultipleChoiceKnapsack) -> Callable[[int, float], bool]:
     return lambda total, most: total <= _LARGEST_SUM and most * size <= _LARGEST_SUM
 
 
-def _value(model: MultipleChoiceKnapsack) -> Goal | None:
-    """Return the values as a goal in whole units; ``None`` where no unit is evident."""
+def _value(model: MultipleChoiceKnapsack) -> tuple[Goal, int]:
+    """Return the values as a goal in whole units, and by how many of them equal sums may differ.
+
+    Without a common unit values are rounded down to about 50 bits of what all jobs together are worth: a sum
+    of n of them is less than n units off, and so are equal sums from each other.
+    """
     step = grid(model.values)
-    if step == 0.0:
-        return None if model.values.any() else Goal("value", np.zeros(model.num_options, np.int64))
-    return Goal("value", np.rint(model.values / step).astype(np.int64), model.sense)
+    if step > 0.0 or not model.values.any():
+        return Goal("value", np.rint(model.values / (step or 1.0)).astype(np.int64), model.sense), 0
+    some = model.offsets[:-1][np.diff(model.offsets) > 0]
+    total = float(np.maximum.reduceat(np.abs(model.values), some).sum())
+    unit = math.ldexp(1.0, math.frexp(total)[1] - _BITS)
+    return Goal("value", np.floor(model.values / unit).astype(np.int64), model.sense), model.num_jobs
+
+
+def _lost(model: MultipleChoiceKnapsack, kept: Integers, other: Integers) -> float:
+    """Return how much less another choice is worth, from the jobs in which the two differ."""
+    changed = kept != other
+    before, after = kept[changed], other[changed]
+    differences = [*model.values[before[before >= 0]].tolist(), *(-model.values[after[after >= 0]]).tolist()]
+    return math.fsum(differences) * (1.0 if model.sense == "maximize" else -1.0)
 
 
 def _undecided(goals: Sequence[Goal], choice: Integers, named: int, *, optimal: bool) -> Iterator[GoalResult]:
@@ -317,7 +344,11 @@ def least_change(
 
 
 def stages(
-    model: MultipleChoiceKnapsack, goals: Sequence[Goal], fits: Callable[[int, float], bool]
+    model: MultipleChoiceKnapsack,
+    goals: Sequence[Goal],
+    fits: Callable[[int, float], bool],
+    *,
+    alone: bool = False,
 ) -> Iterator[dict[int, int]]:
     """Yield the goals that are asked together, by position, with their weights.
 
@@ -330,13 +361,16 @@ def stages(
     fits
         ``fits(total, most)``: whether a sum that is at most `total`, of options worth at most `most`, is
         decided to the unit.
+    alone
+        Whether the first goal is in no sum.
     """
     spans = [_span(model, goal.gain) for goal in goals]
     largest = [float(np.abs(goal.gain).max(initial=0)) for goal in goals]
     first = 0
     while first < len(goals):
         last = first + 1
-        while last < len(goals) and fits(*_sum(spans, largest, first, last + 1)):
+        alone_now = alone and first == 0
+        while last < len(goals) and not alone_now and fits(*_sum(spans, largest, first, last + 1)):
             last += 1
         yield _weights(spans, first, last)
         first = last

@@ -99,7 +99,7 @@ class FreezingJob(TenantedJob, frozen=True, forbid_unknown_fields=True, dict=Tru
         What is left to learn, samples at the reference; told, not used by the objective.
     required
         Whether the job must get GPUs.
-    tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
+    tenant, preemptible, running_s, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 

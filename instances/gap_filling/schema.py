@@ -137,7 +137,7 @@ class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     allowed_counts
         The node counts beside 0 that it may get, such as 1, 2, 4, 8; where absent all from `min_nodes` to
         `max_nodes`.
-    tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
+    tenant, preemptible, running_s, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 

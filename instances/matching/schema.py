@@ -103,7 +103,7 @@ def check_quotas(
 def _check_job(
     path: str, job: MatchingJob, instance: MatchingInstance, share: str | None, problems: list[Problem]
 ) -> None:
-    for field in ("preemptible", "stop_cost"):
+    for field in ("preemptible", "running_s", "stop_cost"):
         if getattr(job, field) is not UNSET:
             problems.append(Problem(f"{path}.{field}", "must be left out: no job of a matching runs already"))
     for name, entry in job.on.items():
@@ -246,9 +246,9 @@ class MatchingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
         Its entry by pool; a pool that is not named is forbidden.
     required
         Whether it must run; otherwise it may be left out at no cost and no value.
-    tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
+    tenant, preemptible, running_s, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`. No job of a matching
-        runs already: `preemptible` and `stop_cost` must be left out.
+        runs already: `preemptible`, `running_s` and `stop_cost` must be left out.
     """
 
     id: Name

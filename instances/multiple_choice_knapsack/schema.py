@@ -99,7 +99,7 @@ class KnapsackJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
         If given, the job must get this option.
     forbidden
         Options the job must not get.
-    tenant, preemptible, stop_cost, submitted_s, priority, finish, best_rate
+    tenant, preemptible, running_s, stop_cost, submitted_s, priority, finish, best_rate
         What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`.
     """
 

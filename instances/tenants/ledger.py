@@ -145,8 +145,8 @@ class TenantLedger:
             name: _stop_cost(self.jobs[name], options, option_set.stopped) for name, options in listed.items()
         }
         self.options = {
-            name: _admissible(self.jobs[name], options, sign * self.stop_costs[name])
-            for name, options in listed.items()
+            name: _admissible(options, sign * self.stop_costs[name], kept=keeps_what_it_has(job, self.tree))
+            for (name, options), job in zip(listed.items(), instance.jobs, strict=True)
         }
         self.fairness = Fairness() if instance.fairness is UNSET else instance.fairness
         self._told = self.options
@@ -301,14 +301,23 @@ class TenantLedger:
         return found
 
 
+def keeps_what_it_has(job: Any, tree: Tree) -> bool:
+    """Return whether a job that runs may not be stopped or moved, at all or not yet."""
+    if job.preemptible is False:
+        return True
+    if job.running_s is UNSET or job.tenant is UNSET:
+        return False
+    return bool(job.running_s < tree.min_run_s(job.tenant))
+
+
 def kept_uses(instance: Any, option_set: OptionSet) -> Iterator[tuple[str, str, int]]:
     """Yield job, capacity and amount of what running jobs use that may not be stopped.
 
     Of capacities on nodes nothing: what lies there is bounded by the nodes, not by a number.
     """
-    nodes = option_set.nodes(instance)
+    nodes, tree = option_set.nodes(instance), tree_of(() if instance.tenants is UNSET else instance.tenants)
     for job in instance.jobs:
-        if job.preemptible is False:
+        if keeps_what_it_has(job, tree):
             held = [one for one in option_set.options(instance, job) if one.current and not one.idle]
             for capacity in {name for one in held for name in one.uses}:
                 use = min(one.uses.get(capacity, 0) for one in held)
@@ -316,8 +325,8 @@ def kept_uses(instance: Any, option_set: OptionSet) -> Iterator[tuple[str, str, 
                     yield job.id, capacity, use
 
 
-def _admissible(job: Any, options: list[Option], lost: float) -> list[Option]:
-    if job.preemptible is False:
+def _admissible(options: list[Option], lost: float, *, kept: bool) -> list[Option]:
+    if kept:
         held = [option for option in options if option.current and not option.idle]
         if held:
             return held

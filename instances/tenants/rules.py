@@ -84,11 +84,11 @@ def settle_tenants(instance: Any) -> None:
     if type(instance.tenants) is list:
         force_setattr(instance, "tenants", tuple(instance.tenants))
     for tenant in () if instance.tenants is UNSET else instance.tenants:
-        settle_numbers(tenant, ("weight",))
+        settle_numbers(tenant, ("weight",) if tenant.min_run_s is UNSET else ("weight", "min_run_s"))
     if instance.fairness is not UNSET:
         settle_numbers(instance.fairness, ("keep",))
     for job in instance.jobs:
-        for field in ("stop_cost", "submitted_s", "best_rate"):
+        for field in ("running_s", "stop_cost", "submitted_s", "best_rate"):
             if getattr(job, field) is not UNSET:
                 settle_numbers(job, (field,))
         if job.finish is not UNSET:
@@ -123,6 +123,8 @@ def _check_tenant(path: str, tenant: Tenant, capacities: Mapping[str, int], prob
     if tenant.parent is not None:
         check_name(f"{path}.parent", tenant.parent, problems)
     check_amount(f"{path}.weight", tenant.weight, problems)
+    if tenant.min_run_s is not UNSET:
+        check_amount(f"{path}.min_run_s", tenant.min_run_s, problems)
     if tenant.priority is not None:
         check_count(f"{path}.priority", tenant.priority, problems, -LARGEST_PRIORITY, LARGEST_PRIORITY)
     if not isinstance(tenant.quotas, dict):
@@ -199,6 +201,8 @@ def _check_members(jobs: _Listed, tree: Tree, problems: list[Problem]) -> None:
 def _check_job_fields(path: str, job: TenantedJob, problems: list[Problem]) -> None:
     if job.preemptible is not UNSET and not isinstance(job.preemptible, bool):
         problems.append(Problem(f"{path}.preemptible", "must be true or false"))
+    if job.running_s is not UNSET:
+        check_amount(f"{path}.running_s", job.running_s, problems)
     if job.stop_cost is not UNSET:
         check_amount(f"{path}.stop_cost", job.stop_cost, problems)
     if job.best_rate is not UNSET:

@@ -71,6 +71,9 @@ class Tenant(Struct, frozen=True, forbid_unknown_fields=True):
         Its class: tenants of a higher class are served fairly first. null: its parent's, 0 at the top.
     quotas
         Its quota by capacity. A capacity that is not named has no guarantee and no limit.
+    min_run_s
+        Seconds that a job of it runs before it may be stopped or moved; its parent's where absent, 0 at the
+        top.
     """
 
     id: Name
@@ -78,6 +81,7 @@ class Tenant(Struct, frozen=True, forbid_unknown_fields=True):
     weight: Amount = 1.0
     priority: Priority | None = None
     quotas: dict[Name, Quota] = {}
+    min_run_s: Amount | UnsetType = UNSET
 
 
 class FinishTime(Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,6 +146,9 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
         The tenant it belongs to, one without children.
     preemptible
         Whether a running job may be stopped or moved; true where absent. One that may not keeps what it has.
+    running_s
+        Seconds that it has run so far: where its tenant's `min_run_s` is more, it may not be stopped or moved
+        yet.
     stop_cost
         What stopping it costs, in units of the objective, if it runs now and gets nothing; 0 where absent.
     submitted_s
@@ -157,6 +164,7 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
 
     tenant: Name | UnsetType = UNSET
     preemptible: bool | UnsetType = UNSET
+    running_s: Amount | UnsetType = UNSET
     stop_cost: Amount | UnsetType = UNSET
     submitted_s: Number | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET

@@ -132,6 +132,16 @@ class Tree:
 
     nodes: Mapping[str, Node]
 
+    def min_run_s(self, name: str) -> float:
+        """Return how many seconds a tenant's jobs run before they may be stopped: its word, or from above."""
+        at: str | None = name
+        while at is not None:
+            said = self.nodes[at].tenant.min_run_s
+            if said is not UNSET:
+                return said
+            at = self.nodes[at].parent
+        return 0.0
+
     @property
     def roots(self) -> tuple[str, ...]:
         """The tenants at the top."""

@@ -138,3 +138,29 @@ def test_finish_time_ratios_of_a_matching_follow_from_its_times() -> None:
         job["finish"] = {"elapsed_s": 2.0, "remaining": 1.0, "isolated_s": 4.0}
     solution = apportion.solve(apportion.read(told))
     assert sorted(level.share for level in solution.levels) == pytest.approx([4 / 6, 1.0])
+
+
+def test_a_job_keeps_its_nodes_until_it_has_run_for_the_least_time_of_its_tenant() -> None:
+    """The nearest tenant that says decides; who has run as long as that may be stopped."""
+    plain = gap_filling(3, jobs=4, nodes=10, max_nodes=6, decided_ago_s=900)
+    running = next(job for job in plain.jobs if len(job.current_nodes) >= job.min_nodes)
+
+    def held(ran_s: float, least: dict[str, float]) -> int:
+        """Return how many nodes the running job has beside others that are worth far more."""
+        tenants = (Tenant("org", min_run_s=60.0), Tenant("a", parent="org", **least), Tenant("b"))
+        jobs = tuple(
+            replace(job, tenant="a", running_s=ran_s, weight=1e-6)
+            if job is running
+            else replace(job, tenant="b", min_nodes=1, max_nodes=10, weight=1e6, scaling=long)
+            for job in plain.jobs
+        )
+        solution = apportion.solve(replace(plain, tenants=tenants, jobs=jobs))
+        assert verify(solution.instance, document(solution)).ok
+        return len(solution.require()["allocation"].get(running.id, ()))
+
+    long = replace(running.scaling, nodes=(0, 10), rate=(0.0, 1e4))
+    now = len(running.current_nodes)
+    assert held(59.0, {}) == now and held(60.0, {}) == 0
+    assert held(59.0, {"min_run_s": 10.0}) == 0 and held(9.0, {"min_run_s": 10.0}) == now
+    with pytest.raises(apportion.InvalidInstance, match="min_run_s"):
+        held(9.0, {"min_run_s": -1.0})

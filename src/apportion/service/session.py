@@ -70,6 +70,7 @@ class JobFields(TypedDict, total=False):
     required: bool
     tenant: str
     preemptible: bool
+    running_s: float
     stop_cost: float
     submitted_s: float
     priority: int

@@ -73,6 +73,9 @@ __all__ = [
 
 _CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE, Termination.NUMERICAL_ERROR)
 
+_SAME = 1e-12
+"""Relative difference of objectives that counts as none."""
+
 Compiler = Callable[[Subject, FormulationEntry], CompiledModel]
 """From an instance and an entry of the registry to the structured model."""
 
@@ -318,8 +321,10 @@ def _better_checked(call: Call, tried: Attempt) -> Checked | None:
     if own is None or (tried.restricted and found is not None):
         return checked  # who asks for a restricted formulation wants its answer
     objective = tried.structure.objective(own)
-    if found is not None and (objective <= found if call.maximizes else objective >= found):
-        return checked
+    if found is not None:  # equal sums of doubles differ in the last digits, equal plans in their goals
+        gain = objective - found if call.maximizes else found - objective
+        if gain <= (_SAME * abs(found) if tried.goals else 0.0):
+            return checked
     plan = tried.structure.plan(own, call.seconds_left)
     report = None if plan is None else call.kind.check(call.instance, plan)
     return Checked(report, plan, own) if report is not None and report.feasible else checked
