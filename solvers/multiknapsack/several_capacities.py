@@ -43,10 +43,14 @@ _MANY = 8
 """Capacities from which a choice by density comes before multipliers, which take long to find."""
 _SOON_READ = 4_000_000
 """Uses up to which all options are ordered by density although the limit has passed: some 30 ms."""
-_AT_LAST, _SLOWER = 600_000, 10
-"""The same with few capacities, where multipliers have been asked before; how many a sparse one counts as."""
+_AT_LAST, _SLOWER = 1_300_000, 10
+"""The same with few capacities, some 60 ms; how many a sparse one counts as."""
 _SHORT = 0.5
 """Seconds in which more is found than a choice by density."""
+_DENSITIES = 2
+"""Choices by density that there are."""
+_PER_USE = 6e-8
+"""Seconds of a choice by density for each use."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -185,8 +189,11 @@ class _Run:
             return StopReason("limit")
         sparse = menus.has_sparse_rows
         quick = menus.num_options * menus.num_capacities <= _QUICK
+        # one call of HiGHS, or a dual, may take all of the time before any repair
         if sparse or (menus.num_capacities >= _MANY and not quick):
-            self._greedy(menus)  # one call of HiGHS, or a dual, may take all of the time before any repair
+            self._greedy(menus)
+        elif self._is_hurried(menus):
+            self._greedy(menus, most=1)
         dual, top = solve_large(
             menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
@@ -203,7 +210,9 @@ class _Run:
         if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
             near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
         long = menus.num_options * menus.num_capacities > _LONG_REPAIR
-        if not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
+        if not sparse and self._clock.late() and len(self._densities) == _DENSITIES:
+            self._greedy(menus, most=1)  # as quick as the next, which hangs on a dual that was cut short
+        elif not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             near_choices(menus, top, dual.multipliers, dual.choices, best, self._clock.late)
@@ -230,21 +239,30 @@ class _Run:
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
 
+    def _is_hurried(self, menus: OptionTable) -> bool:
+        """Return whether a dual may take all of a short limit, and a choice by density does not."""
+        size, limit, left = menus.matrix.size, self._options.time_limit, self._clock.remaining
+        if limit is None or left is None or size <= _LONG_REPAIR:
+            return False
+        return limit <= 2.0 * _SHORT and left > size * _PER_USE
+
     def greedy_at_last(self) -> None:
         """Offer the choices by density where the limit is too short for others to be surely as good."""
         menus = self._menus
         if menus is None or self._best.proven or not self._densities:
             return
         size = menus.matrix.size * (_SLOWER if menus.is_sparse else 1)
-        soon = size <= (_SOON_READ if menus.num_capacities >= _MANY else _AT_LAST)
+        first = len(self._densities) == _DENSITIES
+        few = _AT_LAST if first else _AT_LAST // 2
+        soon = size <= (_SOON_READ if menus.num_capacities >= _MANY else few)
         limit = self._options.time_limit
         if soon and limit is not None and limit < _SHORT:
             self._greedy(menus, every=True)
 
-    def _greedy(self, menus: OptionTable, every: bool = False) -> None:
+    def _greedy(self, menus: OptionTable, every: bool = False, most: int = _DENSITIES) -> None:
         """Offer the choices by density: where a job counts as much as a whole capacity, and by uses alone."""
-        least = cheapest(menus)
-        while self._densities:
+        least, left = cheapest(menus), max(0, len(self._densities) - most)
+        while len(self._densities) > left:
             choice = by_density(menus, least, self._densities.pop(0))
             if choice is not None:
                 self._best.take(menus.rows[choice])

@@ -525,4 +525,4 @@ def _proved_in_one_sum(solution: Solution, call: Call) -> Solution | None:
     found = with_proof(summed, call.seconds_left)
     bound = None if found.proof is None else found.proof.claim.bound
     whole = bound is not None and math.floor(bound) <= total  # within the tolerance is no proof of the goals
-    return replace(solution, proof=found.proof, times=found.times) if whole else None
+    return replace(solution, proof=found.proof, in_one_sum=True, times=found.times) if whole else None
