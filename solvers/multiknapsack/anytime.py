@@ -35,7 +35,7 @@ from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree, coun
 __all__ = ["Search", "StopReason", "TablesTurn"]
 
 
-_AFTER = 0.05
+_AFTER = 0.005
 """Seconds after which it is looked at whether tables decide the menus,"""
 _SHARE = 0.25
 """and the share of their seconds after which they do."""
