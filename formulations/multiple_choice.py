@@ -128,16 +128,21 @@ class MenuFormulation:
         positions = (choice - self.model.offsets[:-1]).tolist()
         chosen = zip(self.instance.jobs, self.menus, choice.tolist(), positions, strict=True)
         found = {job.id: menu[position].id for job, menu, row, position in chosen if row >= 0}
-        return {"choice": {job: name for job, name in found.items() if name}}
+        if self.instance.max_changes is not UNSET:
+            found = {job: name for job, name in found.items() if name != _NOTHING}
+        return {"choice": found}
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
         """Return the rows of a plan's options; -1 where a job or its option is not in this instance."""
         named = plan.get("choice") if isinstance(plan, Mapping) else None
         if not isinstance(named, Mapping):
             return None
+        absent = None if self.instance.max_changes is UNSET else _NOTHING
+        if absent is not None:
+            named = {job: option for job, option in named.items() if option is not None}
         jobs = zip(self.instance.jobs, self.menus, strict=True)
         return self._rows(
-            np.array([_position(menu, named.get(job.id) or _NOTHING) for job, menu in jobs], dtype=np.int64)
+            np.array([_position(menu, named.get(job.id, absent)) for job, menu in jobs], dtype=np.int64)
         )
 
     def present(self) -> Present | None:
@@ -154,7 +159,7 @@ class MenuFormulation:
     def lowered(self) -> Lowered:
         """Return the MILP, its columns named ``x[job,option]``."""
         jobs = [job.id for job in self.instance.jobs]
-        options = [option.id for menu in self.menus for option in menu]
+        options = [option.id or _LEFT_OUT for menu in self.menus for option in menu]
         return lower(self.model, OptionLabels(self.model.offsets, jobs, options), jobs)
 
     def job_names(self) -> Sequence[str]:
@@ -164,7 +169,7 @@ class MenuFormulation:
     def option_name(self, row: int) -> str:
         """Return the option's id."""
         if self.names is None:
-            self.names = [option.id for menu in self.menus for option in menu]
+            self.names = [option.id or _LEFT_OUT for menu in self.menus for option in menu]
         return self.names[row]
 
     def demand(self) -> MultipleChoiceKnapsack:
@@ -183,8 +188,8 @@ def _capacities(instance: MultipleChoiceKnapsackInstance) -> tuple[tuple[str, ..
     return tuple(amounts), np.array(list(amounts.values()), dtype=np.int64)
 
 
-_NOTHING = ""
-"""The name, which no option of an instance has, of being left out where that is a change to be counted."""
+_NOTHING, _LEFT_OUT = "", "nothing"
+"""The id, which no option of an instance has, of being left out where that is a change; how it is called."""
 
 
 def _counting_changes(

@@ -177,10 +177,8 @@ class TenantedMenus:
         found = self._inner.present()
         if found is None:
             return None
-        current, waiting = (
-            np.append(found.current, False)[self._row],
-            np.append(found.waiting, True)[self._row],
-        )
+        current = np.append(found.current, False)[self._row]
+        waiting = np.append(found.waiting, True)[self._row]
         return Present(_looked_up(self._outward, found.rows, -1), found.running, current, waiting)
 
     def lowered(self) -> Lowered:

@@ -68,10 +68,6 @@ def _has_lost(job: KnapsackJob) -> bool:
     return job.current is not None and all(option.id != job.current for option in job.options)
 
 
-def _capacities(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
-    return dict(instance.capacities)
-
-
 def _shared(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
     """Return the capacities, the number of changes among them where it is limited."""
     limit = instance.max_changes
@@ -88,7 +84,8 @@ _LARGEST_SUM = 2**52
 
 def _in_one_sum(instance: MultipleChoiceKnapsackInstance) -> OneSum | None:
     """Return objective and goals as one sum of whole numbers; ``None`` where that would be too large."""
-    if shares_are_due(instance):  # they hang on values
+    stops = any(job.stop_cost is not UNSET and job.stop_cost for job in instance.jobs)
+    if stops or shares_are_due(instance):  # the objective is no sum of values, or shares hang on them
         return None
     wanted, up = _goals(instance), 1 if instance.sense == "maximize" else -1
     menus = [[*_options(instance, job)] for job in instance.jobs]
@@ -142,7 +139,6 @@ OPTION_SET = OptionSet(
     _options,
     _taken,
     _plan,
-    capacities=_shared,
     now=lambda job: job.current,
     stopped=_has_lost,
     goals=_goals,
@@ -153,6 +149,8 @@ OPTION_SET = OptionSet(
 def _change_capacity(
     instance: MultipleChoiceKnapsackInstance, name: str, present: int, delta: int
 ) -> MultipleChoiceKnapsackInstance:
+    if name == MAX_CHANGES and name not in instance.capacities:
+        return remade(instance, max_changes=present + delta)
     return remade(instance, capacities={**instance.capacities, name: present + delta})
 
 
@@ -195,7 +193,7 @@ def _check_capacities(
 
 EDITS = Edits(
     job_type=KnapsackJob,
-    capacities=_capacities,
+    capacities=_shared,
     change_capacity=_change_capacity,
     pin=_pin,
     pin_field="pinned",

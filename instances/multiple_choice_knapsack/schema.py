@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
-from apportion.core.solution import MAX_CHANGES
+from apportion.core.solution import JOBS_MOVED, JOBS_STOPPED, MAX_CHANGES
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
     LARGEST_USE,
@@ -219,6 +219,9 @@ def check_goals(instance: MultipleChoiceKnapsackInstance, problems: list[Problem
         check_distinct("$.goals", (goal.name for goal in instance.goals), "goal", problems)
         for index, goal in enumerate(instance.goals):
             check_name(f"$.goals[{index}].name", goal.name, problems)
+            if goal.name in (JOBS_STOPPED, JOBS_MOVED):
+                said = f"must not be {goal.name!r}, which is among the last goals of every instance"
+                problems.append(Problem(f"$.goals[{index}].name", said))
             if goal.sense not in ("maximize", "minimize"):
                 said = f'must be "maximize" or "minimize", not {goal.sense!r}'
                 problems.append(Problem(f"$.goals[{index}].sense", said))

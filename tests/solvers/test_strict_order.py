@@ -102,6 +102,7 @@ def test_arrays_take_goals_as_columns() -> None:
         ),
         ({"goals": [{"name": "cores"}, {"name": "cores"}]}, "goal"),
         ({"goals": [{"name": "cores", "sense": "most"}]}, "sense"),
+        ({"goals": [{"name": "cores"}, {"name": "jobs moved"}]}, "must not be 'jobs moved'"),
         ({"max_changes": -1}, "max_changes"),
         ({"max_changes": 1, "tenants": [{"id": "t"}]}, "does not go together with tenants"),
     ],
@@ -154,3 +155,12 @@ def test_a_session_keeps_goals_while_jobs_come_and_change() -> None:
         assert [(one.name, one.value, one.bound) for one in found.solution.goals] == [
             (one.name, one.value, one.bound) for one in anew.goals
         ]
+
+
+def test_results_that_milliseconds_ended_are_not_refused() -> None:
+    """A bound of a goal is among plans of the best objective: where that is open none is stored."""
+    for number in range(examples(200)):
+        instance = drawn(Random(f"milliseconds {number}"))
+        for limit in (0.001, 0.003):
+            solution = apportion.solve(instance, time_limit=limit)
+            assert verify(instance, document(solution)).ok, (number, limit)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from apportion.core.outcome import Termination
 from apportion.core.solution import Solution
 from apportion.instances.kinds import Instance
 from apportion.proofs.verified_document import Verification, verified
@@ -59,7 +61,9 @@ def document(solution: Solution, read_seconds: float = 0.0, proof_name: str | No
         record["floors"] = dict(solution.floors)
         record["fair_bound"] = solution.fair_bound
     if solution.goals:
-        record["goals"] = [msgspec.to_builtins(goal) for goal in solution.goals]
+        shown = solution.termination is Termination.OPTIMAL  # bounds are among plans of the best objective
+        goals = (goal if shown else replace(goal, bound=None) for goal in solution.goals)
+        record["goals"] = [msgspec.to_builtins(goal) for goal in goals]
     if not kind.bare:
         record["certificate"]["digest"] = digest(solution.instance, record)
     return record

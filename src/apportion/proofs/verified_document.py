@@ -314,11 +314,8 @@ class _Claims:
         from apportion.proofs import verify as walk
 
         verdict = walk(self._held, self._proof)
-        if (
-            not verdict.proved
-            and "goals" in self._record
-            and (shown := self._proved_in_one_sum()) is not None
-        ):
+        shown = None if verdict.proved or "goals" not in self._record else self._proved_in_one_sum()
+        if shown is not None:
             return shown
         if not verdict.proved or verdict.claim is None:
             return (Proved.NOTHING, None), Line("proof", Verdict.REFUSED, f"{verdict.status}: {verdict.why}")
@@ -338,10 +335,8 @@ class _Claims:
         verdict = walk(one.instance, self._proof or b"")
         if not verdict.proved or verdict.claim is None or verdict.claim.bound is None:
             return None
-        objective, values = (
-            self._kind.exact_objective(self._held, plan),
-            goal_values(option_set, self._held, plan),
-        )
+        objective = self._kind.exact_objective(self._held, plan)
+        values = goal_values(option_set, self._held, plan)
         wanted = option_set.goals(self._held)
         gained = [values[name] if much else -values[name] for name, much in wanted.items()]
         units = int(self._sign * objective / one.unit)
