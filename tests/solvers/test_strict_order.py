@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion.instances.options import OneSum
 from apportion.io.stored import document, verify
 from apportion.proofs.certificate import encode
 from tests.budgets import examples
@@ -164,3 +166,92 @@ def test_results_that_milliseconds_ended_are_not_refused() -> None:
         for limit in (0.001, 0.003):
             solution = apportion.solve(instance, time_limit=limit)
             assert verify(instance, document(solution)).ok, (number, limit)
+
+
+def solved() -> tuple[Any, dict[str, Any], bytes]:
+    """Return an instance, its stored result and the proof of it."""
+    instance = menus()
+    solution = apportion.solve(instance, proof=True)
+    assert solution.proof is not None
+    return instance, document(solution, proof_name="proof"), encode(solution.proof)
+
+
+@pytest.mark.parametrize(
+    "goals",
+    [
+        {},
+        [1],
+        [{"name": "cores", "sense": "maximize", "value": 3, "bound": 3}],
+        [{"name": 1, "sense": "maximize", "value": 3, "bound": 3, "seconds": 0.0}],
+        [{"name": "cores", "sense": "most", "value": 3, "bound": 3, "seconds": 0.0}],
+        [{"name": "cores", "sense": "maximize", "value": 3.0, "bound": 3, "seconds": 0.0}],
+        [{"name": "cores", "sense": "maximize", "value": True, "bound": 3, "seconds": 0.0}],
+        [{"name": "cores", "sense": "maximize", "value": 3, "bound": 3.5, "seconds": 0.0}],
+        [{"name": "cores", "sense": "maximize", "value": 3, "bound": 3, "seconds": "0"}],
+    ],
+)
+def test_goals_of_another_shape_make_no_result(goals: Any) -> None:
+    instance, record, _ = solved()
+    found = verify(instance, {**record, "goals": goals})
+    assert [(line.claim, line.verdict) for line in found.claims] == [("document", "refused")]
+
+
+def test_what_becomes_of_every_claim_about_goals() -> None:
+    instance, record, proof = solved()
+    cores, stopped, moved = record["goals"]
+
+    def of(goals: list[dict[str, Any]], claim: str, **other: Any) -> str:
+        found = verify(instance, {**record, **other, "goals": goals}, proof)
+        return next(str(line.verdict) for line in found.claims if line.claim == claim)
+
+    rest = [stopped, moved]
+    assert of([{**cores, "bound": 4}, *rest], "goal cores") == "derived"  # a weaker one follows as well
+    assert of([{**cores, "bound": 2}, *rest], "goal cores") == "refused"
+    assert of([{**cores, "bound": None}, *rest], "goal cores") == "derived"
+    assert of([cores], "goal cores") == "derived"  # the last two need not be told
+    assert of([cores, {**stopped, "bound": 1}, moved], "goal jobs stopped") == "word"
+    assert of([cores, {**stopped, "bound": 0}, moved], "goal jobs stopped") == "derived"
+    assert of([cores, {**stopped, "bound": 2}, moved], "goal jobs stopped") == "refused"
+    assert of([cores, stopped, {**moved, "value": 1}], "goal jobs moved") == "refused"
+    assert of([cores, moved, stopped], "goals") == "refused"
+    assert of([cores, cores, *rest], "goals") == "refused"
+    assert of(rest, "goals") == "refused"
+    assert of([cores, *rest], "goals", plan=None) == "refused"
+    assert of([cores, *rest], "goal cores", termination="time_limit") == "refused"
+    free = menus(goals=[], jobs=[])
+    plain = document(apportion.solve(free))
+    assert "goals" not in plain and verify(free, plain).ok
+    assert not verify(free, {**plain, "goals": [cores]}).ok
+
+
+def test_a_plan_may_change_as_many_jobs_as_are_allowed() -> None:
+    both = [{**job, "current": "run"} for job in menus().to_dict()["jobs"]]
+    for most in range(3):
+        instance = menus(jobs=both, max_changes=most, capacities={"gpu": 4})
+        for choice in ({}, {"a": "run"}, {"a": "run", "b": "run"}):
+            report = apportion.check(instance, {"choice": choice})
+            assert report.feasible == (2 - len(choice) <= most), (most, choice)
+        broken = apportion.check(menus(jobs=both, max_changes=1), {"choice": {}}).violations
+        assert [str(one) for one in broken] == ["max_changes[plan]: changes 2 jobs, 1 at most may change"]
+
+
+def test_what_a_bound_on_one_sum_says_of_its_goals() -> None:
+    """The best of every goal, in order, of plans that lose nothing of those before it, by enumeration."""
+    rng = Random("one sum")
+    for _ in range(300):
+        spans = [rng.randint(0, 3) for _ in range(3)]
+        least = [rng.randint(-2, 0) for _ in range(3)]
+        points = [
+            [low + rng.randint(0, span) for low, span in zip(least, spans, strict=True)] for _ in range(6)
+        ]
+        weights = [(spans[1] + 1) * (spans[2] + 1), spans[2] + 1, 1]
+        sums = [sum(w * g for w, g in zip(weights, point, strict=True)) for point in points]
+        at = rng.randrange(6)
+        one = OneSum(None, weights, least, Fraction(1))
+        limits = one.limits(Fraction(max(sums)) + Fraction(rng.randint(0, 3), 2), points[at])
+        for place, limit in enumerate(limits):
+            same = [point for point in points if point[:place] == points[at][:place]]
+            best = max(point[place] for point in same)
+            assert limit is None or limit >= best
+        if sums[at] == max(sums):
+            assert one.limits(Fraction(max(sums)) + Fraction(1, 2), points[at]) == points[at]
