@@ -31,8 +31,8 @@ __all__ = ["Answer", "Ask", "InOrder", "Known", "later_goals", "least_change", "
 
 Integers = NDArray[np.int64]
 
-_LARGEST_SUM = 2**52
-"""Sums of whole numbers stay below this, those of all options together, too: doubles hold them exactly."""
+_LARGEST_SUM = 2**50
+"""Sums of whole numbers stay below this, those of all options together, too: some last places are no unit."""
 _LEAST_SECONDS = 0.05
 """Time to look for fewer changes, where the search for the optimum took less."""
 _WORK = 20_000
