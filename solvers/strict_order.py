@@ -27,7 +27,7 @@ from apportion.models.exact_sums import grid
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Present
 from apportion.models.uses import beside, with_nothing
 
-__all__ = ["Answer", "Ask", "InOrder", "Known", "later_goals", "least_change", "solved_in_order"]
+__all__ = ["Answer", "Ask", "InOrder", "Known", "later_goals", "least_change", "reached", "solved_in_order"]
 
 Integers = NDArray[np.int64]
 
@@ -216,6 +216,12 @@ def later_goals(
     if decided.choice is None or _lost(model, kept, decided.choice) > _EQUAL * abs(model.objective(kept)):
         return undecided
     return InOrder(decided.choice, decided.goals[1:], decided.termination)
+
+
+def reached(model: MultipleChoiceKnapsack, choice: Integers, present: Present | None) -> Iterator[GoalResult]:
+    """Yield what a choice has of the menus' goals and of changes, without a bound."""
+    for goal in (*model.goals, *(() if present is None else _changes(model, present))):
+        yield goal.result(goal.gained(choice), None, 0.0)
 
 
 def _engine(model: MultipleChoiceKnapsack, options: SolveOptions, start: Integers | None) -> Outcome:

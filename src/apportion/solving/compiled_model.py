@@ -15,7 +15,7 @@ A bare `Assignment` as an instance kind of its own: its plan is its point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.core.options import Choice, Multipliers, Point, SolveOptions, Start
 from apportion.core.outcome import Outcome, Report
+from apportion.core.solution import GoalResult
 from apportion.formulations.protocol import AssignmentFormulation, KnapsackFormulation, Plan
 from apportion.instances.kinds import ProblemType
 from apportion.models.assignment import Assignment
@@ -542,6 +543,12 @@ class CompiledKnapsack(FormulatedModel[KnapsackFormulation]):
         if (present is None and not self.model.goals) or not self.model.check(point).feasible:
             return None
         return later_goals(self.model, rows_of(point), present, options, seconds=seconds, optimal=optimal)
+
+    def reached(self, choice: Choice, *, running: bool) -> Iterator[GoalResult]:
+        """Yield what a choice has of every goal, those about running jobs where asked; without a bound."""
+        from apportion.solvers.strict_order import reached
+
+        return reached(self.model, choice, self.formulation.present() if running else None)
 
     def ask(self, backend: Backend, options: SolveOptions, start: Start) -> Outcome:
         """Ask a knapsack solver; who changes least is preferred."""

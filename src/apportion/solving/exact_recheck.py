@@ -343,4 +343,4 @@ def _ended(tried: Attempt, best: ExactOptimum, call: Call, checked: Checked | No
         bound_source="enumeration",
         multipliers=tried.outcome.multipliers,
     )
-    return replace(tried, outcome=outcome, checked=checked, exact=True)
+    return replace(tried, outcome=outcome, checked=checked, exact=True, goals=())

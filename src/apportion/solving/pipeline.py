@@ -294,24 +294,22 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
         seed=call.options.seed,
         packages=(*backend.packages, *sorted(engines)),
         notes=(*call.log.notes, *verdict.notes),
-        goals=tuple(_goals(tried, checked, verdict.termination is Termination.OPTIMAL)),
+        goals=tuple(_goals(call, tried, checked, verdict.termination is Termination.OPTIMAL)),
     )
 
 
-def _goals(tried: Attempt, checked: Checked | None, optimal: bool) -> Iterator[GoalResult]:
+def _goals(call: Call, tried: Attempt, checked: Checked | None, optimal: bool) -> Iterator[GoalResult]:
     """Yield what became of the goals after the objective in the plan that is given out.
 
     Bounds are among plans with the objective at its optimum: without one there are none.
     """
     if checked is None:
         return
-    if checked is tried.checked:
+    if checked is tried.checked and tried.goals:
         for goal in tried.goals:
             yield goal if optimal else replace(goal, bound=None)
     elif isinstance(tried.structure, CompiledKnapsack) and checked.point is not None:
-        choice = rows_of(checked.point)
-        for asked in tried.structure.model.goals:
-            yield asked.result(asked.gained(choice), None, 0.0)
+        yield from tried.structure.reached(rows_of(checked.point), running=call.options.keep_running)
 
 
 def _better_checked(call: Call, tried: Attempt) -> Checked | None:
