@@ -36,7 +36,7 @@ __all__ = ["Search", "StopReason", "TablesTurn"]
 
 
 _AFTER = 0.005
-"""Seconds after which it is looked at whether tables decide the menus,"""
+"""Seconds after which it is looked at whether counts of values, or tables, decide the menus,"""
 _SHARE = 0.25
 """and the share of their seconds after which they do."""
 

@@ -108,8 +108,7 @@ def _solved(
     step: float,
 ) -> Outcome:
     clock = Clock(options)
-    run = _Run(model, options, clock, known)
-    run.count_in(step)
+    run = _Run(model, options, clock, known, step)
     try:
         ending = run.search(start, hint)
         if ending.reason == "limit":
@@ -133,12 +132,18 @@ class _Run:
     """The state of one call, so that an interruption finds the incumbent wherever it strikes."""
 
     def __init__(
-        self, model: MultipleChoiceKnapsack, options: SolveOptions, clock: Clock, known: KnownBound | None
+        self,
+        model: MultipleChoiceKnapsack,
+        options: SolveOptions,
+        clock: Clock,
+        known: KnownBound | None,
+        step: float,
     ) -> None:
         self._model = model
         self._options = options
         self._clock = clock
         self._best = ChoiceIncumbent(model, options, clock)
+        self._best.step = step  # of which all values are multiples; 0 where none is evident
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._menus: OptionTable | None = None
@@ -146,10 +151,6 @@ class _Run:
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
-
-    def count_in(self, step: float) -> None:
-        """Count values in steps, of which all are multiples; 0 where no step is evident."""
-        self._best.step = step
 
     def search(self, start: NDArray[np.int64] | None, hint: NDArray[np.float64] | None) -> StopReason:
         """Run all phases and say how it ended."""

@@ -145,7 +145,7 @@ def test_a_job_keeps_its_nodes_until_it_has_run_for_the_least_time_of_its_tenant
     plain = gap_filling(3, jobs=4, nodes=10, max_nodes=6, decided_ago_s=900)
     running = next(job for job in plain.jobs if len(job.current_nodes) >= job.min_nodes)
 
-    def held(ran_s: float, least: dict[str, float]) -> int:
+    def nodes_after(ran_s: float, least: dict[str, float]) -> int:
         """Return how many nodes the running job has beside others that are worth far more."""
         tenants = (Tenant("org", min_run_s=60.0), Tenant("a", parent="org", **least), Tenant("b"))
         jobs = tuple(
@@ -160,7 +160,7 @@ def test_a_job_keeps_its_nodes_until_it_has_run_for_the_least_time_of_its_tenant
 
     long = replace(running.scaling, nodes=(0, 10), rate=(0.0, 1e4))
     now = len(running.current_nodes)
-    assert held(59.0, {}) == now and held(60.0, {}) == 0
-    assert held(59.0, {"min_run_s": 10.0}) == 0 and held(9.0, {"min_run_s": 10.0}) == now
+    assert nodes_after(59.0, {}) == now and nodes_after(60.0, {}) == 0
+    assert nodes_after(59.0, {"min_run_s": 10.0}) == 0 and nodes_after(9.0, {"min_run_s": 10.0}) == now
     with pytest.raises(apportion.InvalidInstance, match="min_run_s"):
-        held(9.0, {"min_run_s": -1.0})
+        nodes_after(9.0, {"min_run_s": -1.0})

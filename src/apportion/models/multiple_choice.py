@@ -145,7 +145,8 @@ class Goal:
 
     def gained(self, choice: NDArray[np.int64]) -> int:
         """Return the sum of gains of a choice."""
-        return int(self.gain[choice[choice >= 0]].sum())
+        total = int(self.worth[choice[choice >= 0]].sum())
+        return total if self.sense == "maximize" else -total
 
     def result(self, gained: int, limit: int | None, seconds: float) -> GoalResult:
         """Return what becomes of it where so much is gained, and at most so much can be."""
