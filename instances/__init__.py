@@ -10,6 +10,14 @@ from apportion.instances.multiple_choice_knapsack import (
     KnapsackOption,
     MultipleChoiceKnapsackInstance,
 )
+from apportion.instances.placement import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementNodes,
+    PlacementOption,
+    PlacementPods,
+    PlacementRunning,
+)
 
 __all__ = [
     "KINDS",
@@ -28,6 +36,12 @@ __all__ = [
     "MatchingJob",
     "MatchingMachine",
     "MultipleChoiceKnapsackInstance",
+    "PlacementInstance",
+    "PlacementJob",
+    "PlacementNodes",
+    "PlacementOption",
+    "PlacementPods",
+    "PlacementRunning",
     "ProblemType",
     "ScalingCurve",
     "kind_of",

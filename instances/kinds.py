@@ -19,12 +19,20 @@ from apportion.instances.matching import MatchingInstance
 from apportion.instances.matching.kind import MATCHING
 from apportion.instances.multiple_choice_knapsack import MultipleChoiceKnapsackInstance
 from apportion.instances.multiple_choice_knapsack.kind import MULTIPLE_CHOICE_KNAPSACK
+from apportion.instances.placement import PlacementInstance
+from apportion.instances.placement.kind import PLACEMENT
 from apportion.instances.tenants.check import checked, less_stops, with_what_is_kept
 from apportion.instances.tenants.ledger import is_tenanted
 
 __all__ = ["KINDS", "Instance", "ProblemType", "any_instance", "kind_of", "kinds"]
 
-Instance = GapFillingInstance | MultipleChoiceKnapsackInstance | MatchingInstance | FreezingInstance
+Instance = (
+    GapFillingInstance
+    | MultipleChoiceKnapsackInstance
+    | MatchingInstance
+    | FreezingInstance
+    | PlacementInstance
+)
 
 
 def _with_tenants(kind: ProblemType) -> ProblemType:
@@ -56,7 +64,10 @@ def _with_tenants(kind: ProblemType) -> ProblemType:
 
 
 KINDS: Mapping[str, ProblemType] = MappingProxyType(
-    {kind.name: _with_tenants(kind) for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING)}
+    {
+        kind.name: _with_tenants(kind)
+        for kind in (GAP_FILLING, MULTIPLE_CHOICE_KNAPSACK, MATCHING, FREEZING, PLACEMENT)
+    }
 )
 
 

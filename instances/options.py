@@ -165,6 +165,8 @@ class OptionSet:
     goals
         ``goals(instance)``: what is wanted after the objective, in strict order, by name: whether much
         (``True``) or little of it.
+    reached
+        ``reached(instance, plan)``: what a feasible plan has of these goals, where options do not add it up.
     in_one_sum
         ``in_one_sum(instance)``: the instance whose objective is the objective and the goals in one sum, and
         the weights; ``None`` where no such sum is exact.
@@ -190,6 +192,7 @@ class OptionSet:
     stopped: Callable[[Any], bool] = lambda _: False
     sums: Callable[[Any], bool] = lambda _: True
     goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
+    reached: Callable[[Any, Any], Mapping[str, int]] | None = None
     in_one_sum: Callable[[Any], OneSum | None] = lambda _: None
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()
@@ -251,6 +254,8 @@ def plan_options(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> 
 
 def goal_values(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> dict[str, int]:
     """Return what a feasible plan has of every goal after the objective, by the options it gives."""
+    if options.reached is not None:
+        return dict(options.reached(instance, plan))
     taken = options.taken(instance, plan)
     found = dict.fromkeys(options.goals(instance), 0)
     stopped = moved = running = 0

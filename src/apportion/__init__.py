@@ -41,7 +41,41 @@ if TYPE_CHECKING:
     from apportion.instances import MatchingJob as MatchingJob
     from apportion.instances import MatchingMachine as MatchingMachine
     from apportion.instances import MultipleChoiceKnapsackInstance as MultipleChoiceKnapsackInstance
+    from apportion.instances import PlacementInstance as PlacementInstance
+    from apportion.instances import PlacementJob as PlacementJob
+    from apportion.instances import PlacementNodes as PlacementNodes
+    from apportion.instances import PlacementOption as PlacementOption
+    from apportion.instances import PlacementPods as PlacementPods
+    from apportion.instances import PlacementRunning as PlacementRunning
     from apportion.instances import ScalingCurve as ScalingCurve
+    from apportion.instances.placement.goals import BalanceGoal as BalanceGoal
+    from apportion.instances.placement.goals import JobsStoppedGoal as JobsStoppedGoal
+    from apportion.instances.placement.goals import LeftGoal as LeftGoal
+    from apportion.instances.placement.goals import PodsMovedGoal as PodsMovedGoal
+    from apportion.instances.placement.goals import PodsStoppedGoal as PodsStoppedGoal
+    from apportion.instances.placement.goals import SpreadExcessGoal as SpreadExcessGoal
+    from apportion.instances.placement.goals import TogetherExcessGoal as TogetherExcessGoal
+    from apportion.instances.placement.goals import UsedGoal as UsedGoal
+    from apportion.instances.placement.goals import ValueGoal as ValueGoal
+    from apportion.instances.placement.rules import ApartRule as ApartRule
+    from apportion.instances.placement.rules import AtLeastRule as AtLeastRule
+    from apportion.instances.placement.rules import AvoidRule as AvoidRule
+    from apportion.instances.placement.rules import ClosedRule as ClosedRule
+    from apportion.instances.placement.rules import DrainRule as DrainRule
+    from apportion.instances.placement.rules import ExclusiveRule as ExclusiveRule
+    from apportion.instances.placement.rules import KeepFreeRule as KeepFreeRule
+    from apportion.instances.placement.rules import LimitRule as LimitRule
+    from apportion.instances.placement.rules import MaxMovesRule as MaxMovesRule
+    from apportion.instances.placement.rules import MaxStopsRule as MaxStopsRule
+    from apportion.instances.placement.rules import MovingRule as MovingRule
+    from apportion.instances.placement.rules import RatioRule as RatioRule
+    from apportion.instances.placement.rules import RequireRule as RequireRule
+    from apportion.instances.placement.rules import ShareRule as ShareRule
+    from apportion.instances.placement.rules import SpareRule as SpareRule
+    from apportion.instances.placement.rules import SpreadRule as SpreadRule
+    from apportion.instances.placement.rules import StandbyRule as StandbyRule
+    from apportion.instances.placement.rules import StayRule as StayRule
+    from apportion.instances.placement.rules import TogetherRule as TogetherRule
     from apportion.instances.tenants.schema import Fairness as Fairness
     from apportion.instances.tenants.schema import FinishTime as FinishTime
     from apportion.instances.tenants.schema import Quota as Quota
@@ -63,10 +97,17 @@ if TYPE_CHECKING:
     from apportion.solving.registry import Backend as Backend
 
 _HOME = {
+    "ApartRule": "apportion.instances.placement.rules",
     "ApportionError": "apportion.core.errors",
     "Assignment": "apportion.models.assignment",
+    "AtLeastRule": "apportion.instances.placement.rules",
+    "AvoidRule": "apportion.instances.placement.rules",
     "Backend": "apportion.solving.registry",
     "BackendUnavailable": "apportion.core.errors",
+    "BalanceGoal": "apportion.instances.placement.goals",
+    "ClosedRule": "apportion.instances.placement.rules",
+    "DrainRule": "apportion.instances.placement.rules",
+    "ExclusiveRule": "apportion.instances.placement.rules",
     "Fairness": "apportion.instances.tenants.schema",
     "FinishTime": "apportion.instances.tenants.schema",
     "Freezing": "apportion.io.builders",
@@ -80,29 +121,56 @@ _HOME = {
     "Incumbent": "apportion.core.options",
     "InvalidInstance": "apportion.core.errors",
     "InvalidOption": "apportion.core.errors",
+    "JobsStoppedGoal": "apportion.instances.placement.goals",
+    "KeepFreeRule": "apportion.instances.placement.rules",
     "Knapsack": "apportion.io.builders",
     "KnapsackGoal": "apportion.instances",
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
+    "LeftGoal": "apportion.instances.placement.goals",
+    "LimitRule": "apportion.instances.placement.rules",
     "LinearModelBuilder": "apportion.models",
     "Matching": "apportion.io.builders",
     "MatchingEntry": "apportion.instances",
     "MatchingInstance": "apportion.instances",
     "MatchingJob": "apportion.instances",
     "MatchingMachine": "apportion.instances",
+    "MaxMovesRule": "apportion.instances.placement.rules",
+    "MaxStopsRule": "apportion.instances.placement.rules",
     "ModelSignature": "apportion.cluster.estimation.similarity",
+    "MovingRule": "apportion.instances.placement.rules",
     "MultipleChoiceKnapsack": "apportion.models",
     "MultipleChoiceKnapsackInstance": "apportion.instances",
     "NoPlan": "apportion.core.errors",
+    "PlacementInstance": "apportion.instances",
+    "PlacementJob": "apportion.instances",
+    "PlacementNodes": "apportion.instances",
+    "PlacementOption": "apportion.instances",
+    "PlacementPods": "apportion.instances",
+    "PlacementRunning": "apportion.instances",
+    "PodsMovedGoal": "apportion.instances.placement.goals",
+    "PodsStoppedGoal": "apportion.instances.placement.goals",
     "Quota": "apportion.instances.tenants.schema",
+    "RatioRule": "apportion.instances.placement.rules",
     "ReferenceSpeeds": "apportion.cluster.estimation.model_similarity",
     "Report": "apportion.core.outcome",
+    "RequireRule": "apportion.instances.placement.rules",
     "ScalingCurve": "apportion.instances",
     "Session": "apportion.service.session",
+    "ShareRule": "apportion.instances.placement.rules",
     "Solution": "apportion.core.solution",
+    "SpareRule": "apportion.instances.placement.rules",
+    "SpreadExcessGoal": "apportion.instances.placement.goals",
+    "SpreadRule": "apportion.instances.placement.rules",
+    "StandbyRule": "apportion.instances.placement.rules",
+    "StayRule": "apportion.instances.placement.rules",
     "Tenant": "apportion.instances.tenants.schema",
     "Termination": "apportion.core.outcome",
+    "TogetherExcessGoal": "apportion.instances.placement.goals",
+    "TogetherRule": "apportion.instances.placement.rules",
     "TrainingJob": "apportion.cluster.estimation.model_similarity",
+    "UsedGoal": "apportion.instances.placement.goals",
+    "ValueGoal": "apportion.instances.placement.goals",
     "check": "apportion.solving.api",
     "explain": "apportion.explanation.explain",
     "model_similarity": "apportion.cluster.estimation.model_similarity",

@@ -9,7 +9,7 @@ Quantities that were written as words: ``"30 min"`` where seconds are meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -170,10 +170,7 @@ def _schema_problems(kind: str, tree: Any, part: str | None = None) -> list[tupl
         schema = {**schema, "$ref": f"#/$defs/{part}"}
     fields = _fields_of(schema)
     for error in jsonschema_rs.Draft202012Validator(schema).iter_errors(tree):
-        path = "$" + "".join(
-            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path
-        )
-        found.extend(_worded(path, error, fields))
+        found.extend(_worded(_path(error.instance_path), error, fields))
     return found
 
 
@@ -209,10 +206,35 @@ def _worded(path: str, error: Any, fields: tuple[str, ...]) -> list[tuple[Proble
         return [(Problem(path, f"must be at least {what.limit:g}, not {shown}"), True)]
     if what.name == "maximum":
         return [(Problem(path, f"must be at most {what.limit:g}, not {shown}"), True)]
+    if what.name == "anyOf" and isinstance(error.instance, dict):
+        return _of_the_named(path, error, fields)
     if what.name == "anyOf":
         inner = next((errors[0] for errors in what.context if not _wants_null(errors[0])), None)
         return [] if inner is None else [(problem, True) for problem, _ in _worded(path, inner, fields)]
     return [(Problem(path, f"{shown} is not valid here"), True)]
+
+
+def _of_the_named(path: str, error: Any, fields: tuple[str, ...]) -> list[tuple[Problem, bool]]:
+    """Return what is wrong with an object that says which of several types it is."""
+    depth, known = len(error.instance_path), dict[str, str]()
+    for errors in error.kind.context:
+        names = [one for one in errors if one.kind.name == "enum" and len(one.instance_path) == depth + 1]
+        if not names and not any(
+            one.kind.name == "type" and len(one.instance_path) == depth for one in errors
+        ):
+            return [found for one in errors for found in _worded(_path(one.instance_path), one, fields)]
+        known |= {option: names[0].instance_path[-1] for one in names for option in one.kind.options}
+    for field in dict.fromkeys(known.values()):
+        said = error.instance.get(field)
+        meant = did_you_mean(said, known)
+        return [
+            (Problem(f"{path}.{field}", f"must be one of {', '.join(known)}, not {said!r}{meant}"), False)
+        ]
+    return [(Problem(path, "is not valid here"), True)]
+
+
+def _path(parts: Iterable[str | int]) -> str:
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
 def _wants_null(error: Any) -> bool:
@@ -262,12 +284,21 @@ def _member(expected: Any, value: Any) -> Any:
         expected = get_args(expected)[0]
     if get_origin(expected) not in (Union, UnionType):
         return expected
-    for member in get_args(expected):
+    members = [_member(member, value) for member in get_args(expected)]
+    tagged = [one for one in members if getattr(_config(one), "tag", None) is not None]
+    if tagged and isinstance(value, dict):
+        said = value.get(_config(tagged[0]).tag_field)
+        return next((one for one in tagged if _config(one).tag == said), expected)
+    for member in members:
         origin = get_origin(member)
         is_object = origin is dict or (isinstance(member, type) and issubclass(member, msgspec.Struct))
         if (is_object and isinstance(value, dict)) or (origin is tuple and isinstance(value, list)):
             return member
     return expected
+
+
+def _config(member: Any) -> Any:
+    return getattr(member, "__struct_config__", None)
 
 
 def _last_word(raw: bytes) -> list[Problem]:

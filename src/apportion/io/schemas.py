@@ -152,6 +152,9 @@ def _describe(definition: dict[str, Any]) -> None:
     for name, text in _attributes(rest).items():
         if name in definition["properties"]:
             definition["properties"][name]["description"] = text
+    for name, one in definition["properties"].items():
+        if name != "kind" and len(one.get("enum", ())) == 1 and "description" not in one:
+            one["description"] = "Says which of several this is."
 
 
 def _attributes(docstring: str) -> Mapping[str, str]:

@@ -76,6 +76,8 @@ class JobFields(TypedDict, total=False):
     priority: int
     finish: Any
     best_rate: float
+    labels: Any
+    fixed: bool
 
 
 class NewJobFields(JobFields, total=False):

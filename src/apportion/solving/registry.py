@@ -215,6 +215,16 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                 )
             }
         ),
+        "placement": MappingProxyType(
+            {
+                "by_pod": FormulationEntry(
+                    "by_pod",
+                    "knapsack",
+                    "apportion.formulations.placement:PlacementByPod",
+                    description="placed shapes, or pods one by one: a knapsack with a row per rule and place",
+                )
+            }
+        ),
         "matching": MappingProxyType(
             {
                 "by_machine": FormulationEntry(

@@ -1,0 +1,181 @@
+"""A placement as a multiple-choice knapsack: its choosers are the jobs, its rows the capacities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.formulations.protocol import Plan
+from apportion.instances.placement import PlacementInstance
+from apportion.instances.placement.choosers import program
+from apportion.instances.placement.goals import names_of
+from apportion.instances.placement.kind import maximizes
+from apportion.instances.placement.program import PodsAt
+from apportion.models.lowering import Lowered, OptionLabels, lower
+from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Sense
+
+__all__ = ["PlacementByPod"]
+
+_CELLS = 4_000_000
+"""Columns times rows from which on what columns use is kept sparse."""
+
+
+class PlacementByPod:
+    """The choosers of an instance; see `apportion.formulations.protocol.KnapsackFormulation`."""
+
+    def __init__(self, instance: PlacementInstance) -> None:
+        self.instance = instance
+        self.program, forms = program(instance)
+        self.asked = self.program.question(forms)
+        worth, constant = self.asked.goals[0]
+        shift = Fraction(constant)
+        self._exact = [Fraction(one) for one in worth]
+        first = int(self.asked.offsets[1]) if self.asked.offsets.size > 1 else 0
+        self._exact[:first] = [one + shift for one in self._exact[:first]]
+        values = np.array([float(one) for one in self._exact], dtype=np.float64)
+        rounded = any(Fraction(value) != one for value, one in zip(values.tolist(), self._exact, strict=True))
+        self.value_error = float(np.finfo(np.float64).eps) * float(np.abs(values).sum()) if rounded else 0.0
+        names = names_of(instance.wanted)
+        self.model = MultipleChoiceKnapsack.from_arrays(
+            values,
+            self._uses(),
+            self.asked.offsets,
+            self.asked.rooms,
+            sense="maximize" if maximizes(instance) else "minimize",
+            capacity_names=self.asked.names,
+            goals=[
+                _goal(name, worths, constant, much="maximize" if name.startswith("value") else "minimize")
+                for name, (worths, constant) in zip(names[1:], self.asked.goals[1:], strict=True)
+            ],
+        )
+
+    def _uses(self) -> Any:
+        columns, rows, uses = self.asked.cells
+        shape = self.asked.columns.size, len(self.asked.names)
+        if shape[0] * shape[1] > _CELLS:
+            from scipy.sparse import csr_array
+
+            return csr_array((uses, (columns, rows)), shape=shape)
+        found = np.zeros(shape, dtype=np.int64)
+        found[columns, rows] = uses
+        return found
+
+    def exact_values(self) -> list[Fraction]:
+        """Return what every column is worth."""
+        return self._exact
+
+    def plan(self, choice: NDArray[np.int64]) -> Plan:
+        """Return where the pods of a choice are."""
+        made, taken = self.program, set(self.asked.columns[choice[choice >= 0]].tolist())
+        on: dict[str, dict[str, dict[str, int]]] = {}
+        for column, of, node, count in made.entries:
+            if column in taken:
+                one = made.classes[of]
+                at = on.setdefault(one.job.id, {}).setdefault(one.pods.name, {})
+                at[made.site.nodes[node]] = count
+        got = {job: option for (job, option), columns in made.chosen.items() if not taken.isdisjoint(columns)}
+        for one in made.classes:
+            if one.job.id in on:
+                got.setdefault(one.job.id, one.option.id)  # a job of one option that no column names
+        placed = ((job.id, got.get(job.id)) for job in self.instance.jobs)
+        return {
+            "placement": {
+                job: {"option": option, "on": on.get(job, {})} for job, option in placed if option is not None
+            }
+        }
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the choice of a plan as far as it fits; ``None`` if it is no plan."""
+        given = plan.get("placement") if isinstance(plan, Mapping) else None
+        if not isinstance(given, Mapping):
+            return None
+        taken = np.zeros(len(self.program.labels), dtype=np.int64)
+        try:
+            for job in self.instance.jobs:
+                taken[self._columns(job.id, given.get(job.id))] = 1
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+        starts = self.program.starts
+        for chooser, settle in self.program.settled.items():
+            taken[starts[chooser] + settle(taken)] = 1
+        row = np.full(taken.size, -1, dtype=np.int64)
+        row[self.asked.columns] = np.arange(self.asked.columns.size)
+        found = np.full(len(starts), -1, dtype=np.int64)
+        for column in np.flatnonzero(taken).tolist():
+            found[np.searchsorted(starts, column, side="right") - 1] = row[column]
+        return found
+
+    def _columns(self, job: str, got: Any) -> list[int]:
+        """Return the columns that a job takes, of those that place pods or choose an option."""
+        made = self.program
+        if got is None:
+            return [*made.waiting[job], *(made.starts[at.chooser] for at in self._pods_at.get(job, ()))]
+        number = made.site.number
+        on = {
+            (name, number[node]): count
+            for name, nodes in got["on"].items()
+            for node, count in nodes.items()
+            if node in number
+        }
+        chosen = made.chosen.get((job, got["option"]), [])
+        if job in made.whole:
+            return [column for column in chosen if self._shapes.get(column, {}) == on][:1]
+        nodes = [node for _, node in on]
+        found = [column for column in chosen if made.scopes[column][nodes].all()][:1]
+        for at in self._pods_at.get(job, ()):
+            one, start = made.classes[at.of], made.starts[at.chooser]
+            mine = {node: n for (name, node), n in on.items() if name == one.pods.name}
+            if one.option.id != got["option"] or not mine:
+                found.append(start)
+            elif at.node is not None:
+                found += [start + mine.get(at.node, 0)]
+            else:
+                label = made.site.nodes[next(iter(mine))]
+                found.append(made.labels.index(label, start, made.starts[at.chooser + 1]))
+        return found
+
+    @cached_property
+    def _pods_at(self) -> dict[str, list[PodsAt]]:
+        found: dict[str, list[PodsAt]] = {}
+        for at in self.program.pods_at:
+            found.setdefault(self.program.classes[at.of].job.id, []).append(at)
+        return found
+
+    @cached_property
+    def _shapes(self) -> dict[int, dict[tuple[str, int], int]]:
+        found: dict[int, dict[tuple[str, int], int]] = {}
+        for column, of, node, count in self.program.entries:
+            found.setdefault(column, {})[self.program.classes[of].pods.name, node] = count
+        return found
+
+    def present(self) -> None:
+        """Return ``None``: what is kept of the present is among the goals."""
+        return
+
+    def lowered(self) -> Lowered:
+        """Return the MILP, its columns named ``x[chooser,column]``."""
+        labels = [self.program.labels[column] for column in self.asked.columns.tolist()]
+        names = self.program.choosers
+        return lower(self.model, OptionLabels(self.model.offsets, names, labels), names)
+
+    def job_names(self) -> Sequence[str]:
+        """Return the choosers' names."""
+        return self.program.choosers
+
+    def option_name(self, row: int) -> str:
+        """Return the column's name."""
+        return self.program.labels[int(self.asked.columns[row])]
+
+    def demand(self) -> MultipleChoiceKnapsack:
+        """Return the choosers themselves: rules do not depend on amounts alone."""
+        return self.model
+
+
+def _goal(name: str, worths: Sequence[Any], constant: Any, much: Sense) -> Goal:
+    made = Goal.of(name, np.array([float(one) for one in worths]), len(worths), much)
+    return Goal(made.name, made.worth, made.sense, int(constant))

@@ -1,0 +1,198 @@
+"""What is wrong with a placement instance whose fields have the right types: what its names refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET
+
+from apportion.core.errors import Problem, did_you_mean
+from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number
+from apportion.instances.placement.goals import Goals, ValueGoal, parts_of
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementOption,
+    PlacementPods,
+)
+from apportion.instances.placement.site import PODS, Site, site_of
+
+__all__ = ["noted", "noted_job", "selected"]
+
+
+def selected(jobs: Iterable[PlacementJob], name: str) -> list[tuple[PlacementJob, str | None]]:
+    """Return the job of ``"job"`` with ``None``, or of ``"job/pods"`` with the pods' name; empty for none."""
+    found = list[tuple[PlacementJob, str | None]]()
+    for job in jobs:
+        if name == job.id:
+            found.append((job, None))
+        elif name.startswith(f"{job.id}/"):
+            pods = name.removeprefix(f"{job.id}/")
+            if any(one.name == pods for option in job.options for one in option.pods):
+                found.append((job, pods))
+    return found
+
+
+def noted(instance: PlacementInstance, problems: list[Problem]) -> None:
+    """Note every problem of an instance whose fields have the right types."""
+    if not instance.levels:
+        problems.append(Problem("$.levels", "must name one level at least, that of the nodes"))
+        return
+    check_distinct("$.levels", instance.levels, "level", problems)
+    site = site_of(instance, problems)
+    check_distinct("$.nodes", site.nodes, "node", problems)
+    check_distinct("$.jobs", [job.id for job in instance.jobs], "job id", problems)
+    if problems:
+        return
+    for at, job in enumerate(instance.jobs):
+        path = f"$.jobs[{at}]"
+        check_distinct(f"{path}.options", [option.id for option in job.options], "option id", problems)
+        noted_job(path, job, instance, problems, site)
+    for at, rule in enumerate(instance.rules):
+        _noted_rule(f"$.rules[{at}]", rule, instance, site, problems)
+    _noted_goals(instance.wanted, instance, site, problems)
+
+
+def noted_job(
+    path: str,
+    job: PlacementJob,
+    instance: PlacementInstance,
+    problems: list[Problem],
+    site: Site | None = None,
+) -> None:
+    """Note what is wrong with one job, whatever the others are."""
+    known = site_of(instance) if site is None else site
+    if "/" in job.id:
+        problems.append(Problem(f"{path}.id", "must have no slash: job/pods names pods of a job"))
+    for at, option in enumerate(job.options):
+        _noted_option(f"{path}.options[{at}]", option, known, problems)
+    names = [option.id for option in job.options]
+    for field, given in (("pinned", job.pinned), *(("forbidden", name) for name in job.forbidden)):
+        if given is not None and given not in names:
+            said = f"{given!r} is not an option of this job{did_you_mean(given, names)}"
+            problems.append(Problem(f"{path}.{field}", said))
+    alike: dict[str, PlacementPods] = {}
+    for at, option in enumerate(job.options):
+        for number, pods in enumerate(option.pods):
+            first = alike.setdefault(pods.name, pods)
+            if (first.needs, first.move_cost) != (pods.needs, pods.move_cost):
+                said = (
+                    f"{pods.name!r} is the name of other pods in another option: they are not the same pods"
+                )
+                problems.append(Problem(f"{path}.options[{at}].pods[{number}].name", said))
+    if job.current is not None:
+        if job.fixed and job.current.option not in names:
+            problems.append(Problem(f"{path}.fixed", "holds it to an option that is not on its menu"))
+        total = sum(sum(on.values()) for on in job.current.on.values())
+        if total > LARGEST_COUNT:
+            problems.append(Problem(f"{path}.current.on", f"must be at most {LARGEST_COUNT} pods"))
+
+
+def _noted_option(path: str, option: PlacementOption, site: Site, problems: list[Problem]) -> None:
+    check_distinct(f"{path}.pods", [pods.name for pods in option.pods], "name of pods", problems)
+    check_number(f"{path}.value", option.value, problems)
+    _noted_level(f"{path}.required", option.required, site, problems)
+    for at, pods in enumerate(option.pods):
+        where = f"{path}.pods[{at}]"
+        _noted_level(f"{where}.required", pods.required, site, problems)
+        _noted_level(f"{where}.slice_level", pods.slice_level, site, problems)
+        if pods.fewest > pods.count:
+            problems.append(Problem(f"{where}.least", f"must be at most count, {pods.count}"))
+        if pods.slice_size < 1 or pods.count % pods.slice_size:
+            said = f"must be at least 1 and divide count, {pods.count}"
+            problems.append(Problem(f"{where}.slice_size", said))
+        if pods.slice_size > 1 and pods.slice_level is UNSET:
+            problems.append(Problem(f"{where}.slice_level", "must be given with a slice_size"))
+        check_number(f"{where}.value", pods.value, problems)
+        for node, value in pods.value_at.items():
+            check_number(f"{where}.value_at.{node}", value, problems)
+            if node not in site.number:
+                problems.append(Problem(f"{where}.value_at.{node}", "is not one of the nodes"))
+        for resource in pods.needs:
+            if resource == PODS:
+                problems.append(Problem(f"{where}.needs.pods", "must not be given: every pod takes one"))
+            elif resource not in site.resources:
+                said = f"no node has any{did_you_mean(resource, site.resources)}"
+                problems.append(Problem(f"{where}.needs.{resource}", said))
+
+
+def _noted_level(path: str, level: Any, site: Site, problems: list[Problem]) -> None:
+    if level is not UNSET and level not in site.levels:
+        problems.append(
+            Problem(path, f"{level!r} is not one of the levels{did_you_mean(level, site.levels)}")
+        )
+
+
+def _noted_rule(
+    path: str, rule: Any, instance: PlacementInstance, site: Site, problems: list[Problem]
+) -> None:
+    """Note what a rule, or a goal, refers to that is not there."""
+    before = len(problems)
+    level = getattr(rule, "level", UNSET)
+    _noted_level(f"{path}.level", level, site, problems)
+    for field in ("resource", "other"):
+        resource = getattr(rule, field, None)
+        if resource is not None and resource not in (PODS, *site.resources):
+            said = f"no node has any {resource!r}{did_you_mean(resource, site.resources)}"
+            problems.append(Problem(f"{path}.{field}", said))
+    nodes: list[tuple[str, Iterable[str]]] = [("nodes", getattr(rule, "nodes", ()))]
+    if hasattr(rule, "to"):
+        nodes.append(("to", tuple(rule.to.values())))
+    for field, names in nodes:
+        for name in names:
+            if name not in site.number:
+                problems.append(
+                    Problem(f"{path}.{field}", f"{name!r} is no node{did_you_mean(name, site.nodes)}")
+                )
+    pods: list[tuple[str, Iterable[str]]] = [("pods", getattr(rule, "pods", ()))]
+    if hasattr(rule, "to"):
+        pods.append(("to", rule.to))
+    if isinstance(getattr(rule, "amount", 0), dict):
+        pods += [("amount", rule.amount), ("pairs", rule.pairs)]
+        pods.append(("pairs", [name for those in rule.pairs.values() for name in those]))
+        for name in {*rule.pairs, *(name for those in rule.pairs.values() for name in those)}:
+            if name not in rule.amount:
+                problems.append(Problem(f"{path}.amount", f"must say how much {name!r} takes"))
+    for field, names in pods:
+        for name in names:
+            those = selected(instance.jobs, name)
+            if not those:
+                problems.append(Problem(f"{path}.{field}", f"{name!r} is no job, and no job/pods"))
+            if field in ("amount", "pairs") and not all(_is_one_pod(*one) for one in those):
+                problems.append(Problem(f"{path}.{field}", f"{name!r} must be one pod: name job/pods"))
+    if len(problems) > before or level is UNSET:
+        return
+    places: list[tuple[str, Iterable[str]]] = []
+    for field in ("places", "limits", "cost"):
+        given = getattr(rule, field, ())
+        if isinstance(given, tuple | dict):
+            places.append((field, given))
+    if hasattr(rule, "main"):
+        places += [("main", [rule.main]), ("spare", [rule.spare])]
+    if isinstance(getattr(rule, "pairs", None), tuple):
+        places.append(("pairs", [name for pair in rule.pairs for name in pair]))
+    for field, names in places:
+        for name in names:
+            if site.named(level, name) is None:
+                said = f"{name!r} is no {level}, or several{did_you_mean(name, site.places[level])}"
+                problems.append(Problem(f"{path}.{field}", said))
+
+
+def _is_one_pod(job: PlacementJob, name: str | None) -> bool:
+    own = [pods for option in job.options for pods in option.pods if name in (None, pods.name)]
+    return all(pods.count == 1 for pods in own) and len({pods.name for pods in own}) == 1
+
+
+def _noted_goals(goals: Goals, instance: PlacementInstance, site: Site, problems: list[Problem]) -> None:
+    if not goals:
+        problems.append(Problem("$.goals", "must name one goal at least"))
+    for at, entry in enumerate(goals):
+        several = isinstance(entry, tuple | list)
+        for one in parts_of(entry):
+            _noted_rule(f"$.goals[{at}]", one, instance, site, problems)
+            if several and isinstance(one, ValueGoal):
+                said = "value stands alone: it is wanted much, the others little"
+                problems.append(Problem(f"$.goals[{at}]", said))
+        if not parts_of(entry):
+            problems.append(Problem(f"$.goals[{at}]", "must name one goal at least"))

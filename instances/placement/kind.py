@@ -1,0 +1,192 @@
+"""Placement in the table of kinds: what its jobs may get, and how an instance is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from fractions import Fraction
+from typing import Any
+
+from msgspec.structs import force_setattr, replace
+
+from apportion.core.errors import InvalidInstance, quoted_names
+from apportion.core.outcome import Report
+from apportion.instances.fields import remade
+from apportion.instances.kind import Edits, ProblemType, Wording
+from apportion.instances.options import Option, OptionSet
+from apportion.instances.placement.goals import ValueGoal, name_of, names_of
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementRunning,
+)
+
+__all__ = ["PLACEMENT", "maximizes"]
+
+
+def maximizes(instance: PlacementInstance) -> bool:
+    """Return whether the first goal is wanted much."""
+    return isinstance(instance.wanted[0], ValueGoal)
+
+
+def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]:
+    """Yield what a job may get, whatever lies where: its menu, and nothing."""
+    counts = isinstance(instance.wanted[0], ValueGoal)
+    now = None if job.current is None else job.current.option
+    for option in job.options:
+        held = job.pinned if not job.fixed else now
+        if option.id in job.forbidden or held not in (None, option.id):
+            continue
+        worth = Fraction(option.value) + sum(pods.fewest * Fraction(pods.value) for pods in option.pods)
+        value = float(worth) if counts else 0.0
+        yield Option(option.id, {}, value, max(value, 0.0), option.id == now)
+    if not job.required and job.pinned is None and not (job.fixed and now is not None):
+        yield Option(None, {}, 0.0, 0.0, idle=True)
+
+
+def _taken(_: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
+    return {job: None if got is None else got["option"] for job, got in plan["placement"].items()}
+
+
+def _check(instance: PlacementInstance, plan: Any) -> Report:
+    from apportion.instances.placement.check import check
+
+    return check(instance, plan)
+
+
+def _exact_objective(instance: PlacementInstance, plan: Mapping[str, Any]) -> Fraction:
+    from apportion.instances.placement.check import exact_objective
+
+    return exact_objective(instance, plan)
+
+
+def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, int]:
+    from apportion.instances.placement.check import goal_sums
+
+    return goal_sums(instance, plan)
+
+
+def _columns(instance: PlacementInstance) -> Any:
+    """Return the choosers and rows of the first goal, as proofs read them."""
+    import numpy as np
+
+    from apportion.instances.columns import Columns
+    from apportion.instances.placement.choosers import program
+
+    made, forms = program(instance)
+    asked = made.question(forms[:1])
+    worth, constant = asked.goals[0]
+    values = [Fraction(one) for one in worth]
+    first = int(asked.offsets[1])
+    values[:first] = [one + Fraction(constant) for one in values[:first]]
+    columns, rows, uses = asked.cells
+    table = np.zeros((asked.columns.size, len(asked.names)), dtype=np.int64)
+    table[columns, rows] = uses
+    floats = np.array([float(value) for value in values], dtype=np.float64)
+    exact = all(Fraction(one) == value for one, value in zip(floats.tolist(), values, strict=True))
+    return Columns(
+        "maximize" if maximizes(instance) else "minimize",
+        made.choosers,
+        asked.offsets,
+        floats if exact else [value.as_integer_ratio() for value in values],
+        table,
+        asked.names,
+        asked.rooms.tolist(),
+        names=lambda: [made.labels[column] for column in asked.columns.tolist()],
+    )
+
+
+OPTION_SET = OptionSet(
+    _options,
+    _taken,
+    capacities=lambda _: {},
+    now=lambda job: None if job.current is None else job.current.option,
+    goals=lambda instance: {name: name.startswith("value") for name in names_of(instance.wanted)[1:]},
+    reached=_reached,
+    columns=_columns,
+)
+
+
+def _pin(instance: PlacementInstance, choices: Mapping[str, int | str]) -> PlacementInstance:
+    for job in instance.jobs:
+        names = [option.id for option in job.options]
+        if job.id in choices and choices[job.id] not in names:
+            there = quoted_names(names) or "none"
+            message = f"job {job.id!r} has no option {choices[job.id]!r}; it has {there}"
+            raise InvalidInstance.at("$.jobs", message)
+    jobs = [replace(job, pinned=str(choices[job.id])) if job.id in choices else job for job in instance.jobs]
+    return remade(instance, jobs=tuple(jobs))
+
+
+def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> PlacementInstance:
+    """Return the instance without some nodes; pods that are there have lost their node."""
+    from apportion.instances.placement.site import site_of
+
+    gone, site = set(names), site_of(instance)
+    if missing := gone - site.number.keys():
+        raise InvalidInstance.at("$.nodes", f"there is no node {sorted(missing)[0]!r}")
+    found = []
+    for at, group in enumerate(instance.nodes):
+        own = [node for node, of in zip(site.nodes, site.group.tolist(), strict=True) if of == at]
+        if gone.isdisjoint(own):
+            found.append(group)
+            continue
+        upper = instance.levels[:-1]
+        for node in own:
+            if node not in gone:
+                position = site.number[node]
+                path = {level: site.places[level][site.place[level][position]] for level in upper}
+                above = {level: full.rpartition("/")[2] for level, full in path.items()}
+                found.append(replace(group, names=node, at=above))
+    return replace(instance, nodes=tuple(found))
+
+
+def _adopt(instance: PlacementInstance, plan: Mapping[str, Any]) -> Iterator[PlacementJob]:
+    for job in instance.jobs:
+        got = plan["placement"].get(job.id)
+        now = (
+            None
+            if got is None
+            else PlacementRunning(got["option"], {k: dict(v) for k, v in got["on"].items()})
+        )
+        if now != job.current:
+            yield replace(job, current=now)
+
+
+def _no_capacity(_instance: PlacementInstance, name: str, _present: int, _delta: int) -> PlacementInstance:
+    raise InvalidInstance.at("$.nodes", f"nodes say how much there is, not a capacity {name!r}")
+
+
+EDITS = Edits(
+    job_type=PlacementJob,
+    capacities=lambda _: {},
+    change_capacity=_no_capacity,
+    pin=_pin,
+    pin_field="pinned",
+    remove_nodes=_remove_nodes,
+    adopt=_adopt,
+)
+
+
+def _in_id_order(instance: PlacementInstance) -> PlacementInstance:
+    """Sort the jobs and their options; the order of nodes is that of the file."""
+    found = copy(instance)
+    jobs = [
+        remade(job, options=tuple(sorted(job.options, key=lambda option: option.id))) for job in instance.jobs
+    ]
+    force_setattr(found, "jobs", tuple(sorted(jobs, key=lambda job: job.id)))
+    return found
+
+
+PLACEMENT = ProblemType(
+    "placement",
+    PlacementInstance,
+    maximizes,
+    _check,
+    _exact_objective,
+    in_id_order=_in_id_order,
+    measure=lambda instance: name_of(instance.wanted[0]),
+    edits=EDITS,
+    wording=Wording(runs=True),
+    option_set=OPTION_SET,
+)

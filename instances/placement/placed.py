@@ -1,0 +1,170 @@
+"""A placement plan of the right form, counted: which pods are where, now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from msgspec import UNSET
+
+from apportion.instances.placement.consistency import selected
+from apportion.instances.placement.rules import groups
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementOption,
+    PlacementPods,
+)
+from apportion.instances.placement.site import PODS, Site
+
+__all__ = ["On", "Placed", "Pods", "option_of"]
+
+Pods = tuple[str, str]
+"""A job and the name of pods of it."""
+On = dict[str, int]
+"""How many pods are at every node."""
+
+
+def option_of(job: PlacementJob, named: Any) -> PlacementOption | None:
+    """Return the option of a job by its name, ``None`` for none."""
+    return next((option for option in job.options if option.id == named), None)
+
+
+@dataclass
+class Placed:
+    """A plan of the right form, with what is looked up in it again and again."""
+
+    instance: PlacementInstance
+    site: Site
+    given: Mapping[str, Any]
+
+    @cached_property
+    def got(self) -> dict[str, PlacementOption]:
+        """The option of every job that gets one."""
+        chosen = ((job, self.given.get(job.id)) for job in self.instance.jobs)
+        found = ((job.id, option_of(job, one["option"])) for job, one in chosen if one is not None)
+        return {job: option for job, option in found if option is not None}
+
+    @cached_property
+    def after(self) -> dict[Pods, On]:
+        """How many pods are at every node in the plan."""
+        return {
+            (job, pods): dict(on)
+            for job, option in self.got.items()
+            for pods, on in self.given[job]["on"].items()
+        }
+
+    @cached_property
+    def before(self) -> dict[Pods, On]:
+        """How many pods are at every node now."""
+        return {
+            (job.id, pods): dict(on)
+            for job in self.instance.jobs
+            if job.current is not None
+            for pods, on in job.current.on.items()
+        }
+
+    @cached_property
+    def pods(self) -> dict[Pods, PlacementPods]:
+        """What is known of pods: as the job's option has them, else the present one, else its first."""
+        found: dict[Pods, PlacementPods] = {}
+        for job in self.instance.jobs:
+            now = None if job.current is None else option_of(job, job.current.option)
+            for option in (*job.options, now, self.got.get(job.id)):
+                found |= {(job.id, one.name): one for one in (() if option is None else option.pods)}
+        return found
+
+    @cached_property
+    def most(self) -> dict[str, int]:
+        """How many pods every job has at most."""
+        return {
+            job.id: max((sum(p.count for p in option.pods) for option in job.options), default=0)
+            for job in self.instance.jobs
+        }
+
+    @cached_property
+    def moved(self) -> dict[Pods, int]:
+        """How many pods run and are not where they were."""
+        return {
+            of: sum(on.values()) - sum(min(n, self.after.get(of, {}).get(node, 0)) for node, n in on.items())
+            for of, on in self.before.items()
+        }
+
+    @cached_property
+    def stopped(self) -> set[str]:
+        """The jobs that are stopped."""
+        found = set()
+        for job in self.instance.jobs:
+            if job.current is None or not any(sum(on.values()) for on in job.current.on.values()):
+                continue
+            got = self.got.get(job.id)
+            fewer = any(
+                sum(self.after.get((job.id, pods), {}).values()) < sum(on.values())
+                for pods, on in job.current.on.items()
+            )
+            if got is None or (got.id == job.current.option and fewer):
+                found.add(job.id)
+        return found
+
+    def amount(self, of: Pods, resource: str) -> int:
+        """Return what one of these pods takes of a resource."""
+        return 1 if resource == PODS else self.pods[of].needs.get(resource, 0)
+
+    def nodes(self, level: str, place: int) -> set[str]:
+        """Return the nodes of a place."""
+        members = self.site.place[level]
+        return {node for node, at in zip(self.site.nodes, members.tolist(), strict=True) if at == place}
+
+    def listed(self, level: str, names: Iterable[str]) -> set[str]:
+        """Return the nodes of some places."""
+        inside = self.site.inside(level, names).tolist()
+        return {node for node, at in zip(self.site.nodes, inside, strict=True) if at}
+
+    def places(self, level: str) -> dict[str, set[str]]:
+        """Return the nodes of every place of a level."""
+        return {name: self.nodes(level, at) for at, name in enumerate(self.site.places[level])}
+
+    def group(self, by: Any) -> dict[str, set[str]]:
+        """Return the jobs of every group, all of them as one where there is no grouping."""
+        if by is UNSET:
+            return {"all": {job.id for job in self.instance.jobs}}
+        return {name: set(jobs) for name, jobs in groups(by, self._labels).items()}
+
+    @cached_property
+    def _labels(self) -> dict[str, Mapping[str, str]]:
+        return {job.id: job.labels for job in self.instance.jobs}
+
+    def count(self, nodes: Iterable[str], jobs: Iterable[str] | None = None) -> int:
+        """Return how many pods, of some jobs or all, are at these nodes in the plan."""
+        inside, whose = set(nodes), None if jobs is None else set(jobs)
+        return sum(
+            number
+            for (job, _), on in self.after.items()
+            if whose is None or job in whose
+            for node, number in on.items()
+            if node in inside
+        )
+
+    def load(self, nodes: Iterable[str], resource: str, where: Mapping[Pods, On] | None = None) -> int:
+        """Return what pods at these nodes take of a resource."""
+        inside, on_nodes = set(nodes), self.after if where is None else where
+        return sum(
+            number * self.amount(of, resource)
+            for of, on in on_nodes.items()
+            if of in self.pods
+            for node, number in on.items()
+            if node in inside
+        )
+
+    def select(self, names: Iterable[str]) -> set[Pods]:
+        """Return the pods that a rule names."""
+        return {
+            (job.id, one.name)
+            for name in names
+            for job, pods in selected(self.instance.jobs, name)
+            for option in job.options
+            for one in option.pods
+            if pods in (None, one.name)
+        }

@@ -1,0 +1,290 @@
+"""The placement instance: a cluster of places, jobs with menus of pods, rules, and goals in strict order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.instances.fields import (
+    Count,
+    Name,
+    Number,
+    Use,
+    check_distinct,
+    check_header,
+    make_plain,
+    settle_numbers,
+)
+from apportion.instances.placement.goals import Goals, JobsStoppedGoal, PodsMovedGoal, ValueGoal
+from apportion.instances.placement.rules import Rule
+
+__all__ = [
+    "PlacementInstance",
+    "PlacementJob",
+    "PlacementNodes",
+    "PlacementOption",
+    "PlacementPods",
+    "PlacementRunning",
+]
+
+
+class PlacementNodes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that are alike.
+
+    Attributes
+    ----------
+    names
+        One name, or a list as Slurm writes it: ``n[000-127]``.
+    capacity
+        What each has of every resource, ``pods`` among them where their number is limited.
+    at
+        By level above the nodes the places they lie in, a list as well: the nodes lie in them in order, as
+        many in each. A place is named below that of the level above: racks may be called alike in two blocks.
+    labels
+        Of every node.
+    taints
+        Pods come here only if they tolerate all of these.
+    ready
+        Whether pods may be here at all.
+    used
+        What others use on each.
+    """
+
+    names: Name
+    capacity: dict[Name, Use]
+    at: dict[Name, Name] = {}
+    labels: dict[Name, str] = {}
+    taints: tuple[Name, ...] = ()
+    ready: bool = True
+    used: dict[Name, Use] = {}
+
+
+class PlacementPods(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods of an option that are alike.
+
+    Attributes
+    ----------
+    needs
+        What each needs of every resource; every pod also takes one of ``pods``.
+    count
+        How many there are.
+    least
+        How many at least have a node if the job gets the option; all of them by default.
+    name
+        Unique in the option; pods of the same name are the same pods in every option of a job.
+    required
+        All of them lie in one place of this level.
+    slice_level, slice_size
+        A place of this level holds a multiple of so many of them.
+    selector
+        Labels that a node must have.
+    tolerates
+        Taints that a node may have.
+    value
+        What each adds to the value.
+    value_at
+        What each adds at a node beside that.
+    move_cost
+        What moving or stopping one counts.
+    """
+
+    needs: dict[Name, Use]
+    count: Count = 1
+    least: Count | UnsetType = UNSET
+    name: Name = "pods"
+    required: Name | UnsetType = UNSET
+    slice_level: Name | UnsetType = UNSET
+    slice_size: Count = 1
+    selector: dict[Name, str] = {}
+    tolerates: tuple[Name, ...] = ()
+    value: Number = 0.0
+    value_at: dict[Name, Number] = {}
+    move_cost: Use = 1
+
+    @property
+    def fewest(self) -> int:
+        """How many of them have a node at least."""
+        return self.count if self.least is UNSET else self.least
+
+
+class PlacementOption(Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a job's menu.
+
+    Attributes
+    ----------
+    id
+        Unique within the job.
+    pods
+        Its pods.
+    value
+        What choosing it is worth.
+    required
+        The pods of all names lie in one place of this level.
+    """
+
+    id: Name
+    pods: tuple[PlacementPods, ...]
+    value: Number = 0.0
+    required: Name | UnsetType = UNSET
+
+
+class PlacementRunning(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a job has now.
+
+    Attributes
+    ----------
+    option
+        Which of its options.
+    on
+        By the name of pods, how many are at every node; nodes that are gone may stand here.
+    """
+
+    option: Name
+    on: dict[Name, dict[Name, Count]]
+
+
+class PlacementJob(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job and its menu.
+
+    Attributes
+    ----------
+    id
+        Unique name.
+    options
+        The menu.
+    labels
+        By which rules group jobs.
+    required
+        Whether it must get one of its options.
+    current
+        What it has now, if it runs.
+    stop_cost
+        What stopping it counts.
+    fixed
+        Whether nothing of it may change.
+    pinned, forbidden
+        The option it must get; options it must not get.
+    """
+
+    id: Name
+    options: tuple[PlacementOption, ...]
+    labels: dict[Name, str] = {}
+    required: bool = False
+    current: PlacementRunning | None = None
+    stop_cost: Use = 1
+    fixed: bool = False
+    pinned: Name | None = None
+    forbidden: tuple[Name, ...] = ()
+
+
+class PlacementInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="placement"):
+    """Jobs whose pods lie on the nodes of a cluster; every semantic rule is checked on construction.
+
+    Attributes
+    ----------
+    schema_version
+        ``"1"``.
+    levels
+        Names of the levels from the top down; the last is that of the nodes.
+    nodes
+        The nodes, in groups of alike ones or one by one.
+    jobs
+        The jobs.
+    rules
+        What every plan keeps.
+    goals
+        What is wanted, in strict order: the next never costs the one before. Value, fewest jobs stopped,
+        fewest pods moved by default.
+    name
+        A name for reports.
+
+    Raises
+    ------
+    InvalidInstance
+        If any rule is broken; all problems are listed with their JSON paths.
+    """
+
+    schema_version: Literal["1"]
+    levels: tuple[Name, ...]
+    nodes: tuple[PlacementNodes, ...]
+    jobs: tuple[PlacementJob, ...]
+    rules: tuple[Rule, ...] = ()
+    goals: Goals | UnsetType = UNSET
+    name: str = ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _planned(self) -> Any: ...
+
+    def __repr__(self) -> str:
+        return (
+            f"<PlacementInstance {self.name!r}: {len(self.jobs)} jobs, {len(self.nodes)} groups of nodes, "
+            f"{len(self.rules)} rules>"
+        )
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        problems = [*_problems(self)]
+        if problems:
+            raise InvalidInstance(problems)
+        for job in self.jobs:
+            settle_job(job)
+
+    @property
+    def wanted(self) -> Goals:
+        """The goals, those of an instance that states none included."""
+        return _DEFAULT if self.goals is UNSET else self.goals
+
+
+_DEFAULT: Goals = (ValueGoal(), JobsStoppedGoal(), PodsMovedGoal())
+
+
+def settle_job(job: PlacementJob) -> None:
+    """Turn integers in the float fields of a checked job into floats, as decoding does."""
+    for option in job.options:
+        settle_numbers(option, ("value",))
+        for pods in option.pods:
+            settle_numbers(pods, ("value",))
+
+
+_FIELDS = (
+    ("levels", tuple[Name, ...]),
+    ("nodes", tuple[PlacementNodes, ...]),
+    ("jobs", tuple[PlacementJob, ...]),
+    ("rules", tuple[Rule, ...]),
+    ("goals", Goals | UnsetType),
+)
+
+
+def _problems(instance: PlacementInstance) -> Iterator[Problem]:
+    """Yield what is wrong: first the types, then names, then what names refer to."""
+    problems: list[Problem] = []
+    check_header(instance, problems)
+    for field, kind in _FIELDS:
+        given = getattr(instance, field)
+        try:
+            if given is not UNSET:
+                msgspec.convert(msgspec.to_builtins(given), kind)
+        except msgspec.ValidationError as error:
+            said, _, where = str(error).partition(" - at `$")
+            problems.append(Problem(f"$.{field}{where.rstrip('`')}", said[:1].lower() + said[1:]))
+        except TypeError as error:
+            problems.append(Problem(f"$.{field}", str(error)))
+    if not problems:
+        from apportion.instances.placement.consistency import noted
+
+        noted(instance, problems)
+    yield from problems
+
+
+def check_job(path: str, job: PlacementJob, instance: PlacementInstance, problems: list[Problem]) -> None:
+    """Note what is wrong with one job, whatever the others are."""
+    from apportion.instances.placement.consistency import noted_job
+
+    check_distinct(f"{path}.options", [option.id for option in job.options], "option id", problems)
+    noted_job(path, job, instance, problems)

@@ -1,0 +1,158 @@
+"""Every way in which the pods of a job can lie, where there are few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from apportion.instances.placement.program import Integers, Program, Shape
+from apportion.instances.placement.schema import PlacementJob, PlacementOption, PlacementPods
+from apportion.instances.placement.site import PODS
+
+__all__ = ["need_of", "placed_shapes", "rooms_of"]
+
+_MOST = 64
+"""Placed shapes up to which a job is one chooser."""
+_TRIED = 4_096
+"""Combinations of pods of several names that are looked at for them."""
+
+
+def placed_shapes(
+    made: Program,
+    job: PlacementJob,
+    options: Sequence[PlacementOption],
+    classes: Mapping[str, Sequence[int]],
+) -> list[tuple[PlacementOption, Shape]] | None:
+    """Return every placed shape of a job's options, alone in the cluster; ``None`` where they are many."""
+    found: list[tuple[PlacementOption, Shape]] = []
+    for option in options:
+        own = classes[option.id]
+        shapes = list(_held(made, job, option, own)) if job.fixed else _of_option(made, option, own)
+        if shapes is None or len(found) + len(shapes) > _MOST:
+            return None
+        found += [(option, shape) for shape in shapes]
+    return found
+
+
+def _held(
+    made: Program, job: PlacementJob, option: PlacementOption, classes: Sequence[int]
+) -> Iterator[Shape]:
+    """Yield the present shape of a job that must keep it; nothing where it is none any more."""
+    assert job.current is not None
+    number, shape = made.site.number, list[tuple[int, int, int]]()
+    for of in classes:
+        pods, rooms = made.classes[of].pods, rooms_of(made, of)
+        on = {node: n for node, n in job.current.on.get(pods.name, {}).items() if n}
+        if any(node not in number or count > rooms[number[node]] for node, count in on.items()):
+            return
+        own = tuple((of, number[node], count) for node, count in on.items())
+        whole = pods.required is UNSET or len(_lies_in(made, pods.required, own)) <= 1
+        if not (pods.fewest <= sum(on.values()) <= pods.count and whole and _is_sliced(made, pods, own)):
+            return
+        shape += own
+    if option.required is UNSET or len(_lies_in(made, option.required, shape)) <= 1:
+        yield tuple(shape)
+
+
+def _lies_in(made: Program, level: str, shape: Iterable[tuple[int, int, int]]) -> set[int]:
+    return {int(made.site.place[level][node]) for _, node, _ in shape}
+
+
+def _of_option(made: Program, option: PlacementOption, classes: Sequence[int]) -> list[Shape] | None:
+    site, level = made.site, option.required
+    scopes: list[NDArray[np.bool_]] = [np.ones(len(site.nodes), dtype=np.bool_)]
+    if level is not UNSET:
+        scopes = [site.place[level] == place for place in range(len(site.places[level]))]
+    found: dict[Shape, None] = {}
+    tried = 0
+    for scope in scopes:
+        each: list[list[Shape]] = []
+        for of in classes:
+            own = [shape for shape, _ in zip(_of_class(made, of, scope), range(_MOST + 1), strict=False)]
+            if len(own) > _MOST:
+                return None
+            each.append(own)
+        for parts in product(*each):
+            tried += 1
+            shape = tuple(chain.from_iterable(parts))
+            if len(each) == 1 or _fits(made, shape):
+                found[shape] = None
+            if tried > _TRIED or len(found) > _MOST:
+                return None
+    return list(found)
+
+
+def _fits(made: Program, shape: Shape) -> bool:
+    """Return whether a shape fits on the nodes as they are."""
+    for resource in made.limited:
+        used: dict[int, int] = {}
+        for of, node, count in shape:
+            used[node] = used.get(node, 0) + count * need_of(made.classes[of].pods, resource)
+        if any(much > made.free[resource][node] for node, much in used.items()):
+            return False
+    return True
+
+
+def _of_class(made: Program, of: int, scope: NDArray[np.bool_]) -> Iterator[Shape]:
+    """Yield how the pods of one class can lie."""
+    pods, site = made.classes[of].pods, made.site
+    rooms = np.where(scope, rooms_of(made, of), 0)
+    if pods.required is UNSET:
+        yield from (shape for shape in _spreads(of, pods, rooms) if _is_sliced(made, pods, shape))
+        return
+    if pods.fewest == 0:
+        yield ()
+    places = site.place[pods.required]
+    for place in np.unique(places[rooms > 0]).tolist():
+        inside = np.where(places == place, rooms, 0)
+        yield from (s for s in _spreads(of, pods, inside) if s and _is_sliced(made, pods, s))
+
+
+def _is_sliced(made: Program, pods: PlacementPods, shape: Shape) -> bool:
+    """Return whether every place of the slices' level holds whole slices."""
+    if pods.slice_level is UNSET:
+        return True
+    place = made.site.place[pods.slice_level]
+    each: dict[int, int] = {}
+    for _, node, count in shape:
+        each[int(place[node])] = each.get(int(place[node]), 0) + count
+    return all(number % pods.slice_size == 0 for number in each.values())
+
+
+def _spreads(of: int, pods: PlacementPods, rooms: Integers) -> Iterator[Shape]:
+    """Yield every way to put the least to the most of some pods at nodes with room."""
+    at = np.flatnonzero(rooms).tolist()
+    after = [0, *np.cumsum(rooms[at][::-1]).tolist()]
+
+    def over(first: int, least: int, most: int) -> Iterator[Shape]:
+        if first == len(at):
+            if least <= 0:
+                yield ()
+            return
+        node, rest = at[first], after[len(at) - first - 1]
+        for count in range(min(most, int(rooms[node])), max(0, least - rest) - 1, -1):
+            mine = ((of, node, count),) if count else ()
+            for others in over(first + 1, least - count, most - count):
+                yield mine + others
+
+    yield from over(0, pods.fewest, pods.count)
+
+
+def need_of(pods: PlacementPods, resource: str) -> int:
+    """Return what each of some pods takes of a resource."""
+    return 1 if resource == PODS else pods.needs.get(resource, 0)
+
+
+def rooms_of(made: Program, of: int) -> Integers:
+    """Return int64 [nodes]: how many pods of a class fit at every node at most; held ones stay held."""
+    one = made.classes[of]
+    pods, site = one.pods, made.site
+    rooms = np.where(site.admits(pods), pods.count, 0).astype(np.int64)
+    for resource in made.limited:
+        if need := need_of(pods, resource):
+            rooms = np.minimum(rooms, made.free[resource] // need)
+    return rooms

@@ -1,0 +1,156 @@
+"""The nodes of a placement instance one by one, and the places of every level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.errors import Problem, did_you_mean
+from apportion.core.node_lists import NoNodeList, expand
+from apportion.instances.placement.schema import PlacementInstance, PlacementNodes, PlacementPods
+
+__all__ = ["PODS", "Site", "site_of"]
+
+PODS = "pods"
+"""The resource of which every pod takes one, limited where nodes say so."""
+_MOST = 200_000
+"""Nodes at most."""
+
+
+@dataclass(frozen=True, slots=False)
+class Site:
+    """Nodes and places.
+
+    Attributes
+    ----------
+    levels
+        Names of the levels, that of the nodes last.
+    nodes
+        Names of the nodes, in the order of the instance.
+    group
+        int64 [nodes]: which entry of the instance's nodes each is of.
+    groups
+        Those entries.
+    place
+        By level int64 [nodes]: the place of every node.
+    places
+        By level the names of the places: those of the level above and its own, with slashes between.
+    """
+
+    levels: tuple[str, ...]
+    nodes: tuple[str, ...]
+    group: NDArray[np.int64]
+    groups: tuple[PlacementNodes, ...]
+    place: Mapping[str, NDArray[np.int64]]
+    places: Mapping[str, tuple[str, ...]]
+    _named: dict[str, dict[str, int]] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The position of every node by its name."""
+        return {name: at for at, name in enumerate(self.nodes)}
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that nodes have any of."""
+        return tuple(dict.fromkeys(name for group in self.groups for name in group.capacity))
+
+    def amounts(self, resource: str) -> NDArray[np.int64]:
+        """Return int64 [nodes]: what every node has."""
+        return np.array([group.capacity.get(resource, 0) for group in self.groups], np.int64)[self.group]
+
+    def free(self, resource: str) -> NDArray[np.int64]:
+        """Return int64 [nodes]: what others do not use of a resource, 0 on a node that is not ready."""
+        left = [
+            max(0, group.capacity.get(resource, 0) - group.used.get(resource, 0)) if group.ready else 0
+            for group in self.groups
+        ]
+        return np.array(left, np.int64)[self.group]
+
+    def limits(self, resource: str) -> bool:
+        """Return whether a resource is limited: every one but the number of pods where no node says it."""
+        return resource != PODS or resource in self.resources
+
+    def admits(self, pods: PlacementPods) -> NDArray[np.bool_]:
+        """Return bool [nodes]: where such pods may be by readiness, labels and taints."""
+        found = [
+            group.ready
+            and pods.selector.items() <= group.labels.items()
+            and set(group.taints) <= set(pods.tolerates)
+            for group in self.groups
+        ]
+        return np.array(found, np.bool_)[self.group]
+
+    def named(self, level: str, name: str) -> int | None:
+        """Return the place of a name, in full or its last part where that is unique; ``None`` for none."""
+        known = self._named.get(level)
+        if known is None:
+            known = {full: at for at, full in enumerate(self.places[level])}
+            short: dict[str, list[int]] = {}
+            for at, full in enumerate(self.places[level]):
+                short.setdefault(full.rpartition("/")[2], []).append(at)
+            for part, those in short.items():
+                if len(those) == 1:
+                    known.setdefault(part, those[0])
+            self._named[level] = known
+        return known.get(name)
+
+    def inside(self, level: str, names: Iterable[str]) -> NDArray[np.bool_]:
+        """Return bool [nodes]: which nodes lie in one of these places."""
+        those = [place for name in names if (place := self.named(level, name)) is not None]
+        return np.isin(self.place[level], np.array(those, dtype=np.int64))
+
+
+def site_of(instance: PlacementInstance, problems: list[Problem] | None = None) -> Site:
+    """Return the site of an instance, noting what is wrong with its nodes."""
+    noted: list[Problem] = [] if problems is None else problems
+    upper = instance.levels[:-1]
+    names: list[str] = []
+    group: list[int] = []
+    paths: dict[str, list[str]] = {level: [] for level in upper}
+    for at, nodes in enumerate(instance.nodes):
+        own = _listed(f"$.nodes[{at}].names", nodes.names, noted)
+        if len(names) + len(own) > _MOST:
+            noted.append(Problem(f"$.nodes[{at}].names", f"are more than {_MOST} nodes with those before"))
+            break
+        names += own
+        group += [at] * len(own)
+        above = [""] * len(own)
+        for level in upper:
+            where = f"$.nodes[{at}].at"
+            if level not in nodes.at:
+                noted.append(Problem(where, f"must name the {level} of these nodes"))
+                continue
+            listed = _listed(f"{where}.{level}", nodes.at[level], noted)
+            if not listed or len(own) % len(listed):
+                said = f"{len(own)} nodes cannot lie in {len(listed)} places, as many in each"
+                noted.append(Problem(f"{where}.{level}", said))
+                continue
+            each = len(own) // len(listed)
+            above = [f"{above[k]}/{listed[k // each]}".lstrip("/") for k in range(len(own))]
+            paths[level] += above
+        for level in nodes.at:
+            if level not in upper:
+                said = f"is no level above the nodes{did_you_mean(level, upper)}"
+                noted.append(Problem(f"$.nodes[{at}].at.{level}", said))
+    place, places = dict[str, NDArray[np.int64]](), dict[str, tuple[str, ...]]()
+    for level, full in paths.items():
+        number = {name: at for at, name in enumerate(dict.fromkeys(full))}
+        places[level] = tuple(number)
+        place[level] = np.array([number[name] for name in full], np.int64)
+    if instance.levels:
+        places[instance.levels[-1]] = tuple(names)
+        place[instance.levels[-1]] = np.arange(len(names), dtype=np.int64)
+    return Site(instance.levels, tuple(names), np.array(group, np.int64), instance.nodes, place, places)
+
+
+def _listed(path: str, text: str, problems: list[Problem]) -> list[str]:
+    try:
+        return expand(text)
+    except NoNodeList as error:
+        problems.append(Problem(path, f"{error}; write names as n[00-15], or one name"))
+        return []

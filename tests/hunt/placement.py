@@ -1,0 +1,107 @@
+"""Tiny placements beside the enumeration of all plans: rules, goals in strict order, bounds, stored results.
+
+    python -m tests.hunt.placement --count 100000 --seed 1 [--backend B]
+
+Every pair of rules comes in turn. The answer must have the best values of all plans in strict order, every
+bound must be the value it reaches, the stored result must pass `check`; the package's checker must say of
+every tenth round's plans what the plain reading says. The exit code is 1 where one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import apportion
+from apportion.instances.kinds import kind_of
+from apportion.instances.options import goal_values
+from apportion.io.stored import document, verify
+from tests.hunt import truth_placement as truth
+from tests.hunt.draw_placement import RULES, instance
+
+__all__ = ["drawn", "wrong"]
+
+_PAIRS = tuple(itertools.combinations_with_replacement(RULES, 2))
+
+
+def drawn(number: int, seed: int = 1) -> tuple[Random, dict[str, Any]]:
+    """Return a round of a number, whose rules are the next pair."""
+    rng = Random(f"placement {seed} {number}")
+    return rng, instance(rng, _PAIRS[number % len(_PAIRS)] if rng.random() < 0.9 else None)
+
+
+def wrong(rng: Random, told: dict[str, Any], backend: str = "auto", *, plans: bool = False) -> Iterator[str]:
+    """Yield what is wrong with the answer to a round."""
+    given: Any = apportion.read(told)
+    solution: Any = apportion.solve(given, backend=backend, time_limit=60.0)
+    expected = truth.best(told)
+    if expected is None:
+        if solution.termination != "infeasible":
+            yield f"no plan keeps the rules, not {solution.termination}"
+    elif solution.plan is None:
+        yield f"{solution.termination} without a plan, there is one with {expected}"
+    else:
+        if wrongs := truth.broken(told, solution.plan):
+            yield f"the plan breaks {wrongs}"
+        own = truth.values(told, solution.plan)
+        if own != expected:
+            yield f"values {own}, not {expected}"
+        told_values = [Fraction(solution.objective), *(Fraction(goal.value) for goal in solution.goals)]
+        if told_values != own:
+            yield f"says {told_values}, has {own}"
+        if solution.termination != "optimal" or not all(goal.proven for goal in solution.goals):
+            yield f"ends {solution.termination} with {solution.goals}"
+        stored = json.loads(json.dumps(document(solution)))
+        if not verify(given, stored).ok:
+            yield f"the stored result does not pass: {verify(given, stored)}"
+    if plans:
+        yield from _checked(rng, told, given)
+
+
+def _checked(rng: Random, told: dict[str, Any], given: Any) -> Iterator[str]:
+    """Yield where the package's checker does not say of a plan what the plain reading says."""
+    kind = kind_of(given)
+    assert kind.option_set is not None
+    for plan in itertools.islice(truth.plans(told), 200):
+        if rng.random() > 0.2:
+            continue
+        report = kind.check(given, plan)
+        said, meant = {one.rule for one in report.violations}, set(truth.broken(told, plan))
+        if said != meant:
+            yield f"{plan} breaks {meant}, the checker says {said}"
+        elif not meant:
+            own = [Fraction(report.objective or 0), *goal_values(kind.option_set, given, plan).values()]
+            if own != truth.values(told, plan):
+                yield f"{plan} has {truth.values(told, plan)}, the checker says {own}"
+
+
+def main() -> int:
+    """Look at many rounds."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--backend", default="auto")
+    given = parser.parse_args()
+    differ = plans = 0
+    for number in range(given.first, given.first + given.count):
+        rng, told = drawn(number, given.seed)
+        found = list(wrong(rng, told, given.backend, plans=number % 10 == 0))
+        plans += truth.best(told) is not None if number % 10 == 0 else 0
+        if found:
+            differ += 1
+            print(number, *found, json.dumps(told), sep="\n  ")
+    print(f"{given.count} rounds, {differ} differ")
+    return int(differ > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Tiny placements beside enumeration, what is wrong with an instance, and what the command prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import apportion
+from apportion.cli.main import main
+from apportion.cli.solve_instance import main as solve
+from apportion.instances import edits
+from tests.cli.calling import call
+from tests.hunt.placement import drawn, wrong
+
+TOLD: dict[str, Any] = {
+    "kind": "placement",
+    "schema_version": "1",
+    "levels": ["rack", "node"],
+    "nodes": [{"names": "n[0-3]", "at": {"rack": "r[0-1]"}, "capacity": {"gpu": 4}}],
+    "jobs": [
+        {
+            "id": "a",
+            "options": [
+                {"id": "run", "value": 5, "pods": [{"count": 8, "needs": {"gpu": 1}, "required": "rack"}]}
+            ],
+        },
+        {
+            "id": "b",
+            "current": {"option": "run", "on": {"pods": {"n0": 1, "n2": 1}}},
+            "options": [{"id": "run", "value": 1, "pods": [{"count": 2, "needs": {"gpu": 1}}]}],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_tiny_rounds_equal_enumeration(part: int) -> None:
+    """Every pair of rules; the hunt goes on from here."""
+    for number in range(200 * part, 200 * (part + 1)):
+        rng, told = drawn(number, seed=20261125)
+        assert list(wrong(rng, told, plans=number % 5 == 0)) == [], json.dumps(told)
+
+
+@pytest.mark.parametrize("backend", ["highs", "cp-sat"])
+def test_other_backends_find_the_same(backend: str) -> None:
+    for number in range(30):
+        rng, told = drawn(number, seed=7)
+        assert list(wrong(rng, told, backend)) == [], json.dumps(told)
+
+
+def test_a_gang_gets_a_rack_by_one_move() -> None:
+    solution = apportion.solve(apportion.read(TOLD))
+    assert solution.objective == 6.0
+    assert [(goal.name, goal.value, goal.bound) for goal in solution.goals] == [
+        ("jobs_stopped", 0, 0),
+        ("pods_moved", 1, 1),
+    ]
+
+
+def test_a_lost_node_is_a_change_of_the_instance() -> None:
+    left = edits.remove_nodes(apportion.read(TOLD), ["n1"])
+    solution = apportion.solve(left)
+    assert solution.objective == 6.0
+    assert solution.plan is not None
+    assert set(solution.plan["placement"]["a"]["on"]["pods"]) == {"n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"levels": []}, "$.levels: must name one level"),
+        ({"levels": ["block", "node"]}, "$.nodes[0].at: must name the block of these nodes"),
+        ({"rules": [{"rule": "drain", "nodes": ["n9"]}]}, "$.rules[0].nodes: 'n9' is no node"),
+        (
+            {"rules": [{"rule": "spread", "level": "rck", "by": "job", "max": 1}]},
+            "'rck' is not one of the levels",
+        ),
+        ({"rules": [{"rule": "stay", "pods": ["c"]}]}, "$.rules[0].pods: 'c' is no job"),
+        (
+            {"rules": [{"rule": "limit", "level": "rack", "resource": "tpu", "limits": {}}]},
+            "no node has any 'tpu'",
+        ),
+        ({"rules": [{"rule": "apart", "level": "rack", "pairs": [["r0", "r7"]]}]}, "'r7' is no rack"),
+        ({"goals": [[{"goal": "value"}, {"goal": "pods_moved"}]]}, "value stands alone"),
+        ({"goals": []}, "$.goals: must name one goal"),
+        (
+            {"nodes": [{"names": "n[0-2]", "at": {"rack": "r[0-1]"}, "capacity": {}}]},
+            "3 nodes cannot lie in 2",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(apportion.InvalidInstance) as caught:
+        apportion.read({**TOLD, **change})
+    assert said in str(caught.value)
+
+
+def test_the_command_solves_the_file_to_start_from(tmp_path: Path) -> None:
+    path = tmp_path / "start.yaml"
+    assert call(main, "init", "placement", "-o", path).code == 0
+    told = call(solve, path)
+    assert told.code == 0
+    assert "termination     optimal" in told.out
+    assert "jobs_stopped 0; pods_moved 2; used(node) 5" in told.out
