@@ -10,27 +10,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.formulations.of_options import OptionMenus
 from apportion.formulations.protocol import Plan
 from apportion.instances.placement import PlacementInstance
-from apportion.instances.placement.choosers import program
+from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import names_of
 from apportion.instances.placement.kind import maximizes
 from apportion.instances.placement.program import PodsAt
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Sense
 
-__all__ = ["PlacementByPod"]
+__all__ = ["PlacementByShape", "PlacementMenus"]
 
 _CELLS = 4_000_000
 """Columns times rows from which on what columns use is kept sparse."""
 
 
-class PlacementByPod:
-    """The choosers of an instance; see `apportion.formulations.protocol.KnapsackFormulation`."""
+class PlacementMenus(OptionMenus):
+    """The menus of the jobs under what all nodes have together: in these words placements are explained.
 
-    def __init__(self, instance: PlacementInstance) -> None:
+    Attributes
+    ----------
+    relaxes
+        True: whether what was chosen fits on the nodes, and keeps the rules, is another question.
+    """
+
+    relaxes = True
+
+
+class PlacementByShape:
+    """The choosers of an instance; see `apportion.formulations.protocol.KnapsackFormulation`.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    most_shapes
+        How many placed shapes a job has at most that is one chooser; others are split into their pods.
+    """
+
+    def __init__(self, instance: PlacementInstance, most_shapes: int = MOST_SHAPES) -> None:
         self.instance = instance
-        self.program, forms = program(instance)
+        self.program, forms = program(instance, most_shapes)
         self.asked = self.program.question(forms)
         worth, constant = self.asked.goals[0]
         shift = Fraction(constant)

@@ -25,8 +25,17 @@ from apportion.instances.tenants.ledger import is_tenanted
 __all__ = ["price_bound"]
 
 
-def price_bound(kind: ProblemType, instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
+def price_bound(
+    kind: ProblemType, instance: Any, multipliers: Mapping[str, float], columns: Columns | None = None
+) -> Fraction | None:
     """Return the bound; ``None`` if a required job has no admissible option.
+
+    Parameters
+    ----------
+    kind, instance, multipliers
+        What is bounded, and by which prices.
+    columns
+        The options, where the kind states them in other ways than its first one.
 
     Raises
     ------
@@ -36,8 +45,11 @@ def price_bound(kind: ProblemType, instance: Any, multipliers: Mapping[str, floa
     option_set = kind.option_set
     assert option_set is not None
     extreme = None if is_tenanted(instance) else option_set.extreme
-    given: Columns = columns_of(kind, instance) if extreme is None else extreme(instance)
-    rooms = dict(zip(given.capacities, given.rooms, strict=True)) | shared_capacities(kind, instance)
+    given: Columns = columns or (columns_of(kind, instance) if extreme is None else extreme(instance))
+    pools = () if given.pool_use is None else [pool.name for pool in given.pool_use.pools]
+    stated = {*given.capacities, *pools}  # what a kind tells of itself in other words has no price
+    shared = {name: room for name, room in shared_capacities(kind, instance).items() if name in stated}
+    rooms = dict(zip(given.capacities, given.rooms, strict=True)) | shared
     beyond = {name: option_set.derived(instance, name) for name in multipliers if name not in rooms}
     for name, price in multipliers.items():
         number = isinstance(price, int | float) and not isinstance(price, bool)
@@ -45,7 +57,7 @@ def price_bound(kind: ProblemType, instance: Any, multipliers: Mapping[str, floa
         if not known or not number or not math.isfinite(price) or price < 0:
             said = "must be a capacity, a quota or a floor with a finite number >= 0"
             raise InvalidInstance(Problem(f"$.certificate.multipliers.{name}", said))
-    if not shared_capacities(kind, instance).keys() <= multipliers.keys():
+    if not shared.keys() <= multipliers.keys():
         raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))
     sign = 1 if kind.maximizes(instance) else -1
     prices = {name: Fraction(price) for name, price in multipliers.items() if price}

@@ -110,8 +110,9 @@ def solved_in_order(
     kept, found = list[tuple[Goal, int]](), list[GoalResult]()
     choice, termination = None if first is None else first.choice, Termination.OPTIMAL
     alone = first is not None and first.slack > 0  # what is rounded is in no sum
-    for weights in stages(model, goals, fits, alone=alone):
-        began = perf_counter()
+    pending = [*stages(model, goals, fits, alone=alone)]
+    while pending:
+        weights, began = pending.pop(0), perf_counter()
         if first is not None and not kept and len(weights) == 1:
             best = goals[0].gained(first.choice)
             found.append(goals[0].result(best, best, 0.0))
@@ -134,6 +135,11 @@ def solved_in_order(
         # after a goal that is open no bound of the next ones holds
         bound = answer.bound if termination is Termination.OPTIMAL else None
         results = list(results_of(model, goals, weights, choice, bound, perf_counter() - began))
+        open_ = next((at for at, one in enumerate(results) if one.value != one.bound), len(results))
+        if open_ < len(results) > 1 and bound is not None and answer.termination is Termination.OPTIMAL:
+            # a large sum is proven to some of its last places, which are the last goals: these alone
+            pending[:0] = [{place: 1} for place in [*weights][open_:]]
+            results, weights = results[:open_], dict([*weights.items()][:open_])
         found += results
         kept += [(goals[place], goals[place].gained(choice)) for place in weights]
         if answer.termination is Termination.INTERRUPTED or any(one.value != one.bound for one in results):

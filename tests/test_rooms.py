@@ -19,7 +19,7 @@ import apportion
 from apportion.instances.kinds import kinds
 
 ROOMS = 16
-MOST_FILES, MOST_LINES = 454, 600
+MOST_FILES, MOST_LINES = 459, 600
 MOST_ENTERED = {"gap_filling_small.json": 30, "three_teams.json": 55}
 """Files whose functions run in a solve, by example: how many a reader would walk through."""
 _REFERENCE = re.compile(r"apportion(?:\.\w+)+:\w+")
@@ -129,13 +129,14 @@ NAMING_A_KIND = {
     *("apportion", "apportion.io.builders"),
     # a kind's own drawing, its own tables
     *("apportion.draw.allocation_svg", "apportion.draw.freezing_svg", "apportion.draw.gantt_svg"),
-    "apportion.cli.summary",
+    *("apportion.draw.placement_svg", "apportion.cli.summary"),
     # a makespan is no sum of options; Kueue's rounds are one kind's; policies are asked in their own terms
     *("apportion.explanation.makespan", "apportion.explanation.kueue_decision"),
     "apportion.service.view_adapters",
     # who makes instances of one kind
     *("apportion.cluster.policies.freetrain", "apportion.cluster.simulation.snapshot"),
     "apportion.cluster.estimation.model_similarity",
+    "apportion.cluster.policies.rounds.kueue_placing",
 }
 """All modules above `instances` and `formulations` that name the types of a kind of instance."""
 

@@ -125,14 +125,14 @@ def _jobs(placed: Placed) -> Iterator[Violation]:
                     yield Violation("node", where, f"may not be at {node!r}")
             if pods.required is not UNSET and _spans(site, pods.required, on) > 1:
                 yield Violation("level", where, f"must lie in one {pods.required}")
-            if pods.slice_level is not UNSET:
+            for level, size in pods.slices.items():
                 each = Counter[int]()
                 for node, number in on.items():
-                    each[int(site.place[pods.slice_level][site.number[node]])] += number
+                    each[int(site.place[level][site.number[node]])] += number
                 for place, number in each.items():
-                    if number % pods.slice_size:
-                        said = f"has {number} pods in {site.places[pods.slice_level][place]!r}"
-                        yield Violation("slices", where, f"{said}, no multiple of {pods.slice_size}")
+                    if number % size:
+                        said = f"has {number} pods in {site.places[level][place]!r}"
+                        yield Violation("slices", where, f"{said}, no multiple of {size}")
             everywhere += on
         if got.required is not UNSET and _spans(site, got.required, everywhere) > 1:
             yield Violation("level", job.id, f"must lie in one {got.required}")
@@ -400,6 +400,16 @@ def _used(placed: Placed, goal: goals.UsedGoal) -> int:
     return sum(cost.get(at, 1) for at, inside in places if placed.count(inside))
 
 
+def _levels_climbed(placed: Placed, _: goals.LevelsClimbedGoal) -> int:
+    levels, climbed = placed.site.levels, 0
+    for job, option in placed.got.items():
+        for pods in option.pods:
+            on = placed.after.get((job, pods.name), {})
+            asked = () if pods.preferred is UNSET else levels[: levels.index(pods.preferred) + 1]
+            climbed += sum(_spans(placed.site, level, on) > 1 for level in asked)
+    return climbed
+
+
 def _left(placed: Placed, goal: goals.LeftGoal) -> int:
     if goal.count == "pods":
         return placed.count(goal.nodes)
@@ -431,7 +441,7 @@ def _balance(placed: Placed, goal: goals.BalanceGoal) -> int:
     ]
     above = Fraction(goal.threshold) * sum(now) / len(places)
     over = [
-        math.ceil(max(Fraction(0), Fraction(placed.load(inside, goal.resource), sizes[name]) - above) * 10**6)
+        math.ceil(max(Fraction(0), Fraction(placed.load(inside, goal.resource), sizes[name]) - above) * 10**5)
         for name, inside in places.items()
     ]
     return max(over) if goal.form == "max" else sum(over)
@@ -444,6 +454,7 @@ _GOALS: Mapping[type, Callable[[Placed, Any], int | Fraction]] = MappingProxyTyp
         goals.PodsStoppedGoal: _pods_stopped,
         goals.PodsMovedGoal: _pods_moved,
         goals.UsedGoal: _used,
+        goals.LevelsClimbedGoal: _levels_climbed,
         goals.LeftGoal: _left,
         goals.SpreadExcessGoal: _spread_excess,
         goals.TogetherExcessGoal: _together_excess,

@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from apportion.instances.placement.goal_forms import goal_form
 from apportion.instances.placement.program import Class, Form, Integers, PodsAt, Program, Shape, summed
-from apportion.instances.placement.rows import add_rules, goal_form
+from apportion.instances.placement.rows import add_rules
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -26,15 +27,27 @@ from apportion.instances.placement.schema import (
 from apportion.instances.placement.shapes import need_of, placed_shapes, rooms_of
 from apportion.instances.placement.site import site_of
 
-__all__ = ["program"]
+__all__ = ["MOST_SHAPES", "program"]
 
 
-def program(instance: PlacementInstance) -> tuple[Program, list[Form]]:
-    """Return the choosers and rows of an instance, and its goals in order."""
+MOST_SHAPES = 4_096
+"""Placed shapes up to which a job is one chooser."""
+
+
+def program(instance: PlacementInstance, most_shapes: int = MOST_SHAPES) -> tuple[Program, list[Form]]:
+    """Return the choosers and rows of an instance, and its goals in order.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    most_shapes
+        How many placed shapes a job has at most that is one chooser.
+    """
     site = site_of(instance)
     made = Program(instance, site)
     for job in instance.jobs:
-        _add_job(made, job)
+        _add_job(made, job, most_shapes)
     if not made.choosers:
         made.chooser("nothing")
         made.column("nothing")
@@ -54,7 +67,7 @@ def _may_wait(job: PlacementJob) -> bool:
     return not (job.required or job.pinned is not None or (job.fixed and job.current is not None))
 
 
-def _add_job(made: Program, job: PlacementJob) -> None:
+def _add_job(made: Program, job: PlacementJob, most_shapes: int) -> None:
     """Add the choosers of a job, and the rows that hold them together."""
     options = [] if job.fixed and job.current is None else _admissible(job)
     classes: dict[str, list[int]] = {option.id: [] for option in options}
@@ -63,14 +76,15 @@ def _add_job(made: Program, job: PlacementJob) -> None:
             classes[option.id].append(len(made.classes))
             made.classes.append(Class(job, option, pods))
     made.waiting[job.id] = []
-    shapes = placed_shapes(made, job, options, classes)
+    shapes = placed_shapes(made, job, options, classes, most_shapes)
     if shapes is not None:
         made.whole.add(job.id)
         made.chooser(job.id)
         if _may_wait(job):
             made.waiting[job.id].append(made.column("waits"))
+        worth = {option.id: Fraction(option.value) for option in options}
         for option, shape in shapes:
-            column = made.column(_named(made, option, shape), Fraction(option.value))
+            column = made.column(_named(made, option, shape), worth[option.id])
             made.chosen.setdefault((job.id, option.id), []).append(column)
             for of, node, count in shape:
                 made.place(column, of, node, count)
@@ -99,7 +113,9 @@ def _add_split(
     same = job.current is None or job.current.option == options[0].id
     free = simple and same and all(pods.fewest == 0 for pods in options[0].pods) and _may_wait(job)
     scopes: dict[str, list[tuple[int, NDArray[np.bool_]]]] = {}
-    if not free:
+    if free:
+        made.optional.add(job.id)
+    else:
         made.chooser(job.id)
         if _may_wait(job):
             made.waiting[job.id].append(made.column("waits"))
@@ -120,8 +136,9 @@ def _add_split(
                     scopes[option.id].append((column, inside))
                     made.scopes[column] = inside
     for option in options:
+        scoped = len(option.pods) == 1 and option.required is UNSET and not free
         for of in classes[option.id]:
-            _add_pods(made, job, of, scopes.get(option.id), single=len(option.pods) == 1)
+            _add_pods(made, job, of, scopes.get(option.id), scoped=scoped)
 
 
 def _add_pods(
@@ -130,7 +147,7 @@ def _add_pods(
     of: int,
     scopes: Sequence[tuple[int, NDArray[np.bool_]]] | None,
     *,
-    single: bool,
+    scoped: bool,
 ) -> None:
     """Add the choosers of the pods of a class, held to where their job may lie."""
     pods, site = made.classes[of].pods, made.site
@@ -164,17 +181,16 @@ def _add_pods(
             made.row(f"{name} at least", form.times(-1) + Form.of([chosen], pods.fewest), 0)
         outside = ~np.any([inside for _, inside in scopes], axis=0) if scopes else np.ones(len(rooms), bool)
         made.row(f"{name} elsewhere", Form.of(column[outside[node]], count[outside[node]]), 0)
-    if pods.required is not UNSET and (scopes is None or not single):
+    if nodes and pods.required is not UNSET and not scoped:
         _one_place(made, name, pods, (column, node, count))
-    if pods.slice_level is not UNSET and pods.slice_size > 1:
-        place = site.place[pods.slice_level][node]
+    for level, size in pods.slices.items():
+        place = site.place[level][node]
         for at in np.unique(place).tolist():
             here = place == at
             form = Form.of(column[here], count[here])
-            most = min(pods.count, int(rooms[site.place[pods.slice_level] == at].sum())) // pods.slice_size
-            of_place = f"{name} slices in {site.places[pods.slice_level][at]}"
-            slices = made.number(of_place, most, form, unit=pods.slice_size)
-            whole = slices.times(-pods.slice_size)
+            most = min(pods.count, int(rooms[site.place[level] == at].sum())) // size
+            slices = made.number(f"{name} slices in {site.places[level][at]}", most, form, unit=size)
+            whole = slices.times(-size)
             made.row(f"{name} whole slices", form + whole, 0)
             made.row(f"{name} whole slices", form.times(-1) + whole.times(-1), 0)
 

@@ -11,6 +11,7 @@ from apportion.core.errors import Problem, did_you_mean
 from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number
 from apportion.instances.placement.goals import Goals, ValueGoal, parts_of
 from apportion.instances.placement.schema import (
+    WAITS,
     PlacementInstance,
     PlacementJob,
     PlacementOption,
@@ -68,6 +69,9 @@ def noted_job(
     for at, option in enumerate(job.options):
         _noted_option(f"{path}.options[{at}]", option, known, problems)
     names = [option.id for option in job.options]
+    if WAITS in names:
+        said = f"must not be called {WAITS!r}: that is what a job does which gets no option"
+        problems.append(Problem(f"{path}.options[{names.index(WAITS)}].id", said))
     for field, given in (("pinned", job.pinned), *(("forbidden", name) for name in job.forbidden)):
         if given is not None and given not in names:
             said = f"{given!r} is not an option of this job{did_you_mean(given, names)}"
@@ -96,14 +100,14 @@ def _noted_option(path: str, option: PlacementOption, site: Site, problems: list
     for at, pods in enumerate(option.pods):
         where = f"{path}.pods[{at}]"
         _noted_level(f"{where}.required", pods.required, site, problems)
-        _noted_level(f"{where}.slice_level", pods.slice_level, site, problems)
+        _noted_level(f"{where}.preferred", pods.preferred, site, problems)
         if pods.fewest > pods.count:
             problems.append(Problem(f"{where}.least", f"must be at most count, {pods.count}"))
-        if pods.slice_size < 1 or pods.count % pods.slice_size:
-            said = f"must be at least 1 and divide count, {pods.count}"
-            problems.append(Problem(f"{where}.slice_size", said))
-        if pods.slice_size > 1 and pods.slice_level is UNSET:
-            problems.append(Problem(f"{where}.slice_level", "must be given with a slice_size"))
+        for level, size in pods.slices.items():
+            _noted_level(f"{where}.slices", level, site, problems)
+            if size < 1 or pods.count % size:
+                said = f"must be at least 1 and divide count, {pods.count}"
+                problems.append(Problem(f"{where}.slices.{level}", said))
         check_number(f"{where}.value", pods.value, problems)
         for node, value in pods.value_at.items():
             check_number(f"{where}.value_at.{node}", value, problems)
@@ -112,9 +116,9 @@ def _noted_option(path: str, option: PlacementOption, site: Site, problems: list
         for resource in pods.needs:
             if resource == PODS:
                 problems.append(Problem(f"{where}.needs.pods", "must not be given: every pod takes one"))
-            elif resource not in site.resources:
-                said = f"no node has any{did_you_mean(resource, site.resources)}"
-                problems.append(Problem(f"{where}.needs.{resource}", said))
+            elif resource not in site.resources and (meant := did_you_mean(resource, site.resources)):
+                # without a namesake it may be what lost nodes had: such pods have no node
+                problems.append(Problem(f"{where}.needs.{resource}", f"no node has any{meant}"))
 
 
 def _noted_level(path: str, level: Any, site: Site, problems: list[Problem]) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "Goals",
     "JobsStoppedGoal",
     "LeftGoal",
+    "LevelsClimbedGoal",
     "PodsMovedGoal",
     "PodsStoppedGoal",
     "SpreadExcessGoal",
@@ -94,6 +95,18 @@ class UsedGoal(_Goal, frozen=True, tag="used", kw_only=True):
     cost: dict[Name, Use] = {}
 
 
+class LevelsClimbedGoal(_Goal, frozen=True, tag="levels_climbed", kw_only=True):
+    """As few levels as possible at which pods are in several places, from the one that they prefer up.
+
+    None where all pods of a name lie in one place of their preferred level.
+
+    Attributes
+    ----------
+    weight
+        How often it counts in a sum.
+    """
+
+
 class LeftGoal(_Goal, frozen=True, tag="left", kw_only=True):
     """As few pods as possible, or nodes that hold any, are left on these nodes.
 
@@ -152,7 +165,7 @@ class TogetherExcessGoal(_Goal, frozen=True, tag="together_excess", kw_only=True
 
 
 class BalanceGoal(_Goal, frozen=True, tag="balance", kw_only=True):
-    """The loads of the level's places, in millionths of what they have, are as little as possible.
+    """The loads of the level's places, in hundred-thousandths of what they have, are as little as possible.
 
     Of a load only what is beyond ``threshold`` times the mean load counts, that of the present placement, or
     0 if no threshold is given. ``"max"``: the largest such load, ``"sum"``: all of them. Each is rounded up.
@@ -183,6 +196,7 @@ Goal = (
     | PodsStoppedGoal
     | PodsMovedGoal
     | UsedGoal
+    | LevelsClimbedGoal
     | LeftGoal
     | SpreadExcessGoal
     | TogetherExcessGoal

@@ -16,6 +16,7 @@ from apportion.instances.kind import Edits, ProblemType, Wording
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.placement.goals import ValueGoal, name_of, names_of
 from apportion.instances.placement.schema import (
+    WAITS,
     PlacementInstance,
     PlacementJob,
     PlacementRunning,
@@ -39,13 +40,26 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
             continue
         worth = Fraction(option.value) + sum(pods.fewest * Fraction(pods.value) for pods in option.pods)
         value = float(worth) if counts else 0.0
-        yield Option(option.id, {}, value, max(value, 0.0), option.id == now)
+        uses: dict[str, int] = {}
+        for pods in option.pods:
+            for resource, need in pods.needs.items():
+                uses[resource] = uses.get(resource, 0) + pods.fewest * need
+        yield Option(option.id, uses, value, max(value, 0.0), option.id == now)
     if not job.required and job.pinned is None and not (job.fixed and now is not None):
-        yield Option(None, {}, 0.0, 0.0, idle=True)
+        yield Option(WAITS, {}, 0.0, 0.0, idle=True)
 
 
-def _taken(_: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
-    return {job: None if got is None else got["option"] for job, got in plan["placement"].items()}
+def _free(instance: PlacementInstance) -> dict[str, int]:
+    """Return what all nodes have free of every resource together."""
+    from apportion.instances.placement.site import site_of
+
+    site = site_of(instance)
+    return {name: int(site.free(name).sum()) for name in site.resources}
+
+
+def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
+    got = ((job.id, plan["placement"].get(job.id)) for job in instance.jobs)
+    return {job: WAITS if one is None else one["option"] for job, one in got}
 
 
 def _check(instance: PlacementInstance, plan: Any) -> Report:
@@ -66,14 +80,14 @@ def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[st
     return goal_sums(instance, plan)
 
 
-def _columns(instance: PlacementInstance) -> Any:
+def _columns(instance: PlacementInstance, most_shapes: int | None = None) -> Any:
     """Return the choosers and rows of the first goal, as proofs read them."""
     import numpy as np
 
     from apportion.instances.columns import Columns
-    from apportion.instances.placement.choosers import program
+    from apportion.instances.placement.choosers import MOST_SHAPES, program
 
-    made, forms = program(instance)
+    made, forms = program(instance, MOST_SHAPES if most_shapes is None else most_shapes)
     asked = made.question(forms[:1])
     worth, constant = asked.goals[0]
     values = [Fraction(one) for one in worth]
@@ -96,10 +110,20 @@ def _columns(instance: PlacementInstance) -> Any:
     )
 
 
+def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) -> Fraction | None:
+    """Return the bound of prices of the rows of shapes, or of pods one by one."""
+    from apportion.instances.price_bound import price_bound
+
+    columns = _columns(instance)
+    if not multipliers.keys() <= set(columns.capacities):
+        columns = _columns(instance, 0)
+    return price_bound(PLACEMENT, instance, multipliers, columns)
+
+
 OPTION_SET = OptionSet(
     _options,
     _taken,
-    capacities=lambda _: {},
+    capacities=_free,
     now=lambda job: None if job.current is None else job.current.option,
     goals=lambda instance: {name: name.startswith("value") for name in names_of(instance.wanted)[1:]},
     reached=_reached,
@@ -109,13 +133,18 @@ OPTION_SET = OptionSet(
 
 def _pin(instance: PlacementInstance, choices: Mapping[str, int | str]) -> PlacementInstance:
     for job in instance.jobs:
-        names = [option.id for option in job.options]
+        names = [*(option.id for option in job.options), WAITS]
         if job.id in choices and choices[job.id] not in names:
             there = quoted_names(names) or "none"
             message = f"job {job.id!r} has no option {choices[job.id]!r}; it has {there}"
             raise InvalidInstance.at("$.jobs", message)
-    jobs = [replace(job, pinned=str(choices[job.id])) if job.id in choices else job for job in instance.jobs]
-    return remade(instance, jobs=tuple(jobs))
+    return remade(instance, jobs=tuple(_held(job, choices.get(job.id)) for job in instance.jobs))
+
+
+def _held(job: PlacementJob, option: int | str | None) -> PlacementJob:
+    if option == WAITS:
+        return replace(job, pinned=None, forbidden=tuple(one.id for one in job.options))
+    return job if option is None else replace(job, pinned=str(option))
 
 
 def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> PlacementInstance:
@@ -184,9 +213,10 @@ PLACEMENT = ProblemType(
     maximizes,
     _check,
     _exact_objective,
+    _exact_bound,
     in_id_order=_in_id_order,
     measure=lambda instance: name_of(instance.wanted[0]),
     edits=EDITS,
-    wording=Wording(runs=True),
+    wording=Wording(runs=True, waiting=WAITS),
     option_set=OPTION_SET,
 )

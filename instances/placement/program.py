@@ -142,8 +142,8 @@ class Program:
         By job the columns that mean that it gets nothing; none where no column means that.
     rows
         The rows.
-    whole
-        Jobs that are one chooser.
+    whole, optional
+        Jobs that are one chooser; jobs of one option whose pods may have a node each or not.
     stopped
         By job whether it is stopped, once that was asked.
     scopes
@@ -166,6 +166,7 @@ class Program:
     waiting: dict[str, list[int]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     whole: set[str] = field(default_factory=set)
+    optional: set[str] = field(default_factory=set)
     stopped: dict[str, Form] = field(default_factory=dict)
     scopes: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     pods_at: list[PodsAt] = field(default_factory=list)
@@ -187,8 +188,9 @@ class Program:
         """Let a column place pods, and be worth what they are."""
         pods = self.classes[of].pods
         self.entries.append((column, of, node, count))
-        each = Fraction(pods.value) + Fraction(pods.value_at.get(self.site.nodes[node], 0.0))
-        self.values[column] += count * each
+        if pods.value or pods.value_at:
+            each = Fraction(pods.value) + Fraction(pods.value_at.get(self.site.nodes[node], 0.0))
+            self.values[column] += count * each
 
     def row(self, name: str, form: Form, room: int) -> None:
         """Add a row: the form is at most the room."""

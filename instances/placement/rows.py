@@ -1,4 +1,4 @@
-"""The rules of a placement as rows over its columns, and its goals as forms."""
+"""The rules of a placement as rows over its columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,30 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from apportion.instances.placement import goals, rules
+from apportion.instances.placement import rules
 from apportion.instances.placement.consistency import selected
-from apportion.instances.placement.goals import Goal, parts_of
 from apportion.instances.placement.program import NOTHING, Form, Integers, Program
 from apportion.instances.placement.rules import groups
 from apportion.instances.placement.schema import PlacementJob, PlacementPods
 from apportion.instances.placement.site import PODS
 
-__all__ = ["add_rules", "goal_form"]
+__all__ = [
+    "Mask",
+    "add_rules",
+    "classes_by_group",
+    "each_place",
+    "everybody",
+    "everywhere",
+    "most_pods",
+    "moved",
+    "need_now",
+    "needs_of_all",
+    "places_used",
+    "pods_named",
+    "present_in",
+    "running",
+    "stopped",
+]
 
 Mask = NDArray[np.bool_]
 
@@ -31,15 +46,7 @@ def add_rules(made: Program) -> None:
         _RULES[type(rule)](made, rule)
 
 
-def goal_form(made: Program, goal: Goal | tuple[Goal, ...]) -> Form:
-    """Return a goal, or a sum of several, as a form."""
-    found = NOTHING
-    for one in parts_of(goal):
-        found = found + _GOALS[type(one)](made, one).times(one.weight)
-    return found
-
-
-def _groups(made: Program, by: Any) -> Iterator[tuple[str, Mask]]:
+def classes_by_group(made: Program, by: Any) -> Iterator[tuple[str, Mask]]:
     """Yield every group with its classes, all as one where there is no grouping."""
     jobs = {job.id: job.labels for job in made.instance.jobs}
     found = {"all": list(jobs)} if by is UNSET else groups(by, jobs)
@@ -74,25 +81,29 @@ def _selected(made: Program, names: Iterable[str]) -> Mask:
     return found
 
 
-def _places(made: Program, level: str) -> Iterator[tuple[str, Mask]]:
+def each_place(made: Program, level: str) -> Iterator[tuple[str, Mask]]:
+    """Yield every place of a level, bool [nodes]."""
     for at, name in enumerate(made.site.places[level]):
         yield name, made.site.place[level] == at
 
 
-def _everybody(made: Program) -> Mask:
+def everybody(made: Program) -> Mask:
+    """Return all classes."""
     return np.ones(len(made.classes), dtype=np.bool_)
 
 
-def _everywhere(made: Program) -> Mask:
+def everywhere(made: Program) -> Mask:
+    """Return all nodes."""
     return np.ones(len(made.site.nodes), dtype=np.bool_)
 
 
-def _needs(made: Program, resource: str) -> Integers:
+def needs_of_all(made: Program, resource: str) -> Integers:
+    """Return int64 [classes]: what a pod needs of a resource."""
     each = [1 if resource == PODS else one.pods.needs.get(resource, 0) for one in made.classes]
     return np.array(each, dtype=np.int64)
 
 
-def _most(made: Program, classes: Mask) -> int:
+def most_pods(made: Program, classes: Mask) -> int:
     """Return how many pods of some classes there are at most: of every job one option alone counts."""
     by_option: dict[tuple[str, str], int] = {}
     for one, some in zip(made.classes, classes.tolist(), strict=True):
@@ -105,7 +116,7 @@ def _most(made: Program, classes: Mask) -> int:
     return sum(by_job.values())
 
 
-def _running(made: Program) -> Iterator[tuple[PlacementJob, str, dict[str, int], Mask]]:
+def running(made: Program) -> Iterator[tuple[PlacementJob, str, dict[str, int], Mask]]:
     """Yield every running job's pods by name: where they are, and which classes they may be in the plan."""
     own = {(job.id, name): classes for job, name, classes in _names(made)}
     nobody = np.zeros(len(made.classes), dtype=np.bool_)
@@ -115,14 +126,14 @@ def _running(made: Program) -> Iterator[tuple[PlacementJob, str, dict[str, int],
             yield job, name, here, own.get((job.id, name), nobody)
 
 
-def _known(job: PlacementJob, name: str) -> PlacementPods | None:
+def pods_named(job: PlacementJob, name: str) -> PlacementPods | None:
     """Return the pods of a name, alike in all options of a job; ``None`` where none has them any more."""
     return next((pods for option in job.options for pods in option.pods if pods.name == name), None)
 
 
-def _need_now(job: PlacementJob, name: str, resource: str) -> int:
+def need_now(job: PlacementJob, name: str, resource: str) -> int:
     """Return what one of the pods that run needs; 0 where the job's menu has none of them any more."""
-    pods = _known(job, name)
+    pods = pods_named(job, name)
     return 0 if pods is None else 1 if resource == PODS else pods.needs.get(resource, 0)
 
 
@@ -130,88 +141,91 @@ def _limit(made: Program, rule: rules.LimitRule) -> None:
     for name, limit in rule.limits.items():
         inside, form = made.site.inside(rule.level, [name]), NOTHING
         for job, pods, classes in _names(made):
-            need, here = _need_now(job, pods, rule.resource), made.inside(inside, classes)
-            now = _there(made, job, pods, inside)
+            need, here = need_now(job, pods, rule.resource), made.inside(inside, classes)
+            now = present_in(made, job, pods, inside)
             if rule.when == "after" or not now:
                 form = form + here.times(need)
             else:
-                new = made.beyond(f"new in {name}: {job.id}/{pods}", here, now, _most(made, classes) - now)
+                new = made.beyond(
+                    f"new in {name}: {job.id}/{pods}", here, now, most_pods(made, classes) - now
+                )
                 form = form + new.times(need)
         if rule.when == "during":
-            for job, pods, _, _ in _running(made):
-                now = _there(made, job, pods, inside)
-                form = form + Form.of([], 1, now * _need_now(job, pods, rule.resource))
+            for job, pods, _, _ in running(made):
+                now = present_in(made, job, pods, inside)
+                form = form + Form.of([], 1, now * need_now(job, pods, rule.resource))
         made.row(f"{rule.resource} of {name} ({rule.when})", form, limit)
 
 
-def _there(made: Program, job: PlacementJob, pods: str, inside: Mask) -> int:
+def present_in(made: Program, job: PlacementJob, pods: str, inside: Mask) -> int:
+    """Return how many of a job's pods of a name are in a place now."""
     on = {} if job.current is None else job.current.on.get(pods, {})
     number = made.site.number
     return sum(count for node, count in on.items() if node in number and inside[number[node]])
 
 
 def _spread(made: Program, rule: rules.SpreadRule) -> None:
-    for group, classes in _groups(made, rule.by):
-        for name, inside in _places(made, rule.level):
+    for group, classes in classes_by_group(made, rule.by):
+        for name, inside in each_place(made, rule.level):
             limit = rule.of.get(group, rule.max)
             made.row(f"spread of {group} in {name}", made.inside(inside, classes), limit)
 
 
 def _share(made: Program, rule: rules.ShareRule) -> None:
-    for group, classes in _groups(made, rule.by):
-        size = _size(made, classes)
+    members = dict(_job_groups(made, rule.by))
+    for group, classes in classes_by_group(made, rule.by):
+        size = sum(_most_pods(job) for job in made.instance.jobs if job.id in members[group])
         most = math.floor(Fraction(rule.fraction) * size + Fraction(1, 10**9))
-        for name, inside in _places(made, rule.level):
+        for name, inside in each_place(made, rule.level):
             made.row(f"share of {group} in {name}", made.inside(inside, classes), most)
 
 
-def _size(made: Program, classes: Mask) -> int:
-    """Return how many pods the jobs of some classes have at most, options that they may not get included."""
-    jobs = {one.job.id: one.job for one, some in zip(made.classes, classes.tolist(), strict=True) if some}
-    return sum(
-        max(sum(pods.count for pods in option.pods) for option in job.options) for job in jobs.values()
-    )
+def _most_pods(job: PlacementJob) -> int:
+    """Return how many pods a job has at most, options that it may not get included."""
+    return max((sum(pods.count for pods in option.pods) for option in job.options), default=0)
 
 
 def _at_least(made: Program, rule: rules.AtLeastRule) -> None:
-    for group, classes in _groups(made, rule.by):
-        for name, inside in _places(made, rule.level):
+    for group, classes in classes_by_group(made, rule.by):
+        for name, inside in each_place(made, rule.level):
             form = made.inside(inside, classes)
-            used = made.used(f"{name} by {group}", form, _most(made, classes))
+            used = made.used(f"{name} by {group}", form, most_pods(made, classes))
             made.row(f"at least of {group} in {name}", used.times(rule.min) + form.times(-1), 0)
 
 
-def _in_places(made: Program, level: str, group: str, classes: Mask) -> Form:
+def places_used(made: Program, level: str, group: str, classes: Mask) -> Form:
     """Return in how many places of a level a group lies."""
-    form, most = NOTHING, _most(made, classes)
-    for name, inside in _places(made, level):
+    form, most = NOTHING, most_pods(made, classes)
+    for name, inside in each_place(made, level):
         form = form + made.used(f"{name} by {group}", made.inside(inside, classes), most)
     return form
 
 
 def _together(made: Program, rule: rules.TogetherRule) -> None:
-    for group, classes in _groups(made, rule.by):
+    for group, classes in classes_by_group(made, rule.by):
         limit = rule.of.get(group, rule.max_places)
         if limit < len(made.site.places[rule.level]):
-            made.row(f"{group} together", _in_places(made, rule.level, group, classes), limit)
+            made.row(f"{group} together", places_used(made, rule.level, group, classes), limit)
 
 
 def _exclusive(made: Program, rule: rules.ExclusiveRule) -> None:
-    members = list(_groups(made, rule.by))
-    for name, inside in _places(made, rule.level):
+    members = list(classes_by_group(made, rule.by))
+    for name, inside in each_place(made, rule.level):
         form = NOTHING
         for group, classes in members:
-            form = form + made.used(f"{name} by {group}", made.inside(inside, classes), _most(made, classes))
+            form = form + made.used(
+                f"{name} by {group}", made.inside(inside, classes), most_pods(made, classes)
+            )
         made.row(f"groups in {name}", form, rule.max_groups)
 
 
 def _apart(made: Program, rule: rules.ApartRule) -> None:
-    for group, classes in _groups(made, rule.by):
+    for group, classes in classes_by_group(made, rule.by):
         for pair in rule.pairs:
             form = NOTHING
             for name in pair:
                 there = made.inside(made.site.inside(rule.level, [name]), classes)
-                form = form + made.used(f"{name} by {group}", there, _most(made, classes))
+                form = form + made.used(f"{name} by {group}", there, most_pods(made, classes))
             made.row(f"{' and '.join(pair)} apart", form, 1)
 
 
@@ -227,14 +241,14 @@ def _require(made: Program, rule: rules.RequireRule) -> None:
 
 def _drain(made: Program, rule: rules.DrainRule) -> None:
     nodes = np.isin(made.site.nodes, rule.nodes)
-    made.row("drain", made.inside(nodes, _everybody(made)), 0)
+    made.row("drain", made.inside(nodes, everybody(made)), 0)
 
 
 def _closed(made: Program, rule: rules.ClosedRule) -> None:
     for name in rule.places:
         inside = made.site.inside(rule.level, [name])
         for job, pods, classes in _names(made):
-            made.row(f"{name} is closed", made.inside(inside, classes), _there(made, job, pods, inside))
+            made.row(f"{name} is closed", made.inside(inside, classes), present_in(made, job, pods, inside))
 
 
 def _names(made: Program) -> Iterator[tuple[PlacementJob, str, Mask]]:
@@ -249,7 +263,7 @@ def _names(made: Program) -> Iterator[tuple[PlacementJob, str, Mask]]:
 
 
 def _stay(made: Program, rule: rules.StayRule) -> None:
-    now = {(job.id, pods): on for job, pods, on, _ in _running(made)}
+    now = {(job.id, pods): on for job, pods, on, _ in running(made)}
     for of, classes in _each_selected(made, rule.pods):
         on = now.get(of, {})
         if not on.keys() <= made.site.number.keys():
@@ -270,10 +284,10 @@ def _moving(made: Program, rule: rules.MovingRule) -> None:
             made.row("moving", made.inside(there, classes).times(-1), -1)
 
 
-def _moved(made: Program, jobs: set[str], cost: Callable[[PlacementJob, str], int]) -> Form:
+def moved(made: Program, jobs: set[str], cost: Callable[[PlacementJob, str], int]) -> Form:
     """Return what of some jobs' pods, that run, is moved or stopped, by what one counts."""
     form = NOTHING
-    for job, name, on, own in _running(made):
+    for job, name, on, own in running(made):
         if job.id in jobs:
             much = cost(job, name)
             form = form + made.stays(own).times(-much) + Form.of([], 1, sum(on.values()) * much)
@@ -282,7 +296,7 @@ def _moved(made: Program, jobs: set[str], cost: Callable[[PlacementJob, str], in
 
 def _max_moves(made: Program, rule: rules.MaxMovesRule) -> None:
     for group, jobs in _job_groups(made, rule.by):
-        form = _moved(made, jobs, lambda job, name: _need_now(job, name, rule.resource))
+        form = moved(made, jobs, lambda job, name: need_now(job, name, rule.resource))
         made.row(f"moves of {group}", form, rule.of.get(group, rule.limit))
 
 
@@ -297,11 +311,11 @@ def _max_stops(made: Program, rule: rules.MaxStopsRule) -> None:
         form = NOTHING
         for job in made.instance.jobs:
             if job.id in jobs:
-                form = form + _stopped(made, job)
+                form = form + stopped(made, job)
         made.row(f"stops of {group}", form, rule.limit)
 
 
-def _stopped(made: Program, job: PlacementJob) -> Form:
+def stopped(made: Program, job: PlacementJob) -> Form:
     """Return whether a job is stopped."""
     now = {} if job.current is None else {name: sum(on.values()) for name, on in job.current.on.items()}
     if job.current is None or not any(now.values()):
@@ -317,7 +331,9 @@ def _stopped(made: Program, job: PlacementJob) -> Form:
     if not made.is_open(job):
         found = Form.of([], 1, 1)  # it has no option any more
     elif same and gone:
-        found = waits + Form.of(chosen) if chosen else Form.of([], 1, 1)
+        found = Form.of([], 1, 1) if job.id in made.optional else waits + Form.of(chosen)
+    elif not chosen and job.id not in made.optional:
+        found = waits
     elif fewer:
         found = _fewer(made, job, now, fewer)
     else:
@@ -328,15 +344,15 @@ def _stopped(made: Program, job: PlacementJob) -> Form:
 
 def _fewer(made: Program, job: PlacementJob, now: Mapping[str, int], some: list[int]) -> Form:
     """Return whether a job waits, or has fewer pods than now in the option that it has now."""
-    everywhere, numbers = _everywhere(made), np.arange(len(made.classes))
-    there = [(made.inside(everywhere, numbers == at), now[made.classes[at].pods.name]) for at in some]
+    every_node, numbers = everywhere(made), np.arange(len(made.classes))
+    there = [(made.inside(every_node, numbers == at), now[made.classes[at].pods.name]) for at in some]
     chosen = made.chosen.get((job.id, made.classes[some[0]].option.id), [])
     waits = Form.of(made.waiting[job.id])
     if job.id in made.whole:
         have = [dict(zip(form.columns.tolist(), form.factors.tolist(), strict=True)) for form, _ in there]
         pairs = list(zip(have, (number for _, number in there), strict=True))
         return waits + Form.of([c for c in chosen if any(own.get(c, 0) < number for own, number in pairs)])
-    gets = Form.of(chosen) if chosen else Form.of([], 1, 1)
+    gets = Form.of([], 1, 1) if job.id in made.optional else Form.of(chosen)
     lack = [(gets.times(number) + form.times(-1), number) for form, number in there]
     flag = made.flag(
         f"{job.id} is stopped",
@@ -350,8 +366,8 @@ def _fewer(made: Program, job: PlacementJob, now: Mapping[str, int], some: list[
 
 def _spare(made: Program, rule: rules.SpareRule) -> None:
     main, spare = (made.site.inside(rule.level, [name]) for name in (rule.main, rule.spare))
-    there = made.inside(spare, _everybody(made)).times(-1)
-    for group, classes in _groups(made, rule.by):
+    there = made.inside(spare, everybody(made)).times(-1)
+    for group, classes in classes_by_group(made, rule.by):
         both = made.inside(main, classes) + made.inside(spare, classes)
         made.row(f"spare for {group}", both + there, rule.slack)
 
@@ -362,7 +378,7 @@ def _standby(made: Program, rule: rules.StandbyRule) -> None:
     An heir's amount counts in a place when the pod is in the lost one, the standbys before it are there too,
     and it is in the place: a flag that is at least the sum of these less all but one.
     """
-    places = list(_places(made, rule.level))
+    places = list(each_place(made, rule.level))
     own = {name: _selected(made, [name]) for name in rule.amount}
     at = {(name, place): made.inside(inside, own[name]) for name in rule.amount for place, inside in places}
     for limited, limit in rule.limits.items():
@@ -390,27 +406,25 @@ def _all(parts: list[Form]) -> Callable[[Integers], bool]:
 
 
 def _keep_free(made: Program, rule: rules.KeepFreeRule) -> None:
-    needs, free = _needs(made, rule.resource), made.site.free(rule.resource)
+    needs, free = needs_of_all(made, rule.resource), made.site.free(rule.resource)
     used, counted = NOTHING, 0
-    for name, inside in _places(made, rule.level):
+    for name, inside in each_place(made, rule.level):
         left = int(free[inside].sum())
         if rule.amount:
-            load = made.inside(inside, _everybody(made), needs)
+            load = made.inside(inside, everybody(made), needs)
             made.row(f"free {rule.resource} in {name}", load, left - rule.amount)
         if rule.places and left > 0:
             counted += 1
-            there = made.inside(inside, _everybody(made))
-            used = used + made.used(name, there, _most(made, _everybody(made)))
+            there = made.inside(inside, everybody(made))
+            used = used + made.used(name, there, most_pods(made, everybody(made)))
     if rule.places:
         made.row(f"empty places of level {rule.level}", used, counted - rule.places)
 
 
 def _ratio(made: Program, rule: rules.RatioRule) -> None:
-    each = _needs(made, rule.resource) - rule.times * _needs(made, rule.other)
-    for name, inside in _places(made, rule.level):
-        made.row(
-            f"{rule.resource} per {rule.other} in {name}", made.inside(inside, _everybody(made), each), 0
-        )
+    each = needs_of_all(made, rule.resource) - rule.times * needs_of_all(made, rule.other)
+    for name, inside in each_place(made, rule.level):
+        made.row(f"{rule.resource} per {rule.other} in {name}", made.inside(inside, everybody(made), each), 0)
 
 
 _RULES: Mapping[type, Callable[[Program, Any], None]] = MappingProxyType(
@@ -434,146 +448,5 @@ _RULES: Mapping[type, Callable[[Program, Any], None]] = MappingProxyType(
         rules.StandbyRule: _standby,
         rules.KeepFreeRule: _keep_free,
         rules.RatioRule: _ratio,
-    }
-)
-
-
-def _value(made: Program, _: goals.ValueGoal) -> Form:
-    worth = {at: value for at, value in enumerate(made.values) if value}
-    return Form(np.array(list(worth), dtype=np.int64), np.array(list(worth.values()), dtype=object))
-
-
-def _jobs_stopped(made: Program, _: goals.JobsStoppedGoal) -> Form:
-    form = NOTHING
-    for job in made.instance.jobs:
-        form = form + _stopped(made, job).times(job.stop_cost)
-    return form
-
-
-def _pods_stopped(made: Program, _: goals.PodsStoppedGoal) -> Form:
-    form = NOTHING
-    for job, name, on, own in _running(made):
-        number, there = sum(on.values()), made.inside(_everywhere(made), own)
-        if not there.columns.size:
-            form = form + Form.of([], 1, number)
-        elif made.alone(there):
-            have = dict(zip(there.columns.tolist(), there.factors.tolist(), strict=True))
-            kept = [min(number, count) for count in have.values()]
-            form = form + Form.of(list(have), -np.array(kept), number)
-        else:
-            lost = made.number(f"{job.id}/{name} stopped", number, there.times(-1), -number)
-            made.row(f"{job.id}/{name} is left", there.times(-1) + lost.times(-1), -number)
-            form = form + lost
-    return form
-
-
-def _pods_moved(made: Program, _: goals.PodsMovedGoal) -> Form:
-    def cost(job: PlacementJob, name: str) -> int:
-        pods = _known(job, name)
-        return 1 if pods is None else pods.move_cost
-
-    return _moved(made, {job.id for job in made.instance.jobs}, cost)
-
-
-def _used(made: Program, goal: goals.UsedGoal) -> Form:
-    cost = {made.site.named(goal.level, name): much for name, much in goal.cost.items()}
-    form, most = NOTHING, _most(made, _everybody(made))
-    for at, (name, inside) in enumerate(_places(made, goal.level)):
-        used = made.used(name, made.inside(inside, _everybody(made)), most)
-        form = form + used.times(cost.get(at, 1))
-    return form
-
-
-def _left(made: Program, goal: goals.LeftGoal) -> Form:
-    form, everybody = NOTHING, _everybody(made)
-    for node in dict.fromkeys(goal.nodes):
-        there = made.inside(np.isin(made.site.nodes, [node]), everybody)
-        form = form + (there if goal.count == "pods" else made.used(node, there, _most(made, everybody)))
-    return form
-
-
-def _spread_excess(made: Program, goal: goals.SpreadExcessGoal) -> Form:
-    form = NOTHING
-    for group, classes in _groups(made, goal.by):
-        for name, inside in _places(made, goal.level):
-            there = made.inside(inside, classes)
-            form = form + made.beyond(
-                f"{group} beyond {goal.max} in {name}", there, goal.max, _most(made, classes) - goal.max
-            )
-    return form
-
-
-def _together_excess(made: Program, goal: goals.TogetherExcessGoal) -> Form:
-    form = NOTHING
-    for group, classes in _groups(made, goal.by):
-        most = len(made.site.places[goal.level]) - goal.max_places
-        used = _in_places(made, goal.level, group, classes)
-        if used.columns.size and most > 0:
-            name = f"places of {group} beyond {goal.max_places}"
-            excess = made.number(name, most, used, goal.max_places)
-            made.row(f"places of {group}", used + excess.times(-1), goal.max_places)
-            form = form + excess
-    return form
-
-
-def _balance(made: Program, goal: goals.BalanceGoal) -> Form:
-    """Return the goal by choosers of loads: that of every place, or one for the largest."""
-    needs, amounts = _needs(made, goal.resource), made.site.amounts(goal.resource)
-    places = [(name, inside, int(amounts[inside].sum())) for name, inside in _places(made, goal.level)]
-    places = [one for one in places if one[2]]
-    if not places:
-        return NOTHING
-    now = Fraction(0)
-    for job, pods, _, _ in _running(made):
-        need = _need_now(job, pods, goal.resource)
-        now += sum(Fraction(_there(made, job, pods, inside) * need, size) for _, inside, size in places)
-    above = Fraction(goal.threshold) * now / len(places)
-    costs = [_costs(size, above) for _, _, size in places]
-    loads = [made.inside(inside, _everybody(made), needs) for _, inside, _ in places]
-    if goal.form == "sum":
-        form = NOTHING
-        for (name, _, _), cost, load in zip(places, costs, loads, strict=True):
-            levels = np.array(_last_of_each(cost))
-            columns = made.derived(f"load of {name}", map(str, levels), _reached(load, levels))
-            made.row(f"load of {name}", load + Form.of(columns, -levels), 0)
-            form = form + Form.of(columns, np.array(cost)[levels])
-        return form
-    marks = sorted({one for cost in costs for one in cost})
-    most = [np.searchsorted(np.array(cost), marks, side="right") - 1 for cost in costs]
-    reached = [_reached(load, levels) for load, levels in zip(loads, most, strict=True)]
-    columns = made.derived(
-        f"largest load of {goal.resource}", map(str, marks), lambda taken: max(one(taken) for one in reached)
-    )
-    for (name, _, _), load, levels in zip(places, loads, most, strict=True):
-        made.row(f"load of {name}", load + Form.of(columns, -levels), 0)
-    return Form.of(columns, np.array(marks))
-
-
-def _reached(load: Form, levels: Integers) -> Callable[[Integers], int]:
-    """Return which of some rising levels is the first that a load keeps."""
-    return lambda taken: min(int(np.searchsorted(levels, load.at(taken))), levels.size - 1)
-
-
-def _costs(size: int, above: Fraction) -> list[int]:
-    """Return what every load of a place counts, in millionths beyond what is free of charge."""
-    return [math.ceil(max(Fraction(0), Fraction(load, size) - above) * 10**6) for load in range(size + 1)]
-
-
-def _last_of_each(cost: list[int]) -> list[int]:
-    """Return the largest load of every cost."""
-    return [load for load in range(len(cost)) if load + 1 == len(cost) or cost[load + 1] > cost[load]]
-
-
-_GOALS: Mapping[type, Callable[[Program, Any], Form]] = MappingProxyType(
-    {
-        goals.ValueGoal: _value,
-        goals.JobsStoppedGoal: _jobs_stopped,
-        goals.PodsStoppedGoal: _pods_stopped,
-        goals.PodsMovedGoal: _pods_moved,
-        goals.UsedGoal: _used,
-        goals.LeftGoal: _left,
-        goals.SpreadExcessGoal: _spread_excess,
-        goals.TogetherExcessGoal: _together_excess,
-        goals.BalanceGoal: _balance,
     }
 )

@@ -23,6 +23,7 @@ from apportion.instances.placement.goals import Goals, JobsStoppedGoal, PodsMove
 from apportion.instances.placement.rules import Rule
 
 __all__ = [
+    "WAITS",
     "PlacementInstance",
     "PlacementJob",
     "PlacementNodes",
@@ -30,6 +31,9 @@ __all__ = [
     "PlacementPods",
     "PlacementRunning",
 ]
+
+WAITS = "waits"
+"""What the option of having no option is called; no option of a job is."""
 
 
 class PlacementNodes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,8 +82,10 @@ class PlacementPods(Struct, frozen=True, forbid_unknown_fields=True):
         Unique in the option; pods of the same name are the same pods in every option of a job.
     required
         All of them lie in one place of this level.
-    slice_level, slice_size
-        A place of this level holds a multiple of so many of them.
+    preferred
+        That all of them lie in one place of this level, or of a level little above it, is a goal.
+    slices
+        By level, of how many of them every place holds a multiple.
     selector
         Labels that a node must have.
     tolerates
@@ -97,8 +103,8 @@ class PlacementPods(Struct, frozen=True, forbid_unknown_fields=True):
     least: Count | UnsetType = UNSET
     name: Name = "pods"
     required: Name | UnsetType = UNSET
-    slice_level: Name | UnsetType = UNSET
-    slice_size: Count = 1
+    preferred: Name | UnsetType = UNSET
+    slices: dict[Name, Count] = {}
     selector: dict[Name, str] = {}
     tolerates: tuple[Name, ...] = ()
     value: Number = 0.0

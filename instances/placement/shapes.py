@@ -15,10 +15,8 @@ from apportion.instances.placement.site import PODS
 
 __all__ = ["need_of", "placed_shapes", "rooms_of"]
 
-_MOST = 64
-"""Placed shapes up to which a job is one chooser."""
-_TRIED = 4_096
-"""Combinations of pods of several names that are looked at for them."""
+_TRIED = 20_000
+"""Combinations of pods of several names that are looked at."""
 
 
 def placed_shapes(
@@ -26,13 +24,14 @@ def placed_shapes(
     job: PlacementJob,
     options: Sequence[PlacementOption],
     classes: Mapping[str, Sequence[int]],
+    most: int,
 ) -> list[tuple[PlacementOption, Shape]] | None:
-    """Return every placed shape of a job's options, alone in the cluster; ``None`` where they are many."""
+    """Return every placed shape of a job's options, alone in the cluster; ``None`` if more than `most`."""
     found: list[tuple[PlacementOption, Shape]] = []
     for option in options:
         own = classes[option.id]
-        shapes = list(_held(made, job, option, own)) if job.fixed else _of_option(made, option, own)
-        if shapes is None or len(found) + len(shapes) > _MOST:
+        shapes = list(_held(made, job, option, own)) if job.fixed else _of_option(made, option, own, most)
+        if shapes is None or (len(found) + len(shapes) > most and not job.fixed):
             return None
         found += [(option, shape) for shape in shapes]
     return found
@@ -62,7 +61,9 @@ def _lies_in(made: Program, level: str, shape: Iterable[tuple[int, int, int]]) -
     return {int(made.site.place[level][node]) for _, node, _ in shape}
 
 
-def _of_option(made: Program, option: PlacementOption, classes: Sequence[int]) -> list[Shape] | None:
+def _of_option(
+    made: Program, option: PlacementOption, classes: Sequence[int], most: int
+) -> list[Shape] | None:
     site, level = made.site, option.required
     scopes: list[NDArray[np.bool_]] = [np.ones(len(site.nodes), dtype=np.bool_)]
     if level is not UNSET:
@@ -72,8 +73,8 @@ def _of_option(made: Program, option: PlacementOption, classes: Sequence[int]) -
     for scope in scopes:
         each: list[list[Shape]] = []
         for of in classes:
-            own = [shape for shape, _ in zip(_of_class(made, of, scope), range(_MOST + 1), strict=False)]
-            if len(own) > _MOST:
+            own = [shape for shape, _ in zip(_of_class(made, of, scope), range(most + 1), strict=False)]
+            if len(own) > most:
                 return None
             each.append(own)
         for parts in product(*each):
@@ -81,7 +82,7 @@ def _of_option(made: Program, option: PlacementOption, classes: Sequence[int]) -
             shape = tuple(chain.from_iterable(parts))
             if len(each) == 1 or _fits(made, shape):
                 found[shape] = None
-            if tried > _TRIED or len(found) > _MOST:
+            if tried > _TRIED or len(found) > most:
                 return None
     return list(found)
 
@@ -113,31 +114,32 @@ def _of_class(made: Program, of: int, scope: NDArray[np.bool_]) -> Iterator[Shap
 
 
 def _is_sliced(made: Program, pods: PlacementPods, shape: Shape) -> bool:
-    """Return whether every place of the slices' level holds whole slices."""
-    if pods.slice_level is UNSET:
-        return True
-    place = made.site.place[pods.slice_level]
-    each: dict[int, int] = {}
-    for _, node, count in shape:
-        each[int(place[node])] = each.get(int(place[node]), 0) + count
-    return all(number % pods.slice_size == 0 for number in each.values())
+    """Return whether every place holds whole slices."""
+    for level, size in pods.slices.items():
+        place, each = made.site.place[level], dict[int, int]()
+        for _, node, count in shape:
+            each[int(place[node])] = each.get(int(place[node]), 0) + count
+        if any(number % size for number in each.values()):
+            return False
+    return True
 
 
 def _spreads(of: int, pods: PlacementPods, rooms: Integers) -> Iterator[Shape]:
     """Yield every way to put the least to the most of some pods at nodes with room."""
     at = np.flatnonzero(rooms).tolist()
-    after = [0, *np.cumsum(rooms[at][::-1]).tolist()]
+    room = rooms[at].tolist()
+    after = [*np.cumsum(room[::-1], dtype=np.int64)[::-1].tolist(), 0]
 
     def over(first: int, least: int, most: int) -> Iterator[Shape]:
-        if first == len(at):
-            if least <= 0:
-                yield ()
-            return
-        node, rest = at[first], after[len(at) - first - 1]
-        for count in range(min(most, int(rooms[node])), max(0, least - rest) - 1, -1):
-            mine = ((of, node, count),) if count else ()
-            for others in over(first + 1, least - count, most - count):
-                yield mine + others
+        if least <= 0:
+            yield ()
+        for place in range(first, len(at) if most else first):
+            if after[place] < least:
+                return
+            for count in range(min(most, room[place]), 0, -1):
+                mine = (of, at[place], count)
+                for others in over(place + 1, least - count, most - count):
+                    yield mine, *others
 
     yield from over(0, pods.fewest, pods.count)
 

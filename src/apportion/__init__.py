@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from apportion.instances.placement.goals import BalanceGoal as BalanceGoal
     from apportion.instances.placement.goals import JobsStoppedGoal as JobsStoppedGoal
     from apportion.instances.placement.goals import LeftGoal as LeftGoal
+    from apportion.instances.placement.goals import LevelsClimbedGoal as LevelsClimbedGoal
     from apportion.instances.placement.goals import PodsMovedGoal as PodsMovedGoal
     from apportion.instances.placement.goals import PodsStoppedGoal as PodsStoppedGoal
     from apportion.instances.placement.goals import SpreadExcessGoal as SpreadExcessGoal
@@ -128,6 +129,7 @@ _HOME = {
     "KnapsackJob": "apportion.instances",
     "KnapsackOption": "apportion.instances",
     "LeftGoal": "apportion.instances.placement.goals",
+    "LevelsClimbedGoal": "apportion.instances.placement.goals",
     "LimitRule": "apportion.instances.placement.rules",
     "LinearModelBuilder": "apportion.models",
     "Matching": "apportion.io.builders",

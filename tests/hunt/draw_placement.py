@@ -23,6 +23,7 @@ GOALS = (
         "together_excess",
         "balance",
     ),
+    "levels_climbed",
     "value",
 )
 
@@ -95,8 +96,10 @@ def _job(rng: Random, name: str, levels: list[str], nodes: list[str]) -> dict[st
                 pods["least"] = rng.randint(0, count)
             if rng.random() < 0.2:
                 pods["required"] = rng.choice(levels)
+            if rng.random() < 0.3:
+                pods["preferred"] = rng.choice(levels)
             if rng.random() < 0.15 and count > 1:
-                pods |= {"slice_level": rng.choice(levels), "slice_size": count if rng.random() < 0.5 else 1}
+                pods["slices"] = {rng.choice(levels): rng.choice([k for k in (1, 2, 3) if count % k == 0])}
             if rng.random() < 0.15:
                 pods["tolerates"] = ["special"]
             if rng.random() < 0.05:

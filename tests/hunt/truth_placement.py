@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Any
 
-__all__ = ["best", "broken", "plans", "values"]
+__all__ = ["Round", "best", "broken", "fits", "of_job", "plans", "values"]
 
 Plan = dict[str, Any]
 
@@ -73,14 +73,14 @@ class Round:
 def plans(told: Mapping[str, Any]) -> Iterator[Plan]:
     """Yield every plan in which jobs have options and no node too many pods."""
     round_ = Round(told)
-    menus = [[*_of_job(round_, job)] for job in told["jobs"]]
+    menus = [[*of_job(round_, job)] for job in told["jobs"]]
     for chosen in product(*menus):
         plan = {job["id"]: got for job, got in zip(told["jobs"], chosen, strict=True) if got is not None}
-        if _fits(round_, plan):
+        if fits(round_, plan):
             yield {"placement": plan}
 
 
-def _of_job(round_: Round, job: Mapping[str, Any]) -> Iterator[Plan | None]:
+def of_job(round_: Round, job: Mapping[str, Any]) -> Iterator[Plan | None]:
     current = job.get("current")
     held = job.get("fixed") and current is not None
     if not job.get("required") and job.get("pinned") is None and not held:
@@ -115,11 +115,13 @@ def _spreads(round_: Round, pods: Mapping[str, Any]) -> Iterator[dict[str, int]]
             at = Counter(nodes)
             if pods.get("required") and len({round_.place(pods["required"], n) for n in at}) > 1:
                 continue
-            if pods.get("slice_level"):
-                each = Counter(round_.place(pods["slice_level"], n) for n in at.elements())
-                if any(size % pods.get("slice_size", 1) for size in each.values()):
-                    continue
-            yield dict(at)
+            if all(_whole(round_, at, level, size) for level, size in pods.get("slices", {}).items()):
+                yield dict(at)
+
+
+def _whole(round_: Round, at: Counter[str], level: str, size: int) -> bool:
+    each = Counter(round_.place(level, node) for node in at.elements())
+    return not any(number % size for number in each.values())
 
 
 def _admits(node: Mapping[str, Any], pods: Mapping[str, Any]) -> bool:
@@ -130,7 +132,7 @@ def _admits(node: Mapping[str, Any], pods: Mapping[str, Any]) -> bool:
     )
 
 
-def _fits(round_: Round, plan: Plan) -> bool:
+def fits(round_: Round, plan: Plan) -> bool:
     used: Counter[tuple[str, str]] = Counter()
     for job, got in plan.items():
         for name, on in got["on"].items():
@@ -403,6 +405,16 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
     if kind == "used":
         cost = {one.full(level, name): much for name, much in g.get("cost", {}).items()}
         return Fraction(sum(cost.get(p, 1) for p in places if one.inside(level, p)))
+    if kind == "levels_climbed":
+        climbed = 0
+        for job, got in one.plan.items():
+            option = next(o for o in round_.jobs[job]["options"] if o["id"] == got["option"])
+            for pods in option["pods"]:
+                on, levels = got["on"].get(pods.get("name", "pods"), {}), round_.told["levels"]
+                if "preferred" in pods:
+                    for asked in levels[: levels.index(pods["preferred"]) + 1]:
+                        climbed += len({round_.place(asked, node) for node in on}) > 1
+        return Fraction(climbed)
     if kind == "left":
         at = Counter[str]()
         for (_, _, node), n in one.at.items():
@@ -432,7 +444,7 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
     now = sum(Fraction(one.load(level, p, g["resource"], one.before), sizes[p]) for p in known) / len(known)
     over = [
         math.ceil(
-            10**6
+            10**5
             * max(
                 Fraction(0),
                 Fraction(one.load(level, p, g["resource"], one.at), sizes[p])

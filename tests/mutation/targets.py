@@ -40,6 +40,8 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "matching or bounds",
         ),
         "apportion.instances.freezing.check": (*_MEANINGS, "freezing or named"),
+        "apportion.instances.placement.check": ("tests/placement/test_meaning.py",),
+        "apportion.instances.placement.placed": ("tests/placement/test_meaning.py",),
         "apportion.instances.columns": ("tests/instances/test_columns.py",),
         "apportion.instances.price_bound": (
             "tests/instances/test_meanings.py",

@@ -12,6 +12,9 @@ import apportion
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.instances import edits
+from apportion.instances.placement.moves import steps
+from apportion.instances.placement.placed import Placed
+from apportion.instances.placement.site import PODS, site_of
 from tests.cli.calling import call
 from tests.hunt.placement import drawn, wrong
 
@@ -105,3 +108,74 @@ def test_the_command_solves_the_file_to_start_from(tmp_path: Path) -> None:
     assert told.code == 0
     assert "termination     optimal" in told.out
     assert "jobs_stopped 0; pods_moved 2; used(node) 5" in told.out
+
+
+def test_kueue_waits_where_an_exact_plan_admits() -> None:
+    """Racks of 6 and 5 free hosts, gangs of 3, 3 and 5 hosts in that order, each in one rack."""
+    told = {
+        **TOLD,
+        "nodes": [
+            {"names": "a[0-5]", "at": {"rack": "r0"}, "capacity": {"gpu": 1}},
+            {"names": "b[0-4]", "at": {"rack": "r1"}, "capacity": {"gpu": 1}},
+        ],
+        "jobs": [
+            {
+                "id": f"j{number}",
+                "options": [
+                    {"id": "run", "value": 1, "pods": [{"count": n, "needs": {"gpu": 1}, "required": "rack"}]}
+                ],
+            }
+            for number, n in enumerate((3, 3, 5))
+        ],
+    }
+    session = apportion.Session(apportion.read(told))
+    greedy, exact = session.decide(policy="kueue"), session.decide()
+    assert (greedy.solution.objective, exact.solution.objective) == (2.0, 3.0)
+    assert greedy.solution.certificate.bound is not None and greedy.solution.certificate.bound >= 3.0
+    with pytest.raises(apportion.InvalidOption, match="kueue"):
+        session.decide(policy="kai")
+
+
+def test_no_node_is_overfull_on_the_way_to_a_plan() -> None:
+    """Step by step, from every drawn placement that keeps the nodes' room to its optimum."""
+    moved = 0
+    for number in range(1500):
+        _, told = drawn(number, seed=11)
+        given: Any = apportion.read(told)
+        site = site_of(given)
+        now = {job["id"]: job["current"] for job in told["jobs"] if job.get("current")}
+        before = Placed(given, site, {name: one for name, one in now.items() if one["option"] != "lost"})
+        if len(before.given) < len(now) or overfull(before.before, before) or "gone" in json.dumps(now):
+            continue
+        plan: Any = apportion.solve(given).plan
+        if plan is None:
+            continue
+        at = {of: dict(on) for of, on in before.before.items()}
+        for step in steps(given, plan):
+            where = at.setdefault((step.job, step.pods), {})
+            if step.source:
+                where[step.source] -= step.number
+            if step.target:
+                where[step.target] = where.get(step.target, 0) + step.number
+            assert not overfull(at, before), (told, plan, step)
+            moved += step.does == "move"
+        after = Placed(given, site, plan["placement"]).after
+        assert {of: left for of, on in at.items() if (left := {k: n for k, n in on.items() if n})} == {
+            of: on for of, on in after.items() if on
+        }
+    assert moved > 20
+
+
+def overfull(at: Any, placed: Placed) -> bool:
+    """Return whether pods at nodes need more than there is."""
+    for resource in {*placed.site.resources, PODS}:
+        if not placed.site.limits(resource):
+            continue
+        free = dict(zip(placed.site.nodes, placed.site.free(resource).tolist(), strict=True))
+        for node, room in free.items():
+            used = sum(
+                on.get(node, 0) * placed.amount(of, resource) for of, on in at.items() if of in placed.pods
+            )
+            if used > room:
+                return True
+    return False

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         FreezingInstance,
         GapFillingInstance,
         MatchingInstance,
+        PlacementInstance,
     )
 
 __all__ = [
@@ -295,6 +296,40 @@ def _freezing(instance: FreezingInstance, plan: Mapping[str, Any]) -> Iterable[s
     yield f"{running}, {waiting} wait{stopped}; used {totals}"
 
 
+def _placement(instance: PlacementInstance, plan: Mapping[str, Any]) -> Iterable[str]:
+    from apportion.instances.placement.moves import steps
+
+    rows: list[Sequence[Cell]] = [("job", "before", "after", "pods")]
+    for job in instance.jobs[:_ROWS]:
+        got, now = plan["placement"].get(job.id), job.current
+        before = "-" if now is None else now.option
+        after = got["option"] if got is not None else "waits" if now is None else "stopped"
+        several = got is not None and len(got["on"]) > 1
+        where = [
+            f"{f'{pods} ' if several else ''}{node}{f' x{count}' if count > 1 else ''}"
+            for pods, on in (got["on"] if got is not None else {}).items()
+            for node, count in on.items()
+        ]
+        rows.append((job.id, before, after, where))
+    yield from table(rows, "<<<<")
+    yield from _rest(len(instance.jobs), "jobs")
+    changes = [one for one in steps(instance, plan) if one.does != "start"]
+    if changes:
+        yield ""
+        yield from table([("step", "job", "pods", "from", "to"), *map(_step, changes[:_ROWS])], "<<<<<")
+    yield ""
+    got = plan["placement"]
+    nodes = {node for one in got.values() for on in one["on"].values() for node in on}
+    running = f"{len(got)} of {len(instance.jobs)} jobs run on {len(nodes)} nodes"
+    steps_ = f"{len(changes)} step{'' if len(changes) == 1 else 's'}"
+    yield f"{running}; {steps_} before the others start"
+
+
+def _step(one: Any) -> Sequence[Cell]:
+    pods = f"{one.number} {one.pods}" if one.pods != "pods" else f"{one.number}"
+    return (one.does, one.job, pods, one.source, one.target)
+
+
 def _matching(instance: MatchingInstance, plan: Mapping[str, Any]) -> Iterable[str]:
     if instance.divisible:
         yield from _fractions(instance, plan)
@@ -343,6 +378,7 @@ _TABLES: Mapping[str, Callable[[Any, Mapping[str, Any]], Iterable[str]]] = Mappi
         "gap_filling": _allocation,
         "matching": _matching,
         "freezing": _freezing,
+        "placement": _placement,
     }
 )
 """How the plan of a kind is listed that has a table of its own; any other's by the options."""

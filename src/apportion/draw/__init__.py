@@ -23,6 +23,7 @@ DRAWINGS: Mapping[str, str] = MappingProxyType(
         "gap_filling": "apportion.draw.allocation_svg:allocation_svg",
         "matching": "apportion.draw.gantt_svg:gantt_svg",
         "freezing": "apportion.draw.freezing_svg:freezing_svg",
+        "placement": "apportion.draw.placement_svg:placement_svg",
     }
 )
 """The drawing of a kind that has one of its own: ``"module:function"``, loaded on first use and called with

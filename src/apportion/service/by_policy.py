@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import InvalidOption, one_of
 from apportion.core.extension_points import loaded
 from apportion.core.options import SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
@@ -43,6 +43,10 @@ _VIEW_ADAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "freezing": (
             "apportion.service.view_adapters:ClusterViewAdapter",
             "apportion.cluster.policies.rounds.names:CLUSTER_POLICIES",
+        ),
+        "placement": (
+            "apportion.service.view_adapters:WholeInstance",
+            "apportion.cluster.policies.rounds.kueue_placing:PLACEMENT_POLICIES",
         ),
     }
 )
@@ -141,6 +145,10 @@ class PolicyRunner:
                 from apportion.cluster.policies.names import policy
 
                 self._made[name] = policy(name, instance.horizon_s)
+            elif kind_of(instance).name == "placement":
+                table = loaded(_VIEW_ADAPTERS["placement"][1])
+                one_of("policy", name, table)
+                self._made[name] = table[name](seed)
             else:
                 from apportion.cluster.policies.rounds.names import cluster_policy
 

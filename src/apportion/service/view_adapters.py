@@ -18,7 +18,20 @@ from apportion.core.errors import InvalidOption
 from apportion.instances import FreezingInstance, FreezingJob, GapFillingInstance
 from apportion.instances.freezing.nodes import TypeNodes, nodes_of
 
-__all__ = ["ClusterViewAdapter", "GapFillingViewAdapter", "MenuBelief"]
+__all__ = ["ClusterViewAdapter", "GapFillingViewAdapter", "MenuBelief", "WholeInstance"]
+
+
+class WholeInstance:
+    """The instance itself, to policies that read it, whose answers are plans."""
+
+    def view(self, instance: Any, time_s: float) -> Any:
+        """Return the instance."""
+        return instance
+
+    def plan(self, view: Any, answer: Any, instance: Any) -> dict[str, Any]:
+        """Return the answer."""
+        found: dict[str, Any] = answer
+        return found
 
 
 class MenuBelief:

@@ -14,7 +14,7 @@ The compiled linear model of an instance as an LP or MPS file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -275,6 +275,7 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
         verified_bound=verified,
         asked_gap=call.options.gap,
     )
+    optimal = verdict.termination is Termination.OPTIMAL
     call.log.lap("check")
     priced = (
         None
@@ -294,8 +295,23 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
         seed=call.options.seed,
         packages=(*backend.packages, *sorted(engines)),
         notes=(*call.log.notes, *verdict.notes),
-        goals=tuple(_goals(call, tried, checked, verdict.termination is Termination.OPTIMAL)),
+        goals=tuple(_recounted(call, checked, _goals(call, tried, checked, optimal))),
     )
+
+
+def _recounted(call: Call, checked: Checked | None, goals: Iterable[GoalResult]) -> Iterator[GoalResult]:
+    """Yield goals with what the plan has of them, where a kind counts that in the plan itself.
+
+    A plan can have less of a goal than its point, which then was no optimum: no bounds from there on.
+    """
+    option_set, same = call.kind.option_set, True
+    known: Mapping[str, int] = {}
+    if checked is not None and option_set is not None and option_set.reached is not None:
+        known = option_set.reached(call.instance, cast(Any, checked.plan))
+    for goal in goals:
+        value = known.get(goal.name, goal.value)
+        same = same and value == goal.value
+        yield goal if same else replace(goal, value=value, bound=None)
 
 
 def _goals(call: Call, tried: Attempt, checked: Checked | None, optimal: bool) -> Iterator[GoalResult]:

@@ -217,12 +217,22 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
         ),
         "placement": MappingProxyType(
             {
+                "by_shape": FormulationEntry(
+                    "by_shape",
+                    "knapsack",
+                    "apportion.formulations.placement:PlacementByShape",
+                    description="placed shapes, of jobs with very many the pods one by one; a row per rule",
+                    explained=FormulationEntry(
+                        "menus", "knapsack", "apportion.formulations.placement:PlacementMenus"
+                    ),
+                ),
                 "by_pod": FormulationEntry(
                     "by_pod",
                     "knapsack",
-                    "apportion.formulations.placement:PlacementByPod",
-                    description="placed shapes, or pods one by one: a knapsack with a row per rule and place",
-                )
+                    "apportion.formulations.placement:PlacementByShape",
+                    (("most_shapes", 0),),
+                    description="every pod by itself, alike ones by number and node; a row per rule",
+                ),
             }
         ),
         "matching": MappingProxyType(
