@@ -55,11 +55,16 @@ class PlacementByShape:
         self.asked = self.program.question(forms)
         worth, constant = self.asked.goals[0]
         shift = Fraction(constant)
-        self._exact = [Fraction(one) for one in worth]
+        shared = {id(one): one for one in worth}  # options of one value share the number
+        as_fraction = {key: Fraction(one) for key, one in shared.items()}
+        self._exact = [as_fraction[id(one)] for one in worth]
         first = int(self.asked.offsets[1]) if self.asked.offsets.size > 1 else 0
-        self._exact[:first] = [one + shift for one in self._exact[:first]]
-        values = np.array([float(one) for one in self._exact], dtype=np.float64)
-        rounded = any(Fraction(value) != one for value, one in zip(values.tolist(), self._exact, strict=True))
+        if shift:
+            self._exact[:first] = [one + shift for one in self._exact[:first]]
+        numbers = {id(one): one for one in self._exact}
+        as_float = {key: float(one) for key, one in numbers.items()}
+        values = np.array([as_float[id(one)] for one in self._exact], dtype=np.float64)
+        rounded = any(Fraction(as_float[key]) != one for key, one in numbers.items())
         self.value_error = float(np.finfo(np.float64).eps) * float(np.abs(values).sum()) if rounded else 0.0
         names = names_of(instance.wanted)
         self.model = MultipleChoiceKnapsack.from_arrays(

@@ -21,7 +21,6 @@ from apportion.instances.placement.placed import On, Placed, Pods, option_of
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
-    PlacementPods,
 )
 from apportion.instances.placement.site import PODS, Site, site_of
 
@@ -107,10 +106,11 @@ def _jobs(placed: Placed) -> Iterator[Violation]:
             continue
         if got.id in job.forbidden or job.pinned not in (None, got.id):
             yield Violation("pinned", job.id, f"must not get {got.id!r}")
+        names = {*(pods.name for pods in got.pods), *(() if job.current is None else job.current.on)}
         if job.fixed and (
             job.current is None
             or got.id != job.current.option
-            or any(_on(placed.after, job, pods) != _on(placed.before, job, pods) for pods in got.pods)
+            or any(_on(placed.after, job, name) != _on(placed.before, job, name) for name in names)
         ):
             yield Violation("fixed", job.id, "must stay as it is")
         everywhere = list[str]()
@@ -138,8 +138,8 @@ def _jobs(placed: Placed) -> Iterator[Violation]:
             yield Violation("level", job.id, f"must lie in one {got.required}")
 
 
-def _on(where: Mapping[Pods, On], job: PlacementJob, pods: PlacementPods) -> On:
-    return {node: count for node, count in where.get((job.id, pods.name), {}).items() if count}
+def _on(where: Mapping[Pods, On], job: PlacementJob, name: str) -> On:
+    return {node: count for node, count in where.get((job.id, name), {}).items() if count}
 
 
 def _spans(site: Site, level: str, nodes: Iterable[str]) -> int:
@@ -148,9 +148,7 @@ def _spans(site: Site, level: str, nodes: Iterable[str]) -> int:
 
 def _nodes(placed: Placed) -> Iterator[Violation]:
     """Yield which node has less than its pods need."""
-    for resource in {*placed.site.resources, PODS}:
-        if not placed.site.limits(resource):
-            continue
+    for resource in filter(placed.site.limits, {*placed.site.resources, PODS}):
         used = Counter[str]()
         for of, on in placed.after.items():
             for node, number in on.items():
@@ -310,11 +308,10 @@ def _standby(placed: Placed, rule: rules.StandbyRule) -> Broken:
         for name, limit in rule.limits.items():
             inside = placed.listed(rule.level, [name])
             load = sum(rule.amount[pod] for pod in rule.pairs if at[pod] in inside)
-            if inside != gone:
-                for pod, seconds in rule.pairs.items():
-                    if at[pod] in gone:
-                        heir = next((one for one in seconds if at[one] not in gone), None)
-                        load += rule.amount[heir] if heir is not None and at[heir] in inside else 0
+            for pod, seconds in rule.pairs.items():
+                if at[pod] in gone:
+                    heir = next((one for one in seconds if at[one] not in gone), None)
+                    load += rule.amount[heir] if heir is not None and at[heir] in inside else 0
             if load > limit:
                 yield name, f"has {load} of at most {limit} when {lost} is lost"
 

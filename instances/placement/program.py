@@ -56,6 +56,8 @@ class Form(NamedTuple):
 
     def times(self, factor: Any) -> Form:
         """Return the form so many times."""
+        if isinstance(factor, int) and factor == 1:
+            return self
         return Form(self.columns, self.factors * factor, self.constant * factor)
 
 
@@ -247,18 +249,37 @@ class Program:
 
     def inside(self, nodes: NDArray[np.bool_], classes: NDArray[np.bool_], each: Any = 1) -> Form:
         """Return how many pods of some classes, counted so much each, are at some nodes."""
-        column, of, node, count = self.placed
+        column, of, node, count = self._of_classes(classes)
         there = nodes[node] & classes[of]
         factor = count[there] * (np.asarray(each)[of[there]] if np.ndim(each) else each)
         return summed(column[there], factor)
 
     def stays(self, classes: NDArray[np.bool_], each: Any = 1) -> Form:
         """Return how many of the pods of some classes that run stay where they are."""
-        column, of, node, count = self.placed
+        column, of, node, count = self._of_classes(classes)
         kept = np.minimum(count, self.now[of, node]) * classes[of]
         some = kept > 0
         factor = kept[some] * (np.asarray(each)[of[some]] if np.ndim(each) else each)
         return summed(column[some], factor)
+
+    def _of_classes(self, classes: NDArray[np.bool_]) -> tuple[Integers, Integers, Integers, Integers]:
+        """Return a stretch of `placed` that has all entries of some classes."""
+        some = np.flatnonzero(classes)
+        some = some[self._ends[1][some] > 0] if some.size else some
+        first = int(self._ends[0][some].min()) if some.size else 0
+        last = int(self._ends[1][some].max()) if some.size else 0
+        column, of, node, count = self.placed
+        return column[first:last], of[first:last], node[first:last], count[first:last]
+
+    @cached_property
+    def _ends(self) -> tuple[Integers, Integers]:
+        """Where the entries of every class begin and end; entries of a job stand together."""
+        of = self.placed[1]
+        first = np.full(len(self.classes), of.size, dtype=np.int64)
+        last = np.zeros(len(self.classes), dtype=np.int64)
+        np.minimum.at(first, of, np.arange(of.size))
+        np.maximum.at(last, of, np.arange(1, of.size + 1))
+        return first, last
 
     @cached_property
     def now(self) -> Integers:
@@ -374,7 +395,7 @@ def _most(columns: Integers, uses: Integers, owner: Integers) -> int:
 def _spread(goal: Form, alive: NDArray[np.bool_]) -> list[Any]:
     worth: list[Any] = [0] * alive.size
     for column, factor in zip(goal.columns.tolist(), goal.factors.tolist(), strict=True):
-        worth[column] += factor
+        worth[column] = factor if worth[column] == 0 else worth[column] + factor
     return [one for one, kept in zip(worth, alive.tolist(), strict=True) if kept]
 
 

@@ -43,6 +43,9 @@ def _held(
     """Yield the present shape of a job that must keep it; nothing where it is none any more."""
     assert job.current is not None
     number, shape = made.site.number, list[tuple[int, int, int]]()
+    names = {pods.name for pods in option.pods}
+    if any(on for name, on in job.current.on.items() if name not in names and any(on.values())):
+        return
     for of in classes:
         pods, rooms = made.classes[of].pods, rooms_of(made, of)
         on = {node: n for node, n in job.current.on.get(pods.name, {}).items() if n}

@@ -123,6 +123,8 @@ def _job(rng: Random, name: str, levels: list[str], nodes: list[str]) -> dict[st
                 at = on.setdefault(pods["name"], {})
                 node = rng.choice([*nodes, "gone"] if rng.random() < 0.2 else nodes)
                 at[node] = at.get(node, 0) + 1
+        if rng.random() < 0.1:
+            on["old"] = {rng.choice(nodes): rng.randint(1, 2)}
         job["current"] = {"option": option["id"] if rng.random() < 0.9 else "lost", "on": on}
         if rng.random() < 0.1 and job["current"]["option"] != "lost":
             job["fixed"] = True

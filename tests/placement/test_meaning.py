@@ -75,6 +75,95 @@ def test_plans_keep_the_rules_or_break_them_alike(part: int) -> None:
     assert kept > 60 and broken > 200
 
 
+NODES = [{"names": f"n{k}", "at": {"rack": f"r{k // 2}"}, "capacity": {"gpu": 9}} for k in range(4)]
+TWO = [
+    {"name": "p", "count": 3, "needs": {"gpu": 1}, "least": 0},
+    {"name": "q", "needs": {"gpu": 2}, "least": 0},
+]
+HELD = {"option": "run", "on": {"p": {"n0": 2, "n2": 1}, "q": {"n1": 1}}}
+NOW = {"option": "run", "on": {"p": {"n0": 2, "n2": 1}, "q": {"n1": 1}, "lost": {"n0": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("when", "on", "total"),
+    [
+        ("after", {"p": {"n0": 1, "n1": 2}, "q": {"n1": 1}}, 5),
+        ("during", {"p": {"n0": 2, "n2": 1}, "q": {"n1": 1}}, 4),  # all stay
+        ("during", {"p": {"n1": 3}}, 5),  # three come where two are, the other pod leaves
+        ("during", {"p": {"n2": 3}, "q": {"n3": 1}}, 4),  # all leave, all count before they have
+        ("new", {"p": {"n1": 3}, "q": {"n0": 1}}, 1),  # moves within the rack are none
+        ("new", {"p": {"n2": 3}}, 0),
+    ],
+)
+def test_limits_count_pods_before_and_after(when: str, on: dict[str, Any], total: int) -> None:
+    """The rack r0 holds n0 and n1; pods of a name that is lost count nowhere."""
+    job = {"id": "a", "current": NOW, "options": [{"id": "run", "pods": TWO}]}
+    for limit in (total - 1, total):
+        rule = {"rule": "limit", "level": "rack", "resource": "gpu", "limits": {"r0": limit}, "when": when}
+        told = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": NODES}
+        if limit >= 0:
+            given = apportion.read({**told, "jobs": [job], "rules": [rule]})
+            plan = {"placement": {"a": {"option": "run", "on": on}}}
+            assert kind_of(given).check(given, plan).feasible == (limit == total)
+
+
+@pytest.mark.parametrize(
+    ("job", "on", "rules"),
+    [
+        ({"fixed": True}, {"p": {"n0": 2, "n2": 1}, "q": {"n2": 1}}, ["fixed"]),
+        ({"fixed": True, "current": HELD}, {"p": {"n0": 2, "n2": 1}, "q": {"n1": 1}}, []),
+        ({"fixed": True}, {"p": {"n0": 2, "n2": 1}, "q": {"n1": 1}}, ["fixed"]),  # other pods are lost
+        (
+            {"options": [{"id": "run", "pods": TWO, "required": "rack"}]},
+            {"p": {"n0": 3}, "q": {"n2": 1}},
+            ["level"],
+        ),
+        ({"options": [{"id": "run", "pods": TWO, "required": "rack"}]}, {"p": {"n0": 3}, "q": {"n1": 1}}, []),
+    ],
+)
+def test_what_one_job_may_have(job: dict[str, Any], on: dict[str, Any], rules: list[str]) -> None:
+    told = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": NODES}
+    own = {"id": "a", "current": NOW, "options": [{"id": "run", "pods": TWO}], **job}
+    given = apportion.read({**told, "jobs": [own, {**own, "id": "b"}]})
+    got = {"option": "run", "on": on}
+    report = kind_of(given).check(given, {"placement": {"a": got, "b": got}})
+    assert [one.rule for one in report.violations] == 2 * rules
+
+
+def test_every_job_of_a_wrong_plan_is_named() -> None:
+    given = apportion.read(
+        {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": NODES, "jobs": []}
+    )
+    report = kind_of(given).check(given, {"placement": {"a": 1, "b": {"option": "run"}, "c": None}})
+    assert [one.subject for one in report.violations] == ["a", "b", "c"]
+    job = {"id": "a", "options": [{"id": "run", "pods": TWO}]}
+    given = apportion.read(
+        {
+            **{"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": NODES},
+            "jobs": [job, {**job, "id": "b"}],
+        }
+    )
+    wrong = [{"option": "x", "on": {}}, {"option": "run"}, {"option": "run", "on": {"others": {}}}]
+    for first in wrong:
+        for second in wrong:
+            report = kind_of(given).check(given, {"placement": {"a": first, "b": second}})
+            assert [one.subject for one in report.violations] == ["a", "b"]
+
+
+def test_a_balance_of_what_no_node_has_is_even() -> None:
+    told = {
+        "kind": "placement",
+        "schema_version": "1",
+        "levels": ["rack", "node"],
+        "nodes": NODES,
+        "jobs": [],
+    }
+    goals = [{"goal": "value"}, {"goal": "balance", "level": "rack", "resource": "pods"}]
+    given: Any = apportion.read({**told, "goals": goals})
+    solution = apportion.solve(given)
+    assert [goal.value for goal in solution.goals] == [0]
+
+
 WRONG: list[Any] = [
     None,
     [],
