@@ -178,7 +178,8 @@ def later_goals(
     seconds
         What the choice took: without goals of the menus, as long may be looked for fewer changes.
     optimal
-        Whether the choice is an optimum: of others jobs are only given back one by one.
+        Whether the choice is an optimum. Of others named goals are decided beside what it is worth, which is
+        no bound; without such goals jobs are only given back one by one.
 
     Raises
     ------
@@ -195,7 +196,7 @@ def later_goals(
     goals = [*model.goals, *(() if present is None else _changes(model, present))]
     value, slack = _value(model)
     undecided = InOrder(kept, tuple(_undecided(goals, kept, len(model.goals), optimal=optimal)), ended)
-    if not optimal or perf_counter() >= end:
+    if not (optimal or model.goals) or perf_counter() >= end:
         return undecided
     if not model.goals:
         end = min(end, began + max(_LEAST_SECONDS, seconds))

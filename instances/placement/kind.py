@@ -120,6 +120,14 @@ def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) 
     return price_bound(PLACEMENT, instance, multipliers, columns)
 
 
+def _remarks(
+    instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, Any]
+) -> tuple[tuple[str, ...], str | None]:
+    from apportion.instances.placement.fits import remarks
+
+    return tuple(remarks(instance, job, plan)), None
+
+
 OPTION_SET = OptionSet(
     _options,
     _taken,
@@ -219,4 +227,5 @@ PLACEMENT = ProblemType(
     edits=EDITS,
     wording=Wording(runs=True, waiting=WAITS),
     option_set=OPTION_SET,
+    remarks=_remarks,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -225,7 +225,7 @@ class PlacementInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fie
     if TYPE_CHECKING:
 
         @property
-        def _planned(self) -> Any: ...
+        def _planned(self) -> Mapping[str, Mapping[str, Any]]: ...
 
     def __repr__(self) -> str:
         return (

@@ -11,6 +11,7 @@ import pytest
 import apportion
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
+from apportion.explanation import explain
 from apportion.instances import edits
 from apportion.instances.placement.moves import steps
 from apportion.instances.placement.placed import Placed
@@ -179,3 +180,26 @@ def overfull(at: Any, placed: Placed) -> bool:
             if used > room:
                 return True
     return False
+
+
+def test_why_a_gang_waits_is_told_by_what_fits_where() -> None:
+    """Two running jobs may not move: of eight pods in one rack three fit, and all in an empty one."""
+    told = {
+        **TOLD,
+        "rules": [{"rule": "stay", "pods": ["b", "c"]}],
+        "jobs": [
+            *TOLD["jobs"],
+            {
+                "id": "c",
+                "current": {"option": "run", "on": {"pods": {"n1": 4, "n3": 3}}},
+                "options": [{"id": "run", "value": 1, "pods": [{"count": 7, "needs": {"gpu": 1}}]}],
+            },
+        ],
+    }
+    explanation = explain(apportion.read(told))
+    waits, stays = explanation.jobs[0], explanation.jobs[1]
+    assert waits.remarks == (
+        "run: 8 pods must lie in one rack: 4 fit beside the others (in r1), 8 in an empty one",
+    )
+    assert stays.remarks == ("on n0, n2",)
+    assert "one more unit" not in str(explanation)

@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from tests.conftest import data_folder
-from tests.policies.topology_cases import HOST, expected, nodes_of, room
+from tests.policies.topology_cases import HOST, expected, nodes_of, parts, room
 
 PATH = data_folder() / "topology" / "topology_cases.json"
 CASES = json.loads(PATH.read_bytes())["cases"] if PATH.is_file() else []
@@ -24,13 +24,16 @@ def stated(case: dict[str, Any]) -> bool:
         and case["levels"][-1] == HOST
         and "existing" not in case
         and len({node["labels"].get(HOST) for node in case["nodes"]}) == len(case["nodes"])
-        and not any(pods.get("group") or "previous_assignment" in pods for pods in case["pod_sets"])
+        and not any("previous_assignment" in pods for pods in case["pod_sets"])
+        and not any(
+            pods.get("group") and "required" not in pods["topology_request"] for pods in case["pod_sets"]
+        )
         and not any("error" in expected(pods) for pods in case["pod_sets"])
     )
 
 
 def instance(case: dict[str, Any]) -> dict[str, Any]:
-    """Return a case as an instance: a job per pod set, as many as possible, then in the fewest places."""
+    """Return a case as an instance: a job per pod set or group, as many as possible, in the fewest places."""
     names = [level.rpartition("/")[2] for level in case["levels"]]
     short = dict(zip(case["levels"], names, strict=True))
     nodes, used = [], {node["labels"][HOST]: dict[str, int]() for node in nodes_of(case)}
@@ -53,21 +56,29 @@ def instance(case: dict[str, Any]) -> dict[str, Any]:
             }
         )
     jobs = []
-    for at, pods in enumerate(case["pod_sets"]):
-        asked = pods["topology_request"] or {}
-        own: dict[str, Any] = {"count": pods["count"], "needs": dict(pods["requests"])}
-        own["tolerates"] = [str(k) for k in range(len(case["pod_sets"])) if k != at]
-        own |= {mode: short[asked[mode]] for mode in ("required", "preferred") if mode in asked}
-        layers = asked.get("slice_layers") or (
-            [{"level": asked["slice_level"], "size": asked["slice_size"]}]
-            if "slice_level" in asked and "slice_size" in asked
-            else []
-        )
-        own["slices"] = {short[one["level"]]: one["size"] for one in layers}
-        jobs.append({"id": f"j{at}", "options": [{"id": "run", "value": 1, "pods": [own]}]})
+    for part in parts(case):
+        own = [_pods(case, at, short) for at in part]
+        level = {"required": own[0]["required"]} if len(own) > 1 else {}  # leader and workers lie together
+        option = {"id": "run", "value": len(part), "pods": own, **level}
+        jobs.append({"id": f"j{part[0]}", "options": [option]})
     goals = [{"goal": "value"}, {"goal": "levels_climbed"}, *({"goal": "used", "level": n} for n in names)]
     told = {"kind": "placement", "schema_version": "1", "name": case["id"], "levels": names}
     return {**told, "nodes": nodes, "jobs": jobs, "goals": goals}
+
+
+def _pods(case: dict[str, Any], at: int, short: dict[str, str]) -> dict[str, Any]:
+    """Return a pod set as the pods of an option."""
+    pods = case["pod_sets"][at]
+    asked = pods["topology_request"] or {}
+    own: dict[str, Any] = {"name": f"p{at}", "count": pods["count"], "needs": dict(pods["requests"])}
+    own["tolerates"] = [str(k) for k in range(len(case["pod_sets"])) if k != at]
+    own |= {mode: short[asked[mode]] for mode in ("required", "preferred") if mode in asked}
+    layers = asked.get("slice_layers") or (
+        [{"level": asked["slice_level"], "size": asked["slice_size"]}]
+        if "slice_level" in asked and "slice_size" in asked
+        else []
+    )
+    return own | {"slices": {short[one["level"]]: one["size"] for one in layers}}
 
 
 def _use(used: dict[str, dict[str, int]], host: str | None, requests: dict[str, int], count: int) -> None:

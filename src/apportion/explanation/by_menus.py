@@ -73,7 +73,8 @@ def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tup
             continue
         share = 1.0 / (2 * (model.num_capacities - k))
         capacity = int(model.capacities[k])
-        one_more, at_most = _one_more(view, k, resolver, share, notes)
+        varied = view.subject.has_amounts
+        one_more, at_most = _one_more(view, k, resolver, share, notes) if varied else (None, None)
         worths.append(
             CapacityWorth(
                 name=name,
@@ -83,7 +84,7 @@ def capacity_worths(view: PlanView, resolver: Resolver, notes: list[str]) -> tup
                 price=None if view.prices is None else float(view.prices[k]),
                 one_more=one_more,
                 one_more_at_most=at_most,
-                one_fewer=_one_fewer(view, k, resolver, 2 * share, notes),
+                one_fewer=_one_fewer(view, k, resolver, 2 * share, notes) if varied else None,
             )
         )
     return tuple(worths)

@@ -98,6 +98,11 @@ class Subject:
         return not self.tenants or capacity in self.menus.capacities  # type: ignore[attr-defined]
 
     @property
+    def has_amounts(self) -> bool:
+        """Whether capacities are amounts that an edit changes, not what nodes have together."""
+        return self.kind.bare or bool(edits.capacities(self.instance))
+
+    @property
     def keeps(self) -> bool:
         """Whether the menus hold shares that are due: what they refute is refuted beside these alone."""
         return bool(self.floors)

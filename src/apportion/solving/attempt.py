@@ -61,6 +61,8 @@ __all__ = [
 ]
 
 
+_FIRST = 0.8
+"""Share of the time in which the objective is to be decided where there are goals after it."""
 _SHARE_TO_BEGIN = 0.25
 """Share of the time left in which a first plan and prices are looked for."""
 
@@ -97,7 +99,9 @@ def ask(call: Call, backend: Backend, structure: CompiledModel, known: Start) ->
     """Ask a backend about a structured model, as it is or lowered."""
     began = perf_counter()
     if backend.accepts != "linear":
-        outcome = _guarded(call, backend, lambda options: structure.ask(backend, options, known))
+        outcome = _guarded(
+            call, backend, lambda limits: structure.ask(backend, _first(structure, limits), known)
+        )
         asked = Asked(outcome, outcome.point, structure, known)
         return _with_later_goals(call, asked, outcome.termination is Termination.OPTIMAL, began)
     if not _fits_doubles(structure.model):
@@ -127,6 +131,12 @@ def _with_later_goals(call: Call, asked: Asked, optimal: bool, began: float) -> 
     except KeyboardInterrupt:
         return replace(asked, outcome=replace(asked.outcome, termination=Termination.INTERRUPTED))
     return asked if found is None else replace(asked, point=found.choice, goals=found.goals)
+
+
+def _first(structure: CompiledModel, options: SolveOptions) -> SolveOptions:
+    """Return the options of the search for the objective: a part of the time is left to goals after it."""
+    later = isinstance(structure, CompiledKnapsack) and structure.model.goals
+    return options.within(_FIRST * options.time_limit) if later and options.time_limit else options
 
 
 def _fits_doubles(model: MultipleChoiceKnapsack | Assignment) -> bool:
