@@ -222,6 +222,13 @@ def _three_types(jobs: int) -> dict[str, int]:
     return {"t4": jobs // 100 * 128, "v100": jobs // 100 * 64, "a100": jobs // 100 * 64}
 
 
+def _placement(seed: int, jobs: int, racks: int) -> Any:
+    """Make a placement on racks of eight nodes, two fifths of whose jobs run already."""
+    from apportion.instances.placement.generator import generate
+
+    return generate(seed, jobs, racks)
+
+
 def _linear_costs(seed: int, size: int, highest: int) -> Any:
     """Make a bare linear assignment with whole costs from 1 to the highest."""
     from apportion.models.assignment import Assignment
@@ -340,6 +347,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "knapsack": _knapsack,
         "freezing": _freezing,
         "freezing_on_nodes": _freezing_on_nodes,
+        "placement": _placement,
         "linear_costs": _linear_costs,
         "transportation": _transportation,
         "linear_assignment": _linear_assignment,

@@ -53,9 +53,9 @@ def _peer(
 
 
 _TABLE = (
-    SolverSpec(name=OURS, families=(*_ALL, "gangs", "tenants")),
-    _ours("highs", _ALL, "highs", ("highspy",), {"mckp": 100_000, "freezing": 400}),
-    _ours("cp-sat", _WHOLE, "cp-sat", ("ortools",), _PLAIN),
+    SolverSpec(name=OURS, families=(*_ALL, "placement", "gangs", "tenants")),
+    _ours("highs", (*_ALL, "placement"), "highs", ("highspy",), {"mckp": 100_000, "freezing": 400}),
+    _ours("cp-sat", (*_WHOLE, "placement"), "cp-sat", ("ortools",), _PLAIN),
     _ours("scip", _ALL, "scip", ("ortools",), _PLAIN),
     _ours("pyomo", _ALL, "pyomo:appsi_highs", ("pyomo", "highspy"), _SMALL),
     _ours("by_node", ("gap_filling",), "highs", ("highspy",), {"gap_filling": 500}, "by_node"),

@@ -102,8 +102,8 @@ class Question(NamedTuple):
         int64 [choosers + 1].
     columns
         int64 [columns]: which columns of the program these are.
-    rows, cells, uses
-        For every use of a row its column, its row and how much.
+    cells
+        For every use of a row its column, its row and how much, int64 [uses] each.
     names, rooms
         The rows' names, and how much there is.
     goals
@@ -294,7 +294,11 @@ class Program:
 
     def is_open(self, job: PlacementJob) -> bool:
         """Return whether a job may get anything."""
-        return any(name == job.id for name, _ in self.chosen) or any(one.job is job for one in self.classes)
+        return job.id in self._open
+
+    @cached_property
+    def _open(self) -> set[str]:
+        return {name for name, _ in self.chosen} | {one.job.id for one in self.classes}
 
     def alone(self, form: Form) -> bool:
         """Return whether all columns of a form that places pods belong to one chooser."""

@@ -13,6 +13,7 @@ from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.explanation import explain
 from apportion.instances import edits
+from apportion.instances.placement.generator import generate
 from apportion.instances.placement.moves import steps
 from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.site import PODS, site_of
@@ -203,3 +204,18 @@ def test_why_a_gang_waits_is_told_by_what_fits_where() -> None:
     )
     assert stays.remarks == ("on n0, n2",)
     assert "one more unit" not in str(explanation)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("scattered", [False, True])
+def test_formulations_and_backends_agree_on_generated_rounds(seed: int, scattered: bool) -> None:
+    given = generate(seed, 6, 2, nodes=2, scattered=scattered)
+    answers = [
+        apportion.solve(given, backend=backend, formulation=way, time_limit=120.0)
+        for backend, way in (("auto", None), ("auto", "by_pod"), ("highs", None))
+    ]
+    told = [(one.objective, [(goal.value, goal.bound) for goal in one.goals]) for one in answers]
+    assert all(one.termination == "optimal" for one in answers)
+    assert told[0][0] == pytest.approx(told[1][0]) == pytest.approx(told[2][0])
+    assert told[0][1] == told[1][1] == told[2][1]
+    assert all(value == bound for value, bound in told[0][1])
