@@ -74,6 +74,4 @@ def _rooms(placed: Placed, pods: PlacementPods, *, beside: bool) -> NDArray[np.i
             if beside:
                 free = free - np.array([placed.load([node], resource) for node in site.nodes])
             rooms = np.minimum(rooms, np.maximum(free, 0) // need)
-    if any(resource not in site.resources for resource, need in pods.needs.items() if need):
-        rooms = np.zeros_like(rooms)
     return rooms

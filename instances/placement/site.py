@@ -76,9 +76,11 @@ class Site:
         return resource != PODS or resource in self.resources
 
     def admits(self, pods: PlacementPods) -> NDArray[np.bool_]:
-        """Return bool [nodes]: where such pods may be by readiness, labels and taints."""
+        """Return bool [nodes]: where such pods may be by readiness, labels, taints and resources."""
+        needed = {resource for resource, need in pods.needs.items() if need}
         found = [
             group.ready
+            and needed <= group.capacity.keys()
             and pods.selector.items() <= group.labels.items()
             and set(group.taints) <= set(pods.tolerates)
             for group in self.groups

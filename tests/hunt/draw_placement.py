@@ -86,6 +86,8 @@ def _job(rng: Random, name: str, levels: list[str], nodes: list[str]) -> dict[st
         }
         for k in range(rng.choice((1, 1, 2)))
     ]
+    if rng.random() < 0.05:
+        kinds[-1]["needs"]["tpu"] = rng.randint(0, 1)  # which no node has
     options: list[dict[str, Any]] = []
     for number in range(rng.choice((1, 1, 2))):
         own = []

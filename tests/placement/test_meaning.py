@@ -150,6 +150,17 @@ def test_every_job_of_a_wrong_plan_is_named() -> None:
             assert [one.subject for one in report.violations] == ["a", "b"]
 
 
+def test_pods_that_need_what_no_node_has_have_no_node() -> None:
+    job = {"id": "a", "options": [{"id": "run", "value": 1, "pods": [{"needs": {"licence": 1}}]}]}
+    told = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": NODES}
+    given: Any = apportion.read({**told, "jobs": [job]})
+    plan = {"placement": {"a": {"option": "run", "on": {"pods": {"n0": 1}}}}}
+    assert [one.rule for one in kind_of(given).check(given, plan).violations] == ["node"]
+    for way in ("by_shape", "by_pod"):
+        assert apportion.solve(given, formulation=way).objective == 0.0
+    assert apportion.Session(given).decide(policy="kueue").objective == 0.0
+
+
 def test_a_balance_of_what_no_node_has_is_even() -> None:
     told = {
         "kind": "placement",
