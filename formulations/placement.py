@@ -14,7 +14,7 @@ from apportion.formulations.of_options import OptionMenus
 from apportion.formulations.protocol import Plan
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.choosers import MOST_SHAPES, program
-from apportion.instances.placement.goals import names_of
+from apportion.instances.placement.goals import is_much, names_of
 from apportion.instances.placement.kind import maximizes
 from apportion.instances.placement.program import PodsAt
 from apportion.models.lowering import Lowered, OptionLabels, lower
@@ -53,14 +53,7 @@ class PlacementByShape:
         self.instance = instance
         self.program, forms = program(instance, most_shapes)
         self.asked = self.program.question(forms)
-        worth, constant = self.asked.goals[0]
-        shift = Fraction(constant)
-        shared = {id(one): one for one in worth}  # options of one value share the number
-        as_fraction = {key: Fraction(one) for key, one in shared.items()}
-        self._exact = [as_fraction[id(one)] for one in worth]
-        first = int(self.asked.offsets[1]) if self.asked.offsets.size > 1 else 0
-        if shift:
-            self._exact[:first] = [one + shift for one in self._exact[:first]]
+        self._exact = self.asked.objective()
         numbers = {id(one): one for one in self._exact}
         as_float = {key: float(one) for key, one in numbers.items()}
         values = np.array([as_float[id(one)] for one in self._exact], dtype=np.float64)
@@ -75,21 +68,19 @@ class PlacementByShape:
             sense="maximize" if maximizes(instance) else "minimize",
             capacity_names=self.asked.names,
             goals=[
-                _goal(name, worths, constant, much="maximize" if name.startswith("value") else "minimize")
-                for name, (worths, constant) in zip(names[1:], self.asked.goals[1:], strict=True)
+                _goal(name, *asked, "maximize" if is_much(goal) else "minimize")
+                for name, asked, goal in [*zip(names, self.asked.goals, instance.wanted, strict=True)][1:]
             ],
         )
 
     def _uses(self) -> Any:
-        columns, rows, uses = self.asked.cells
         shape = self.asked.columns.size, len(self.asked.names)
-        if shape[0] * shape[1] > _CELLS:
-            from scipy.sparse import csr_array
+        if shape[0] * shape[1] <= _CELLS:
+            return self.asked.table()
+        from scipy.sparse import csr_array
 
-            return csr_array((uses, (columns, rows)), shape=shape)
-        found = np.zeros(shape, dtype=np.int64)
-        found[columns, rows] = uses
-        return found
+        columns, rows, uses = self.asked.cells
+        return csr_array((uses, (columns, rows)), shape=shape)
 
     def exact_values(self) -> list[Fraction]:
         """Return what every column is worth."""
@@ -202,6 +193,6 @@ class PlacementByShape:
         return self.model
 
 
-def _goal(name: str, worths: Sequence[Any], constant: Any, much: Sense) -> Goal:
-    made = Goal.of(name, np.array([float(one) for one in worths]), len(worths), much)
+def _goal(name: str, worths: Sequence[Any], constant: Any, sense: Sense) -> Goal:
+    made = Goal.of(name, np.array([float(one) for one in worths]), len(worths), sense)
     return Goal(made.name, made.worth, made.sense, int(constant))

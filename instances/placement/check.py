@@ -22,7 +22,7 @@ from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
 )
-from apportion.instances.placement.site import PODS, Site, site_of
+from apportion.instances.placement.site import Site, site_of
 
 __all__ = ["check", "exact_objective", "goal_sums"]
 
@@ -148,7 +148,7 @@ def _spans(site: Site, level: str, nodes: Iterable[str]) -> int:
 
 def _nodes(placed: Placed) -> Iterator[Violation]:
     """Yield which node has less than its pods need."""
-    for resource in filter(placed.site.limits, {*placed.site.resources, PODS}):
+    for resource in placed.site.limited:
         used = Counter[str]()
         for of, on in placed.after.items():
             for node, number in on.items():
@@ -160,7 +160,7 @@ def _nodes(placed: Placed) -> Iterator[Violation]:
 
 def _limit(placed: Placed, rule: rules.LimitRule) -> Broken:
     for name, limit in rule.limits.items():
-        inside = placed.listed(rule.level, [name])
+        inside = placed.nodes_in(rule.level, [name])
         total = 0
         for of in {*placed.after, *placed.before}:
             if of not in placed.pods:
@@ -184,9 +184,8 @@ def _spread(placed: Placed, rule: rules.SpreadRule) -> Broken:
 
 def _share(placed: Placed, rule: rules.ShareRule) -> Broken:
     for group, jobs in placed.group(rule.by).items():
-        most = math.floor(
-            Fraction(rule.fraction) * sum(placed.most[job] for job in jobs) + Fraction(1, 10**9)
-        )
+        size = sum(job.most_pods for job in placed.instance.jobs if job.id in jobs)
+        most = math.floor(Fraction(rule.fraction) * size + Fraction(1, 10**9))
         for name, inside in placed.places(rule.level).items():
             number = placed.count(inside, jobs)
             if number > most:
@@ -223,16 +222,16 @@ def _exclusive(placed: Placed, rule: rules.ExclusiveRule) -> Broken:
 def _apart(placed: Placed, rule: rules.ApartRule) -> Broken:
     for group, jobs in placed.group(rule.by).items():
         for one, other in rule.pairs:
-            if all(placed.count(placed.listed(rule.level, [name]), jobs) for name in (one, other)):
+            if all(placed.count(placed.nodes_in(rule.level, [name]), jobs) for name in (one, other)):
                 yield f"{one}, {other}", f"are both used by {group}"
 
 
 def _avoid(placed: Placed, rule: rules.AvoidRule) -> Broken:
-    yield from _outside(placed, rule.pods, placed.listed(rule.level, rule.places))
+    yield from _outside(placed, rule.pods, placed.nodes_in(rule.level, rule.places))
 
 
 def _require(placed: Placed, rule: rules.RequireRule) -> Broken:
-    yield from _outside(placed, rule.pods, {*placed.site.nodes} - placed.listed(rule.level, rule.places))
+    yield from _outside(placed, rule.pods, {*placed.site.nodes} - placed.nodes_in(rule.level, rule.places))
 
 
 def _outside(placed: Placed, names: Sequence[str], forbidden: set[str]) -> Broken:
@@ -249,7 +248,7 @@ def _drain(placed: Placed, rule: rules.DrainRule) -> Broken:
 
 def _closed(placed: Placed, rule: rules.ClosedRule) -> Broken:
     for name in rule.places:
-        inside = placed.listed(rule.level, [name])
+        inside = placed.nodes_in(rule.level, [name])
         for of, on in placed.after.items():
             then = sum(n for node, n in on.items() if node in inside)
             now = sum(n for node, n in placed.before.get(of, {}).items() if node in inside)
@@ -289,7 +288,7 @@ def _max_stops(placed: Placed, rule: rules.MaxStopsRule) -> Broken:
 
 
 def _spare(placed: Placed, rule: rules.SpareRule) -> Broken:
-    main, spare = (placed.listed(rule.level, [name]) for name in (rule.main, rule.spare))
+    main, spare = (placed.nodes_in(rule.level, [name]) for name in (rule.main, rule.spare))
     there = placed.count(spare)
     for group, jobs in placed.group(rule.by).items():
         both = placed.count(main, jobs) + placed.count(spare, jobs)
@@ -306,7 +305,7 @@ def _standby(placed: Placed, rule: rules.StandbyRule) -> Broken:
     }
     for lost, gone in places.items():
         for name, limit in rule.limits.items():
-            inside = placed.listed(rule.level, [name])
+            inside = placed.nodes_in(rule.level, [name])
             load = sum(rule.amount[pod] for pod in rule.pairs if at[pod] in inside)
             for pod, seconds in rule.pairs.items():
                 if at[pod] in gone:

@@ -24,7 +24,7 @@ from apportion.instances.placement.schema import (
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.shapes import need_of, placed_shapes, rooms_of
+from apportion.instances.placement.shapes import placed_shapes, rooms_of
 from apportion.instances.placement.site import site_of
 
 __all__ = ["MOST_SHAPES", "program"]
@@ -221,8 +221,8 @@ def _add_nodes(made: Program) -> None:
     """Add what every node has."""
     site = made.site
     column, of, node, count = made.placed
-    for resource in made.limited:
-        need = np.array([need_of(one.pods, resource) for one in made.classes], dtype=np.int64)
+    for resource in made.site.limited:
+        need = np.array([one.pods.takes(resource) for one in made.classes], dtype=np.int64)
         free = made.free[resource]
         taken = count * need[of]
         order = np.argsort(node, kind="stable")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from apportion.core.errors import Problem, did_you_mean
 from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number
@@ -19,7 +19,7 @@ from apportion.instances.placement.schema import (
 )
 from apportion.instances.placement.site import PODS, Site, site_of
 
-__all__ = ["noted", "noted_job", "selected"]
+__all__ = ["groups_of", "noted", "selected_pods"]
 
 
 def selected(jobs: Iterable[PlacementJob], name: str) -> list[tuple[PlacementJob, str | None]]:
@@ -35,6 +35,28 @@ def selected(jobs: Iterable[PlacementJob], name: str) -> list[tuple[PlacementJob
     return found
 
 
+def selected_pods(jobs: Sequence[PlacementJob], names: Iterable[str]) -> set[tuple[str, str]]:
+    """Return the pods that a rule names, by job and name."""
+    return {
+        (job.id, one.name)
+        for name in names
+        for job, pods in selected(jobs, name)
+        for option in job.options
+        for one in option.pods
+        if pods in (None, one.name)
+    }
+
+
+def groups_of(jobs: Iterable[PlacementJob], by: str | UnsetType) -> dict[str, set[str]]:
+    """Return the jobs of every group, all of them as one where there is no grouping."""
+    found: dict[str, set[str]] = {} if by is not UNSET else {"all": set()}
+    for job in jobs:
+        group = "all" if by is UNSET else job.id if by == "job" else job.labels.get(by)
+        if group is not None:
+            found.setdefault(group, set()).add(job.id)
+    return found
+
+
 def noted(instance: PlacementInstance, problems: list[Problem]) -> None:
     """Note every problem of an instance whose fields have the right types."""
     if not instance.levels:
@@ -47,27 +69,19 @@ def noted(instance: PlacementInstance, problems: list[Problem]) -> None:
     if problems:
         return
     for at, job in enumerate(instance.jobs):
-        path = f"$.jobs[{at}]"
-        check_distinct(f"{path}.options", [option.id for option in job.options], "option id", problems)
-        noted_job(path, job, instance, problems, site)
+        _noted_job(f"$.jobs[{at}]", job, site, problems)
     for at, rule in enumerate(instance.rules):
         _noted_rule(f"$.rules[{at}]", rule, instance, site, problems)
     _noted_goals(instance.wanted, instance, site, problems)
 
 
-def noted_job(
-    path: str,
-    job: PlacementJob,
-    instance: PlacementInstance,
-    problems: list[Problem],
-    site: Site | None = None,
-) -> None:
+def _noted_job(path: str, job: PlacementJob, site: Site, problems: list[Problem]) -> None:
     """Note what is wrong with one job, whatever the others are."""
-    known = site_of(instance) if site is None else site
+    check_distinct(f"{path}.options", [option.id for option in job.options], "option id", problems)
     if "/" in job.id:
         problems.append(Problem(f"{path}.id", "must have no slash: job/pods names pods of a job"))
     for at, option in enumerate(job.options):
-        _noted_option(f"{path}.options[{at}]", option, known, problems)
+        _noted_option(f"{path}.options[{at}]", option, site, problems)
     names = [option.id for option in job.options]
     if WAITS in names:
         said = f"must not be called {WAITS!r}: that is what a job does which gets no option"

@@ -16,7 +16,7 @@ from apportion.instances.placement.schema import (
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.site import PODS, site_of
+from apportion.instances.placement.site import site_of
 
 __all__ = ["remarks"]
 
@@ -66,12 +66,10 @@ def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
 def _rooms(placed: Placed, pods: PlacementPods, *, beside: bool) -> NDArray[np.int64]:
     """Return int64 [nodes]: how many such pods fit, beside those of the plan or alone."""
     site = placed.site
-    rooms = np.where(site.admits(pods), pods.count, 0)
-    for resource in {*site.resources, PODS}:
-        need = 1 if resource == PODS else pods.needs.get(resource, 0)
-        if need and site.limits(resource):
-            free = site.free(resource)
-            if beside:
-                free = free - np.array([placed.load([node], resource) for node in site.nodes])
-            rooms = np.minimum(rooms, np.maximum(free, 0) // need)
-    return rooms
+    free = {name: site.free(name) for name in site.limited}
+    if beside:
+        free = {
+            name: left - np.array([placed.load([node], name) for node in site.nodes])
+            for name, left in free.items()
+        }
+    return site.rooms(pods, free)

@@ -22,6 +22,7 @@ __all__ = [
     "TogetherExcessGoal",
     "UsedGoal",
     "ValueGoal",
+    "is_much",
     "name_of",
     "names_of",
     "parts_of",
@@ -210,6 +211,11 @@ Goals = tuple[Goal | tuple[Goal, ...], ...]
 def parts_of(goal: Goal | tuple[Goal, ...]) -> tuple[Goal, ...]:
     """Return the goals of a sum, or the one that stands alone."""
     return tuple(goal) if isinstance(goal, tuple | list) else (goal,)
+
+
+def is_much(goal: Goal | tuple[Goal, ...]) -> bool:
+    """Return whether much of a goal is wanted, not little."""
+    return isinstance(goal, ValueGoal)
 
 
 def name_of(goal: Goal | tuple[Goal, ...]) -> str:

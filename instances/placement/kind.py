@@ -14,7 +14,7 @@ from apportion.core.outcome import Report
 from apportion.instances.fields import remade
 from apportion.instances.kind import Edits, ProblemType, Wording
 from apportion.instances.options import Option, OptionSet
-from apportion.instances.placement.goals import ValueGoal, name_of, names_of
+from apportion.instances.placement.goals import is_much, name_of, names_of
 from apportion.instances.placement.schema import (
     WAITS,
     PlacementInstance,
@@ -27,12 +27,12 @@ __all__ = ["PLACEMENT", "maximizes"]
 
 def maximizes(instance: PlacementInstance) -> bool:
     """Return whether the first goal is wanted much."""
-    return isinstance(instance.wanted[0], ValueGoal)
+    return is_much(instance.wanted[0])
 
 
 def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]:
     """Yield what a job may get, whatever lies where: its menu, and nothing."""
-    counts = isinstance(instance.wanted[0], ValueGoal)
+    counts = maximizes(instance)
     now = None if job.current is None else job.current.option
     for option in job.options:
         held = job.pinned if not job.fixed else now
@@ -74,6 +74,11 @@ def _exact_objective(instance: PlacementInstance, plan: Mapping[str, Any]) -> Fr
     return exact_objective(instance, plan)
 
 
+def _later_goals(instance: PlacementInstance) -> dict[str, bool]:
+    """Return the goals after the first one, by name, and whether much of each is wanted."""
+    return dict([*zip(names_of(instance.wanted), map(is_much, instance.wanted), strict=True)][1:])
+
+
 def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, int]:
     from apportion.instances.placement.check import goal_sums
 
@@ -89,13 +94,7 @@ def _columns(instance: PlacementInstance, most_shapes: int | None = None) -> Any
 
     made, forms = program(instance, MOST_SHAPES if most_shapes is None else most_shapes)
     asked = made.question(forms[:1])
-    worth, constant = asked.goals[0]
-    values = [Fraction(one) for one in worth]
-    first = int(asked.offsets[1])
-    values[:first] = [one + Fraction(constant) for one in values[:first]]
-    columns, rows, uses = asked.cells
-    table = np.zeros((asked.columns.size, len(asked.names)), dtype=np.int64)
-    table[columns, rows] = uses
+    values = asked.objective()
     floats = np.array([float(value) for value in values], dtype=np.float64)
     exact = all(Fraction(one) == value for one, value in zip(floats.tolist(), values, strict=True))
     return Columns(
@@ -103,7 +102,7 @@ def _columns(instance: PlacementInstance, most_shapes: int | None = None) -> Any
         made.choosers,
         asked.offsets,
         floats if exact else [value.as_integer_ratio() for value in values],
-        table,
+        asked.table(),
         asked.names,
         asked.rooms.tolist(),
         names=lambda: [made.labels[column] for column in asked.columns.tolist()],
@@ -133,7 +132,7 @@ OPTION_SET = OptionSet(
     _taken,
     capacities=_free,
     now=lambda job: None if job.current is None else job.current.option,
-    goals=lambda instance: {name: name.startswith("value") for name in names_of(instance.wanted)[1:]},
+    goals=_later_goals,
     reached=_reached,
     columns=_columns,
 )
@@ -146,10 +145,10 @@ def _pin(instance: PlacementInstance, choices: Mapping[str, int | str]) -> Place
             there = quoted_names(names) or "none"
             message = f"job {job.id!r} has no option {choices[job.id]!r}; it has {there}"
             raise InvalidInstance.at("$.jobs", message)
-    return remade(instance, jobs=tuple(_held(job, choices.get(job.id)) for job in instance.jobs))
+    return remade(instance, jobs=tuple(_pinned(job, choices.get(job.id)) for job in instance.jobs))
 
 
-def _held(job: PlacementJob, option: int | str | None) -> PlacementJob:
+def _pinned(job: PlacementJob, option: int | str | None) -> PlacementJob:
     if option == WAITS:
         return replace(job, pinned=None, forbidden=tuple(one.id for one in job.options))
     return job if option is None else replace(job, pinned=str(option))

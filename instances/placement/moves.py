@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.schema import PlacementInstance
-from apportion.instances.placement.site import PODS, site_of
+from apportion.instances.placement.site import site_of
 
 __all__ = ["Step", "steps"]
 
@@ -74,10 +74,8 @@ class _Going(NamedTuple):
 class _Way:
     def __init__(self, placed: Placed) -> None:
         self.placed, site = placed, placed.site
-        names = [name for name in dict.fromkeys((*site.resources, PODS)) if site.limits(name)]
-        self.room = {
-            node: {name: int(site.free(name)[at]) for name in names} for at, node in enumerate(site.nodes)
-        }
+        free = {name: site.free(name).tolist() for name in site.limited}
+        self.room = {node: {name: free[name][at] for name in free} for at, node in enumerate(site.nodes)}
         self.leaving, self.coming = list[_Going](), list[Step]()
         for job, pods in {**placed.before, **placed.after}:
             now, then = (where.get((job, pods), {}) for where in (placed.before, placed.after))

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from msgspec import UNSET
-
-from apportion.instances.placement.consistency import selected
-from apportion.instances.placement.rules import groups
+from apportion.instances.placement.consistency import groups_of, selected_pods
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.site import PODS, Site
+from apportion.instances.placement.site import Site
 
 __all__ = ["On", "Placed", "Pods", "option_of"]
 
@@ -77,14 +74,6 @@ class Placed:
         return found
 
     @cached_property
-    def most(self) -> dict[str, int]:
-        """How many pods every job has at most."""
-        return {
-            job.id: max((sum(p.count for p in option.pods) for option in job.options), default=0)
-            for job in self.instance.jobs
-        }
-
-    @cached_property
     def moved(self) -> dict[Pods, int]:
         """How many pods run and are not where they were."""
         return {
@@ -110,14 +99,14 @@ class Placed:
 
     def amount(self, of: Pods, resource: str) -> int:
         """Return what one of these pods takes of a resource."""
-        return 1 if resource == PODS else self.pods[of].needs.get(resource, 0)
+        return self.pods[of].takes(resource)
 
     def nodes(self, level: str, place: int) -> set[str]:
         """Return the nodes of a place."""
         members = self.site.place[level]
         return {node for node, at in zip(self.site.nodes, members.tolist(), strict=True) if at == place}
 
-    def listed(self, level: str, names: Iterable[str]) -> set[str]:
+    def nodes_in(self, level: str, names: Iterable[str]) -> set[str]:
         """Return the nodes of some places."""
         inside = self.site.inside(level, names).tolist()
         return {node for node, at in zip(self.site.nodes, inside, strict=True) if at}
@@ -128,13 +117,7 @@ class Placed:
 
     def group(self, by: Any) -> dict[str, set[str]]:
         """Return the jobs of every group, all of them as one where there is no grouping."""
-        if by is UNSET:
-            return {"all": {job.id for job in self.instance.jobs}}
-        return {name: set(jobs) for name, jobs in groups(by, self._labels).items()}
-
-    @cached_property
-    def _labels(self) -> dict[str, Mapping[str, str]]:
-        return {job.id: job.labels for job in self.instance.jobs}
+        return groups_of(self.instance.jobs, by)
 
     def count(self, nodes: Iterable[str], jobs: Iterable[str] | None = None) -> int:
         """Return how many pods, of some jobs or all, are at these nodes in the plan."""
@@ -160,11 +143,4 @@ class Placed:
 
     def select(self, names: Iterable[str]) -> set[Pods]:
         """Return the pods that a rule names."""
-        return {
-            (job.id, one.name)
-            for name in names
-            for job, pods in selected(self.instance.jobs, name)
-            for option in job.options
-            for one in option.pods
-            if pods in (None, one.name)
-        }
+        return selected_pods(self.instance.jobs, names)

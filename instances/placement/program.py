@@ -21,7 +21,7 @@ from apportion.instances.placement.schema import (
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.site import PODS, Site
+from apportion.instances.placement.site import Site
 
 __all__ = ["NOTHING", "Class", "Form", "Integers", "PodsAt", "Program", "Question", "Shape", "summed"]
 
@@ -116,6 +116,24 @@ class Question(NamedTuple):
     names: list[str]
     rooms: Integers
     goals: list[tuple[list[Any], Any]]
+
+    def objective(self) -> list[Fraction]:
+        """Return what every column adds to the first goal; the first chooser also what is there anyway."""
+        worth, constant = self.goals[0]
+        shared = {id(one): one for one in worth}  # options of one value share the number
+        exact = {key: Fraction(one) for key, one in shared.items()}
+        found = [exact[id(one)] for one in worth]
+        if constant:
+            first = int(self.offsets[1])
+            found[:first] = [one + Fraction(constant) for one in found[:first]]
+        return found
+
+    def table(self) -> Integers:
+        """Return int64 [columns, rows]: what columns use of every row."""
+        columns, rows, uses = self.cells
+        found = np.zeros((self.columns.size, len(self.names)), dtype=np.int64)
+        found[columns, rows] = uses
+        return found
 
 
 @dataclass
@@ -228,12 +246,7 @@ class Program:
     @cached_property
     def free(self) -> dict[str, Integers]:
         """By resource int64 [nodes]: what others do not use."""
-        return {name: self.site.free(name) for name in (*self.site.resources, PODS)}
-
-    @cached_property
-    def limited(self) -> list[str]:
-        """The resources of which there is a limit."""
-        return [name for name in dict.fromkeys((*self.site.resources, PODS)) if self.site.limits(name)]
+        return {name: self.site.free(name) for name in self.site.limited}
 
     @cached_property
     def placed(self) -> tuple[Integers, Integers, Integers, Integers]:

@@ -9,15 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.instances.placement import rules
-from apportion.instances.placement.consistency import selected
+from apportion.instances.placement.consistency import groups_of, selected_pods
 from apportion.instances.placement.program import NOTHING, Form, Integers, Program
-from apportion.instances.placement.rules import groups
 from apportion.instances.placement.schema import PlacementJob, PlacementPods
-from apportion.instances.placement.site import PODS
 
 __all__ = [
     "Mask",
@@ -48,29 +45,18 @@ def add_rules(made: Program) -> None:
 
 def classes_by_group(made: Program, by: Any) -> Iterator[tuple[str, Mask]]:
     """Yield every group with its classes, all as one where there is no grouping."""
-    jobs = {job.id: job.labels for job in made.instance.jobs}
-    found = {"all": list(jobs)} if by is UNSET else groups(by, jobs)
-    for name, members in found.items():
+    for name, members in groups_of(made.instance.jobs, by).items():
         yield name, _classes(made, members)
 
 
-def _classes(made: Program, jobs: Iterable[str]) -> Mask:
-    those = set(jobs)
-    return np.array([one.job.id in those for one in made.classes], dtype=np.bool_)
+def _classes(made: Program, jobs: set[str]) -> Mask:
+    return np.array([one.job.id in jobs for one in made.classes], dtype=np.bool_)
 
 
 def _each_selected(made: Program, names: Iterable[str]) -> Iterator[tuple[tuple[str, str], Mask]]:
     """Yield the pods that a rule names, each job's by name, with their classes; these may be none."""
     own = {(job.id, name): classes for job, name, classes in _names(made)}
-    those = {
-        (job.id, one.name)
-        for name in names
-        for job, pods in selected(made.instance.jobs, name)
-        for option in job.options
-        for one in option.pods
-        if pods in (None, one.name)
-    }
-    for of in sorted(those):
+    for of in sorted(selected_pods(made.instance.jobs, names)):
         yield of, own.get(of, np.zeros(len(made.classes), dtype=np.bool_))
 
 
@@ -99,8 +85,7 @@ def everywhere(made: Program) -> Mask:
 
 def needs_of_all(made: Program, resource: str) -> Integers:
     """Return int64 [classes]: what a pod needs of a resource."""
-    each = [1 if resource == PODS else one.pods.needs.get(resource, 0) for one in made.classes]
-    return np.array(each, dtype=np.int64)
+    return np.array([one.pods.takes(resource) for one in made.classes], dtype=np.int64)
 
 
 def most_pods(made: Program, classes: Mask) -> int:
@@ -134,7 +119,7 @@ def pods_named(job: PlacementJob, name: str) -> PlacementPods | None:
 def need_now(job: PlacementJob, name: str, resource: str) -> int:
     """Return what one of the pods that run needs; 0 where the job's menu has none of them any more."""
     pods = pods_named(job, name)
-    return 0 if pods is None else 1 if resource == PODS else pods.needs.get(resource, 0)
+    return 0 if pods is None else pods.takes(resource)
 
 
 def _limit(made: Program, rule: rules.LimitRule) -> None:
@@ -172,17 +157,12 @@ def _spread(made: Program, rule: rules.SpreadRule) -> None:
 
 
 def _share(made: Program, rule: rules.ShareRule) -> None:
-    members = dict(_job_groups(made, rule.by))
-    for group, classes in classes_by_group(made, rule.by):
-        size = sum(_most_pods(job) for job in made.instance.jobs if job.id in members[group])
+    for group, jobs in groups_of(made.instance.jobs, rule.by).items():
+        classes = _classes(made, jobs)
+        size = sum(job.most_pods for job in made.instance.jobs if job.id in jobs)
         most = math.floor(Fraction(rule.fraction) * size + Fraction(1, 10**9))
         for name, inside in each_place(made, rule.level):
             made.row(f"share of {group} in {name}", made.inside(inside, classes), most)
-
-
-def _most_pods(job: PlacementJob) -> int:
-    """Return how many pods a job has at most, options that it may not get included."""
-    return max((sum(pods.count for pods in option.pods) for option in job.options), default=0)
 
 
 def _at_least(made: Program, rule: rules.AtLeastRule) -> None:
@@ -295,19 +275,13 @@ def moved(made: Program, jobs: set[str], cost: Callable[[PlacementJob, str], int
 
 
 def _max_moves(made: Program, rule: rules.MaxMovesRule) -> None:
-    for group, jobs in _job_groups(made, rule.by):
+    for group, jobs in groups_of(made.instance.jobs, rule.by).items():
         form = moved(made, jobs, lambda job, name: need_now(job, name, rule.resource))
         made.row(f"moves of {group}", form, rule.of.get(group, rule.limit))
 
 
-def _job_groups(made: Program, by: Any) -> Iterator[tuple[str, set[str]]]:
-    jobs = {job.id: job.labels for job in made.instance.jobs}
-    found = {"all": list(jobs)} if by is UNSET else groups(by, jobs)
-    yield from ((name, set(members)) for name, members in found.items())
-
-
 def _max_stops(made: Program, rule: rules.MaxStopsRule) -> None:
-    for group, jobs in _job_groups(made, rule.by):
+    for group, jobs in groups_of(made.instance.jobs, rule.by).items():
         form = NOTHING
         for job in made.instance.jobs:
             if job.id in jobs:

@@ -4,15 +4,13 @@ Words used below: *at* is a pod's node in the plan, *now* its node before; a pod
 it is *moved* if it runs and is not at that node any more (one that is stopped is moved, one that is admitted
 is not). A place holds the pods at its nodes. `by` groups pods by ``"job"`` or by the value of a label of
 their jobs; the pods of jobs without that label are in no group. `pods` names jobs, all of whose pods are
-meant, or
-``"job/pods"``.
+meant, or ``"job/pods"``.
 
 The rules are those of a survey of Meta's Rebalancer (`facebook/rebalancer`), in our own words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -40,7 +38,6 @@ __all__ = [
     "StandbyRule",
     "StayRule",
     "TogetherRule",
-    "groups",
 ]
 
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -430,14 +427,3 @@ Rule = (
     | RatioRule
 )
 """Any rule."""
-
-
-def groups(by: str, labels: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """Return the jobs of every group, of jobs with these labels."""
-    found: dict[str, list[str]] = {}
-    for job, own in labels.items():
-        if by == "job":
-            found[job] = [job]
-        elif by in own:
-            found.setdefault(own[by], []).append(job)
-    return found

@@ -14,7 +14,6 @@ from apportion.instances.fields import (
     Name,
     Number,
     Use,
-    check_distinct,
     check_header,
     make_plain,
     settle_numbers,
@@ -23,6 +22,7 @@ from apportion.instances.placement.goals import Goals, JobsStoppedGoal, PodsMove
 from apportion.instances.placement.rules import Rule
 
 __all__ = [
+    "PODS",
     "WAITS",
     "PlacementInstance",
     "PlacementJob",
@@ -32,6 +32,8 @@ __all__ = [
     "PlacementRunning",
 ]
 
+PODS = "pods"
+"""The resource of which every pod takes one, limited where nodes say so."""
 WAITS = "waits"
 """What the option of having no option is called; no option of a job is."""
 
@@ -116,6 +118,10 @@ class PlacementPods(Struct, frozen=True, forbid_unknown_fields=True):
         """How many of them have a node at least."""
         return self.count if self.least is UNSET else self.least
 
+    def takes(self, resource: str) -> int:
+        """Return what each takes of a resource."""
+        return 1 if resource == PODS else self.needs.get(resource, 0)
+
 
 class PlacementOption(Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a job's menu.
@@ -185,6 +191,11 @@ class PlacementJob(Struct, frozen=True, forbid_unknown_fields=True):
     fixed: bool = False
     pinned: Name | None = None
     forbidden: tuple[Name, ...] = ()
+
+    @property
+    def most_pods(self) -> int:
+        """How many pods it has at most, options that it may not get included."""
+        return max((sum(pods.count for pods in option.pods) for option in self.options), default=0)
 
 
 class PlacementInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="placement"):
@@ -286,11 +297,3 @@ def _problems(instance: PlacementInstance) -> Iterator[Problem]:
 
         noted(instance, problems)
     yield from problems
-
-
-def check_job(path: str, job: PlacementJob, instance: PlacementInstance, problems: list[Problem]) -> None:
-    """Note what is wrong with one job, whatever the others are."""
-    from apportion.instances.placement.consistency import noted_job
-
-    check_distinct(f"{path}.options", [option.id for option in job.options], "option id", problems)
-    noted_job(path, job, instance, problems)

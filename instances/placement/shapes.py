@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from apportion.instances.placement.program import Integers, Program, Shape
 from apportion.instances.placement.schema import PlacementJob, PlacementOption, PlacementPods
-from apportion.instances.placement.site import PODS
 
-__all__ = ["need_of", "placed_shapes", "rooms_of"]
+__all__ = ["placed_shapes", "rooms_of"]
 
 _TRIED = 20_000
 """Combinations of pods of several names that are looked at."""
@@ -30,14 +29,17 @@ def placed_shapes(
     found: list[tuple[PlacementOption, Shape]] = []
     for option in options:
         own = classes[option.id]
-        shapes = list(_held(made, job, option, own)) if job.fixed else _of_option(made, option, own, most)
-        if shapes is None or (len(found) + len(shapes) > most and not job.fixed):
+        if job.fixed:
+            found += [(option, shape) for shape in _present_shape(made, job, option, own)]
+            continue
+        shapes = _of_option(made, option, own, most)
+        if shapes is None or len(found) + len(shapes) > most:
             return None
         found += [(option, shape) for shape in shapes]
     return found
 
 
-def _held(
+def _present_shape(
     made: Program, job: PlacementJob, option: PlacementOption, classes: Sequence[int]
 ) -> Iterator[Shape]:
     """Yield the present shape of a job that must keep it; nothing where it is none any more."""
@@ -92,10 +94,10 @@ def _of_option(
 
 def _fits(made: Program, shape: Shape) -> bool:
     """Return whether a shape fits on the nodes as they are."""
-    for resource in made.limited:
+    for resource in made.site.limited:
         used: dict[int, int] = {}
         for of, node, count in shape:
-            used[node] = used.get(node, 0) + count * need_of(made.classes[of].pods, resource)
+            used[node] = used.get(node, 0) + count * made.classes[of].pods.takes(resource)
         if any(much > made.free[resource][node] for node, much in used.items()):
             return False
     return True
@@ -147,17 +149,6 @@ def _spreads(of: int, pods: PlacementPods, rooms: Integers) -> Iterator[Shape]:
     yield from over(0, pods.fewest, pods.count)
 
 
-def need_of(pods: PlacementPods, resource: str) -> int:
-    """Return what each of some pods takes of a resource."""
-    return 1 if resource == PODS else pods.needs.get(resource, 0)
-
-
 def rooms_of(made: Program, of: int) -> Integers:
-    """Return int64 [nodes]: how many pods of a class fit at every node at most; held ones stay held."""
-    one = made.classes[of]
-    pods, site = one.pods, made.site
-    rooms = np.where(site.admits(pods), pods.count, 0).astype(np.int64)
-    for resource in made.limited:
-        if need := need_of(pods, resource):
-            rooms = np.minimum(rooms, made.free[resource] // need)
-    return rooms
+    """Return int64 [nodes]: how many pods of a class fit at every node, alone in the cluster."""
+    return made.site.rooms(made.classes[of].pods, made.free)

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from apportion.core.errors import Problem, did_you_mean
 from apportion.core.node_lists import NoNodeList, expand
-from apportion.instances.placement.schema import PlacementInstance, PlacementNodes, PlacementPods
+from apportion.instances.placement.schema import PODS, PlacementInstance, PlacementNodes, PlacementPods
 
 __all__ = ["PODS", "Site", "site_of"]
 
-PODS = "pods"
-"""The resource of which every pod takes one, limited where nodes say so."""
 _MOST = 200_000
 """Nodes at most."""
 
@@ -74,6 +72,19 @@ class Site:
     def limits(self, resource: str) -> bool:
         """Return whether a resource is limited: every one but the number of pods where no node says it."""
         return resource != PODS or resource in self.resources
+
+    @cached_property
+    def limited(self) -> tuple[str, ...]:
+        """The resources of which there is a limit."""
+        return tuple(filter(self.limits, dict.fromkeys((*self.resources, PODS))))
+
+    def rooms(self, pods: PlacementPods, free: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return int64 [nodes]: how many such pods there can be on every node with so much free."""
+        rooms = np.where(self.admits(pods), pods.count, 0).astype(np.int64)
+        for resource in self.limited:
+            if need := pods.takes(resource):
+                rooms = np.minimum(rooms, np.maximum(free[resource], 0) // need)
+        return rooms
 
     def admits(self, pods: PlacementPods) -> NDArray[np.bool_]:
         """Return bool [nodes]: where such pods may be by readiness, labels, taints and resources."""

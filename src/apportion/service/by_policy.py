@@ -45,7 +45,7 @@ _VIEW_ADAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "apportion.cluster.policies.rounds.names:CLUSTER_POLICIES",
         ),
         "placement": (
-            "apportion.service.view_adapters:WholeInstance",
+            "apportion.service.view_adapters:PlacementViewAdapter",
             "apportion.cluster.policies.rounds.kueue_placing:PLACEMENT_POLICIES",
         ),
     }

@@ -18,10 +18,10 @@ from apportion.core.errors import InvalidOption
 from apportion.instances import FreezingInstance, FreezingJob, GapFillingInstance
 from apportion.instances.freezing.nodes import TypeNodes, nodes_of
 
-__all__ = ["ClusterViewAdapter", "GapFillingViewAdapter", "MenuBelief", "WholeInstance"]
+__all__ = ["ClusterViewAdapter", "GapFillingViewAdapter", "MenuBelief", "PlacementViewAdapter"]
 
 
-class WholeInstance:
+class PlacementViewAdapter:
     """The instance itself, to policies that read it, whose answers are plans."""
 
     def view(self, instance: Any, time_s: float) -> Any:

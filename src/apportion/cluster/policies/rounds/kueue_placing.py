@@ -17,7 +17,7 @@ from apportion.instances.placement import (
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.site import PODS, Site, site_of
+from apportion.instances.placement.site import Site, site_of
 
 __all__ = ["PLACEMENT_POLICIES", "KueuePlacing"]
 
@@ -36,7 +36,7 @@ class KueuePlacing:
         room = _Room(site_of(instance))
         plan: dict[str, Any] = {}
         for job in instance.jobs:
-            if job.current is not None and room.held(job):
+            if job.current is not None and room.taken_by(job):
                 plan[job.id] = {"option": job.current.option, "on": job.current.on}
         for job in instance.jobs:
             if job.current is not None:
@@ -44,7 +44,7 @@ class KueuePlacing:
             for option in sorted(job.options, key=lambda one: -one.value):
                 if job.fixed or option.id in job.forbidden or job.pinned not in (None, option.id):
                     continue
-                on = room.given(option)
+                on = room.found_for(option)
                 if on is not None:
                     plan[job.id] = {"option": option.id, "on": on}
                     break
@@ -60,10 +60,9 @@ class _Room:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        names = [name for name in dict.fromkeys((*site.resources, PODS)) if site.limits(name)]
-        self.free: dict[str, NDArray[np.int64]] = {name: site.free(name) for name in names}
+        self.free: dict[str, NDArray[np.int64]] = {name: site.free(name) for name in site.limited}
 
-    def held(self, job: PlacementJob) -> bool:
+    def taken_by(self, job: PlacementJob) -> bool:
         """Take what a running job has, as far as its nodes are there."""
         assert job.current is not None
         pods = {one.name: one for option in job.options for one in option.pods}
@@ -75,7 +74,7 @@ class _Room:
                 self._take(pods[name], self.site.number[node], count)
         return any(job.current.option == option.id for option in job.options)
 
-    def given(self, option: PlacementOption) -> dict[str, dict[str, int]] | None:
+    def found_for(self, option: PlacementOption) -> dict[str, dict[str, int]] | None:
         """Place the pods of an option and return where; ``None``, nothing taken, where one has no room."""
         before = {name: amounts.copy() for name, amounts in self.free.items()}
         found: dict[str, dict[str, int]] = {}
@@ -98,19 +97,12 @@ class _Room:
 
     def _take(self, pods: PlacementPods, node: int, count: int) -> None:
         for resource, free in self.free.items():
-            free[node] -= count * (1 if resource == PODS else pods.needs.get(resource, 0))
+            free[node] -= count * pods.takes(resource)
 
     def _rooms(self, pods: PlacementPods, beside: PlacementPods | None = None) -> NDArray[np.int64]:
         """Return how many pods fit on every node, beside one pod of others."""
-        rooms = np.where(self.site.admits(pods), pods.count, 0)
-        for resource, free in self.free.items():
-            own, other = (
-                0 if one is None else 1 if resource == PODS else one.needs.get(resource, 0)
-                for one in (pods, beside)
-            )
-            if own:
-                rooms = np.minimum(rooms, np.maximum(free - other, 0) // own)
-        return rooms
+        taken = {name: 0 if beside is None else beside.takes(name) for name in self.free}
+        return self.site.rooms(pods, {name: left - taken[name] for name, left in self.free.items()})
 
     def _placed(
         self, option: PlacementOption, pods: PlacementPods, lead: PlacementPods | None
