@@ -232,6 +232,7 @@ class TenantedMenus:
         """Return the columns, limits and names of the rows that can be exceeded."""
         ledger, column = self.ledger, {name: k for k, name in enumerate(names)}
         leaf_of = np.array([str(ledger.jobs[job].tenant) for job in self._jobs], dtype=object)
+        never_stopped = np.array([not ledger.is_preemptible(job) for job in self._jobs], dtype=np.bool_)
         columns, limits, named = list[NDArray[np.int64]](), list[int](), list[str]()
         jobs_of: dict[str, NDArray[np.int64]] = {
             leaf: np.flatnonzero(leaf_of == leaf) for leaf in dict.fromkeys(leaf_of.tolist())
@@ -244,6 +245,8 @@ class TenantedMenus:
                 continue
             inside = np.zeros(len(self._jobs), dtype=np.bool_)
             inside[np.concatenate(members)] = True
+            if not row.preemptible_too:
+                inside &= never_stopped
             at = column[row.capacity]
             if int(most[inside, at].sum()) > row.limit:
                 columns.append(np.where(inside[owner], uses[:, at], 0))

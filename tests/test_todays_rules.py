@@ -193,3 +193,31 @@ def test_the_note_is_printed(tmp_path: Any) -> None:
     path.write_text(json.dumps(knapsack([RUNS, job("waits", "b", 3)], tenants=TENANTS)))
     told = call(main, path)
     assert told.code == 0 and "a claims 6 of 4 gpu" in " ".join(told.out.split())
+
+
+@pytest.mark.parametrize(("running", "expected"), [(None, {"x", "s"}), ("y", {"y", "s"}), ("xy", {"x", "y"})])
+def test_what_is_not_preemptible_borrows_nothing_where_its_tenant_says_so(
+    running: str | None, expected: set[str]
+) -> None:
+    """Two jobs of 3 GPUs that may not be stopped share a guarantee of 4 of 8 with one that may."""
+    within = {"guarantee": 4, "non_preemptible_within_guarantee": True}
+    now = {name: {"current": "3"} for name in running or ""}
+    jobs = [
+        job("x", "a", 3, preemptible=False, **now.get("x", {})),
+        job("y", "b", 3, preemptible=False, **now.get("y", {})),
+        job("s", "b", 3),
+    ]
+    for one, value in zip(jobs, (9.0, 8.0, 1.0), strict=True):
+        one["options"][0]["value"] = value
+    tenants = [
+        {"id": "org", "quotas": {"gpu": within}},
+        *({"id": name, "parent": "org"} for name in ("a", "b")),
+    ]
+    round = knapsack(jobs, capacities={"gpu": 8}, tenants=tenants)
+    for backend in ("auto", "highs"):
+        solution = apportion.solve(apportion.read(round), backend=backend)
+        assert set(solution.require()["choice"]) == expected
+        assert stored.verify(solution.instance, stored.document(solution)).ok
+    if running is None:
+        beyond = apportion.check(solution.instance, {"choice": {"x": "3", "y": "3"}})
+        assert [one.rule for one in beyond.violations] == ["quota"]

@@ -7,8 +7,7 @@
    is shared. Read are capacities, pools (together and taken apart, with gangs), makespans, prices and orders; rows
    are read and not used as bounds, as they only make a walk shorter. Proofs with cuts, and of jobs that share
    machines by fractions of time, end as incomplete; so does what exceeds numbers of 127 bits, before it is used.
-   Proofs are read unpacked, and names are compared as they are spelt. For every proof a line says true, false or
-   incomplete, and why; the exit code is 0, 1 or 2, that of the last one. */
+   Names are compared as they are spelt. A line a proof says true, false or incomplete; the exit code is 0, 1 or 2. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -50,14 +49,14 @@ static N shifted(N number, long bits) { /* times 2**bits, rounded down */
 }
 
 /* ---------------------------------------------------------------- JSON */
-static char *at;
-static void blank(void) { at += strspn(at, " \t\r\n"); }
+static char *at; static void blank(void) { at += strspn(at, " \t\r\n"); }
 static char *string(void) { /* as it is spelt */
     char *begin = ++at;
-    for (; *at != '"'; at++) need((unsigned char)*at >= ' ' && (*at != '\\' || *++at), "no JSON");
+    for (; *at != '"'; at++)
+        need((unsigned char)*at >= ' ' && (*at != '\\' || (*++at == 'u' ? strspn(at + 1, "0123456789abcdefABCDEF") >= 4 : *at && strchr("\"\\/bfnrt", *at))), "no JSON");
     return *at++ = 0, begin;
 }
-static int is(V *one, const char *text) { return one->text && !strcmp(one->text, text); }
+static int is(V *one, const char *text) { return one->text && text && !strcmp(one->text, text); }
 static size_t run(const char *text) { return strspn(text, "0123456789"); }
 static int is_number(const char *text) { /* as JSON spells numbers */
     size_t size = run(text += *text == '-');
@@ -108,6 +107,7 @@ static V *maybe(V *in, const char *key) {
     return NULL;
 }
 static V *field(V *in, const char *key) { V *found = maybe(in, key); need(found != NULL, key); return found; }
+static V *object(V *in, const char *key) { V *one = field(in, key); return maybe(one, key), one; }
 static V *list(V *in, const char *key) { V *one = field(in, key); need(one->kind == '[', key); return one; }
 static int null(V *one) { return !one || (one->kind == 'l' && is(one, "null")); }
 static int digits(const char *text) { return *text && strspn(text, "0123456789") == strlen(text); }
@@ -124,11 +124,11 @@ static N whole(V *one, N from, N to) { /* up to `to`; -1 for no limit but that o
     return found;
 }
 static N number(V *one, long shift, int up) { /* a whole number or a fraction as text, in units of 2**-shift */
-    char *slash = one->text ? strchr(one->text, '/') : NULL;
-    need(integral(one) || one->kind == '"', "no number");
-    N above = decimal(one->text), below = slash ? decimal(slash + 1) : 1;
+    size_t size = one->text ? run(one->text + (*one->text == '-')) + (*one->text == '-') : 0;
+    char *after = one->text ? one->text + size : "";
+    need(integral(one) || (one->kind == '"' && size && (!*after || (*after == '/' && digits(after + 1)))), "no number");
+    N above = mul(decimal(one->text), up ? -1 : 1), below = *after ? decimal(after + 1) : 1;
     need(below > 0, "no fraction");
-    if (up) above = sub(0, above);
     while (below % 2 == 0) below /= 2, shift--;
     if (shift < 0 && below == 1) above = shifted(above, shift);
     else above = shift < 0 ? floor_of(above, shifted(below, -shift)) : floor_of(shifted(above, shift), below);
@@ -210,7 +210,7 @@ static void sets(int job, N worth, N *base, int *columns, int machines, int firs
     }
 }
 static void state_choices(void) {
-    V *goal = field(statement, "goal"), *limits = field(statement, "capacities");
+    V *goal = field(statement, "goal"), *limits = object(statement, "capacities");
     int maximizes = is(goal, "maximize"), refined = 0, first = 0;
     int *apart = make((pools->many + 1) * sizeof(int)), **columns = make((pools->many + 1) * sizeof(int *));
     timed = is(goal, "makespan") && bounded;
@@ -246,7 +246,7 @@ static void state_choices(void) {
             N *base = make((width + 1) * sizeof(N));
             if (!free_of_worth && !maximizes) worth = sub(0, worth); /* minimised: rounded down, then turned */
             long together = 0, gang = 0, pool = 0;
-            for (V *used = field(option, "uses")->first; used; used = used->next) {
+            for (V *used = object(option, "uses")->first; used; used = used->next) {
                 int k = first;
                 V *limit = limits->first;
                 while (limit && strcmp(limit->key, used->key)) limit = limit->next, k++;

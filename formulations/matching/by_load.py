@@ -119,7 +119,7 @@ class MatchingByLoad:
             held = [
                 row
                 for row, cell in enumerate(cells)
-                if cell.pool == limit.capacity and ledger.jobs[cell.job].tenant in limit.leaves
+                if cell.pool == limit.capacity and ledger.counts(limit, cell.job)
             ]
             m.at_most(limit.name, _sum(x, held, [cells[row].uses for row in held]), float(limit.limit))
         for name, (floor, members) in ledger.floors.items():

@@ -348,7 +348,7 @@ def _problems(instance: MatchingInstance) -> list[Problem]:
 
 
 def check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict[str, int]:
-    """Note what is wrong with the pools; return the number of machines of each usable one."""
+    """Note what is wrong with the pools; return how many machines each has, many for a wrong count."""
     pools: dict[str, int] = {}
     for index, machine in enumerate(instance.machines):
         path = f"$.machines[{index}]"
@@ -361,8 +361,8 @@ def check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict[
             check_count(f"{path}.capacity", machine.capacity, problems, high=LARGEST_CAPACITY)
             if instance.divisible is True:
                 problems.append(Problem(f"{path}.capacity", "must be null where jobs are divisible"))
-        if named and counted:
-            pools[machine.id] = machine.count
+        if named:
+            pools[machine.id] = machine.count if counted else LARGEST_CAPACITY
     listed = [machine.id for machine in instance.machines if isinstance(machine, MatchingMachine)]
     check_distinct("$.machines", listed, "machine id", problems)
     return pools

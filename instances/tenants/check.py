@@ -204,10 +204,27 @@ def _quota_violations(
         limit = max(guaranteed[name] + quota.borrowing_limit, alone)
         if inside > limit:
             yield Violation("quota", f"{capacity} of {name}", f"claims {inside}, may have {limit}")
+    yield from _non_preemptible_violations(ledger, capacity, chosen)
     together = sum(claims[root] for root in tree.roots)
     total = max(total, sum(least[root] for root in tree.roots))
     if together > total:
         yield Violation("lending", capacity, f"uses and what is not lent add up to {together} of {total}")
+
+
+def _non_preemptible_violations(
+    ledger: TenantLedger, capacity: str, chosen: Mapping[str, Option]
+) -> Iterator[Violation]:
+    kept = ledger.never_stopped.get(capacity, {})
+    for name, guaranteed in ledger.tree.non_preemptible_limits(capacity).items():
+        below = set(ledger.tree.below(name))
+        used = sum(
+            option.uses.get(capacity, 0)
+            for job_id, option in chosen.items()
+            if ledger.jobs[job_id].tenant in below and not ledger.is_preemptible(job_id)
+        )
+        if used > max(guaranteed, sum(kept.get(leaf, 0) for leaf in below)):
+            said = f"jobs that are not preemptible use {used}, {guaranteed} are guaranteed"
+            yield Violation("quota", f"{capacity} of {name}", said)
 
 
 def _stop_costs(places: Mapping[str, int | None], ledger: TenantLedger) -> Iterator[float]:

@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr, replace
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
-from apportion.instances.tenants.rows import Row, rows_of
+from apportion.instances.tenants.rows import Row, named_apart, non_preemptible_rows, rows_of
 from apportion.instances.tenants.schema import Fairness, Tenant, Tenanted, TenantedJob
 from apportion.instances.tenants.tree import (
     RELATIVE,
@@ -123,7 +123,9 @@ class TenantLedger:
     rows
         The limits of the tree.
     kept
-        By capacity and tenant what running jobs use that may not be stopped.
+        By capacity and tenant what running jobs use that may not be stopped, now or ever.
+    never_stopped
+        The same of jobs that are not preemptible.
     capacities
         How much there is of what tenants share, by name.
     job_prefix
@@ -159,11 +161,16 @@ class TenantLedger:
                 for capacity in {one for option in options for one, use in option.uses.items() if use}:
                     using.setdefault(capacity, set()).add(leaf)
         self.kept: dict[str, dict[str, int]] = {}
+        self.never_stopped: dict[str, dict[str, int]] = {}
         for name, capacity, use in kept_uses(instance, option_set):
             if isinstance(leaf := self.jobs[name].tenant, str):
-                own = self.kept.setdefault(capacity, {})
-                own[leaf] = own.get(leaf, 0) + use
-        self.rows: list[Row] = rows_of(self.tree, capacities, using, self.kept)
+                for kept in (self.kept, self.never_stopped)[: 1 if self.is_preemptible(name) else 2]:
+                    own = kept.setdefault(capacity, {})
+                    own[leaf] = own.get(leaf, 0) + use
+        rows = rows_of(self.tree, capacities, using, self.kept)
+        taken = {*capacities, *(row.name for row in rows)}
+        rows += named_apart(non_preemptible_rows(self.tree, capacities, self.never_stopped), taken)
+        self.rows: list[Row] = rows
         self._rows_of_leaf: dict[str, list[Row]] = {}
         for row in self.rows:
             for leaf in row.leaves:
@@ -198,6 +205,16 @@ class TenantLedger:
     def limits(self) -> dict[str, int]:
         """Every limit by name: capacities, rows, floors."""
         return {**self.capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
+
+    def is_preemptible(self, job_id: str) -> bool:
+        """Return whether a job says nothing, or says that it may be stopped and moved."""
+        return self.jobs[job_id].preemptible is not False
+
+    def counts(self, row: Row, job_id: str) -> bool:
+        """Return whether a row adds up the uses of a job."""
+        return self.jobs[job_id].tenant in row.leaves and (
+            row.preemptible_too or not self.is_preemptible(job_id)
+        )
 
     @property
     def unit(self) -> int:
@@ -266,7 +283,7 @@ class TenantLedger:
         found = {name: use for name, use in option.uses.items() if use}
         leaf = self.jobs[job_id].tenant
         for row in () if leaf is UNSET else self._rows_of_leaf.get(leaf, ()):
-            if option.uses.get(row.capacity):
+            if option.uses.get(row.capacity) and self.counts(row, job_id):
                 found[row.name] = option.uses[row.capacity]
         for name in self._floors_of_job.get(job_id, ()):
             forgone = self.best[job_id] - self.shares[job_id][position]

@@ -14,7 +14,16 @@ from typing import NamedTuple
 from apportion.core.errors import InvalidInstance
 from apportion.instances.tenants.tree import Tree, distinct
 
-__all__ = ["MOST_ROWS", "Row", "limits_today", "most_rows", "named_apart", "rows_alone", "rows_of"]
+__all__ = [
+    "MOST_ROWS",
+    "Row",
+    "limits_today",
+    "most_rows",
+    "named_apart",
+    "non_preemptible_rows",
+    "rows_alone",
+    "rows_of",
+]
 
 MOST_ROWS = 4096
 """Rows of one limit, above which lending limits are too many to be told apart."""
@@ -38,6 +47,8 @@ class Row(NamedTuple):
         What the sum may not exceed, at least 0.
     borrower
         The tenant whose borrowing limit alone this is; ``None`` for other rows.
+    preemptible_too
+        Whether all jobs of those tenants count, not only those that are not preemptible.
     """
 
     name: str
@@ -45,6 +56,7 @@ class Row(NamedTuple):
     leaves: frozenset[str]
     limit: int
     borrower: str | None
+    preemptible_too: bool = True
 
 
 def limits_today(tree: Tree, capacity: str, kept: Mapping[str, int]) -> tuple[dict[str, int], int]:
@@ -117,6 +129,27 @@ def rows_of(
                 said = "too many tenants limit what they lend of too many capacities; limit fewer, higher up"
                 raise InvalidInstance.at("$.tenants", said)
     return found
+
+
+def non_preemptible_rows(
+    tree: Tree, capacities: Iterable[str], kept: Mapping[str, Mapping[str, int]]
+) -> Iterator[Row]:
+    """Yield a row for every tenant whose jobs that are not preemptible stay within its guarantee.
+
+    Parameters
+    ----------
+    tree, capacities
+        The tenants, and what they share.
+    kept
+        By capacity and leaf what running jobs use that are not preemptible: no row is lower than that.
+    """
+    for capacity in capacities:
+        own = kept.get(capacity, {})
+        for name, limit in tree.non_preemptible_limits(capacity).items():
+            leaves = frozenset(tree.below(name))
+            least = sum(own.get(leaf, 0) for leaf in leaves)
+            called = f"{capacity} of {name} for jobs that are not preemptible"
+            yield Row(called, capacity, leaves, max(limit, least), None, preemptible_too=False)
 
 
 def named_apart(rows: Iterable[Row], taken: set[str]) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import force_setattr
 
 from apportion.core.errors import Problem, did_you_mean
@@ -142,6 +142,8 @@ def _check_tenant(path: str, tenant: Tenant, capacities: Mapping[str, int], prob
             amount = getattr(quota, field)
             if amount is not None or field == "guarantee":
                 check_count(f"{where}.{field}", amount, problems, high=LARGEST_CAPACITY)
+        if not isinstance(quota.non_preemptible_within_guarantee, bool | UnsetType):
+            problems.append(Problem(f"{where}.non_preemptible_within_guarantee", "must be true or false"))
 
 
 def _check_parents(tenants: Sequence[Tenant], problems: list[Problem]) -> None:

@@ -48,11 +48,15 @@ class Quota(Struct, frozen=True, forbid_unknown_fields=True):
         How much it may use beyond its guarantee, of what others leave; null for no limit.
     lending_limit
         How much of its guarantee others may use while it does not; null for all of it.
+    non_preemptible_within_guarantee
+        Whether its jobs that are not `TenantedJob.preemptible` together use no more than is guaranteed: what
+        is borrowed can then always be given back. False where absent.
     """
 
     guarantee: Capacity = 0
     borrowing_limit: Capacity | None = None
     lending_limit: Capacity | None = None
+    non_preemptible_within_guarantee: bool | UnsetType = UNSET
 
 
 class Tenant(Struct, frozen=True, forbid_unknown_fields=True):

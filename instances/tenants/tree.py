@@ -198,6 +198,16 @@ class Tree:
                 found[name] = guaranteed[name] + quota.borrowing_limit
         return found
 
+    def non_preemptible_limits(self, capacity: str) -> dict[str, int]:
+        """Return what jobs that are not preemptible may use of a capacity, of the tenants that limit it."""
+        guaranteed = self.guarantees(capacity)
+        limited = ((name, node.tenant.quotas.get(capacity)) for name, node in self.nodes.items())
+        return {
+            name: guaranteed[name]
+            for name, quota in limited
+            if quota is not None and quota.non_preemptible_within_guarantee is True
+        }
+
 
 def tree_of(tenants: Sequence[Tenant]) -> Tree:
     """Return the tree of valid tenants."""

@@ -239,3 +239,21 @@ def test_the_commands_answer(root: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert run(what_if_command, "what-if", [example, "--budget", "j0=many"]) == 2
     assert run(explain_command, "explain", [example, "--job", "j3", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["jobs"][0]["remarks"]
+
+
+def test_no_more_room_is_advised_than_every_machine_needs() -> None:
+    """Jobs of 8, 6, 7 and 9 on three machines of 6: the two least share one, 13, whoever they belong to."""
+    document = {
+        "kind": "matching",
+        "schema_version": "1",
+        "objective": "makespan",
+        "machines": [{"id": "m", "count": 3, "capacity": 6}],
+        "jobs": [
+            {"id": f"j{use}", "required": True, "on": {"m": {"time_s": 1.0, "uses": use}}, "tenant": "a"}
+            for use in (8, 6, 7, 9)
+        ],
+        "tenants": [{"id": "a"}],
+        "fairness": {"share": "normalised_throughput"},
+    }
+    found = explain(apportion.read(document))
+    assert [one.add for one in found.relaxations if one.kind == "add_capacity"] == [{"m.capacity": 7}]

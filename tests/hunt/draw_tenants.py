@@ -168,6 +168,8 @@ def _tree(rng: Random, capacities: dict[str, int]) -> list[dict[str, Any]]:
                 quota["borrowing_limit"] = rng.choice((0, 0, 1, 3, 10**18))
             if rng.random() < 0.4:
                 quota["lending_limit"] = rng.choice((0, 0, 1, 3, 10**18))
+            if rng.random() < 0.2:
+                quota["non_preemptible_within_guarantee"] = rng.random() < 0.8
             if tenant["id"] in inner and "guarantee" not in quota:
                 continue  # a quota here would guarantee 0, less than what its children have
             quotas[name] = quota
@@ -193,6 +195,8 @@ def _above(
             quotas[name]["borrowing_limit"] = rng.choice((0, 1, 3))
         if rng.random() < 0.5:
             quotas[name]["lending_limit"] = rng.choice((0, 1, 3))
+        if rng.random() < 0.2:
+            quotas[name]["non_preemptible_within_guarantee"] = True
     return quotas
 
 

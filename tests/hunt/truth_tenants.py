@@ -89,10 +89,27 @@ def _within(told: Told, choice: Choice) -> bool:
         claims = [_claim(one, capacity, children, used, told) for one in children.get(None, [])]
         if sum(used.values()) > total:
             return False
+        if any(not _within_guarantee(told, one, capacity, choice) for one in told.get("tenants", [])):
+            return False
         most = _most(told, capacity, total)
         if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > most:
             return False
     return True
+
+
+def _within_guarantee(told: Told, tenant: Told, capacity: str, choice: Choice) -> bool:
+    """Return whether jobs of a subtree that are not preemptible keep to what is guaranteed, where they must.
+
+    What running ones keep is theirs in any case; others then get none of it.
+    """
+    if not tenant.get("quotas", {}).get(capacity, {}).get("non_preemptible_within_guarantee"):
+        return True
+    below, used, kept = _below(told, tenant["id"]), 0, 0
+    for job, offer in zip(told["jobs"], choice, strict=True):
+        if job.get("preemptible") is False and job["tenant"] in below:
+            used += offer.uses.get(capacity, 0)
+            kept += _kept({**told, "jobs": [job]}).get((job["tenant"], capacity), 0)
+    return used <= max(_guaranteed(told, tenant)[capacity], kept)
 
 
 def _with_what_is_kept(told: Told) -> Told:
@@ -100,7 +117,8 @@ def _with_what_is_kept(told: Told) -> Told:
     if told["kind"] == "multiple_choice_knapsack":
         return {**told, "capacities": room}
     if told["kind"] == "freezing":
-        return {**told, "gpus": {name: room[name] for name in told["gpus"]}}
+        cap = {"penalty_cap_millionths": room["frozen_penalty"]} if "frozen_penalty" in room else {}
+        return {**told, **cap, "gpus": {name: room[name] for name in told["gpus"]}}
     return told
 
 

@@ -85,11 +85,22 @@ def test_the_command_needs_no_dashes_before_it(folder: Path) -> None:
     assert listed(folder)["jobs"][0]["min_nodes"] == 1
 
 
+def test_a_job_may_list_the_counts_that_it_runs_on(folder: Path) -> None:
+    called = apportion("submit", "--state", folder, "--counts", "8,2,4", "--", "train")
+    assert called.code == 0, called.err
+    job = listed(folder)["jobs"][0]
+    assert (job["min_nodes"], job["max_nodes"], job["allowed_counts"]) == (2, 8, [2, 4, 8])
+    assert "2,4,8" in apportion("queue", "--state", folder).out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         (("--max", 2), 2, "COMMAND"),
         (("--", "x"), 2, "--max"),
+        (("--counts", "1,x", "--", "x"), 2, "N,N,..."),
+        (("--counts", "1,2", "--max", 2, "--", "x"), 2, "instead of --min and --max"),
+        (("--counts", "0,2", "--", "x"), 3, "$.min_nodes"),
         (("--max", 2, "--env", "A", "--", "x"), 2, "NAME=VALUE"),
         (("--max", 2, "--curve", "1-2", "--", "x"), 2, "NODES:RATE"),
         (("--max", 2, "--min", 3, "--", "x"), 3, "$.max_nodes"),

@@ -129,10 +129,10 @@ class Site:
         raise AssertionError("the drain does not end")
 
     def submit(
-        self, id: str, trainer: MemoryTrainer, low: int = 1, high: int = 5, samples: int = 2000
+        self, id: str, trainer: MemoryTrainer, low: int = 1, high: int = 5, samples: int = 2000, **fields: Any
     ) -> None:
         self.world.trainers[id] = trainer
-        spec = JobSpec(("train",), low, high, "/w", f"/w/{id}", samples=samples)
+        spec = JobSpec(("train",), low, high, "/w", f"/w/{id}", samples=samples, **fields)
         apply(self.controller.state, Submit(id, self.world.now_s, spec), self.world.now_s)
         self.store.commit(self.controller.state, self.world.now_s)
 
@@ -182,6 +182,22 @@ def test_every_policy_of_the_replay_runs_live(name: str) -> None:
     site.run_until_done()
     site.drain()
     assert {job.samples for job in site.controller.state.jobs.values()} == {2000}
+
+
+@pytest.mark.parametrize("name", ["malletrain", "freetrain", "adaptive", "equal-share", "greedy", "static"])
+def test_a_job_runs_on_the_counts_that_it_lists_alone(name: str) -> None:
+    site = Site(policy=name)
+    site.submit("a", concave(40.0), high=4, allowed_counts=(1, 2, 4))
+    site.submit("b", concave(20.0), low=2, high=4, allowed_counts=(2, 4))
+    site.run(20)
+    site.world.main_takes("n1")
+    site.run(20)
+    site.world.main_returns("n1")
+    site.run_until_done()
+    listed = {"a": {1, 2, 4}, "b": {2, 4}}
+    starts = [(str(event["job"]), len(event["nodes"])) for event in site.told("started")]  # type: ignore[arg-type]
+    assert {job for job, _ in starts} == set(listed)
+    assert all(count in listed[job] for job, count in starts), starts
 
 
 def test_a_drain_gives_all_nodes_back_and_keeps_the_jobs() -> None:

@@ -34,7 +34,7 @@ from apportion.proofs.walking import Limits
 from tests.forgeries.mutating import OF_PROOFS
 from tests.proofs.claims import KINDS
 
-__all__ = ["Tally", "built", "compared", "drawn"]
+__all__ = ["Tally", "built", "compared", "drawn", "proof_of"]
 
 _SOURCE = Path(__file__).parents[2] / "examples" / "checker" / "checker.c"
 _LIMITS = Limits(states=20_000, kept=2_000_000, steps=50_000_000)
@@ -74,13 +74,13 @@ class Tally:
 WHO = ("package", "reference", "C")
 
 
-def built(folder: Path) -> Path | None:
-    """Return the checker in C, compiled; ``None`` where there is no compiler."""
+def built(folder: Path, flags: Sequence[str] = ()) -> Path | None:
+    """Return the checker in C, compiled with further flags; ``None`` where there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
     program = folder / "checker"
-    subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", program, _SOURCE, "-lm"], check=True)
+    subprocess.run([compiler, "-O2", "-Wall", "-Werror", *flags, "-o", program, _SOURCE, "-lm"], check=True)
     return program
 
 
@@ -129,10 +129,10 @@ def drawn(kind: str, seed: int, number: int, program: Path | None, tally: Tally)
     name = f"{kind} {seed}/{number}"
     rng = Random(f"agreement {name}")
     instance = KINDS[kind].case(rng)
-    proof, held = _proof_of(instance)
+    proof, held = proof_of(instance)
     if proof is None:
         return
-    other = _proof_of(KINDS[kind].case(rng))[0]
+    other = proof_of(KINDS[kind].case(rng))[0]
     known = [one for one in (proof, other) if one is not None]
     proofs, stated = [proof], statement_of(held)
     for _ in range(_FORGERIES - 1):
@@ -164,7 +164,7 @@ def _cuts(rng: Random, statement: Any) -> Iterator[Cut]:
         yield {"gpu_type": name} | ({"excluded": sizes} if excluded else {"node_weights": weights})
 
 
-def _proof_of(instance: Any) -> tuple[Proof | None, Any]:
+def proof_of(instance: Any) -> tuple[Proof | None, Any]:
     """Return the proof of an instance's claim, and the instance under the floors it is about."""
     try:
         solution = apportion.solve(instance, proof=True, time_limit=5.0)

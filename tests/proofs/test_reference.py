@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,6 +29,7 @@ from tests.forgeries.forging import drawn_case
 from tests.hunt.truth import Truth, truth_of, truth_under
 from tests.proofs.agreement import Tally, built, compared, drawn
 from tests.proofs.claims import KINDS
+from tests.proofs.mangled import SANITIZED, mangled, run
 
 SHIPPED = (
     "freezing_small",
@@ -170,3 +171,14 @@ def test_what_does_not_name_numbers_is_refused_and_not_read() -> None:
         assert reference.check({**statement, field: value}, data)[0] is False
     for damaged in (b"", b"{}", data[:-3], data + b"x", b"[" * 100_000):
         assert reference.check(statement, damaged)[0] is False
+
+
+def test_the_checker_in_c_reads_mutated_statements_and_proofs_under_sanitizers(tmp_path: Path) -> None:
+    """``python -m tests.proofs.mangled`` runs more: a value without text was compared as text."""
+    program = built(tmp_path, SANITIZED)
+    if program is None:
+        pytest.skip("no compiler of C on this machine")
+    for kind in ("tenants", "makespan"):
+        for statement, proof in islice(mangled(kind, 1, 4), 20):
+            word, broken = run(program, statement, proof)
+            assert not broken, (word, broken, statement, proof)

@@ -72,13 +72,13 @@ def _short(message: str) -> str:
 def _table(jobs: list[dict[str, Any]]) -> list[str]:
     if not jobs:
         return []
-    rows = [("JOB", "STATE", "NODES", "MIN-MAX", "SAMPLES", "GOAL", "NAME")]
+    rows = [("JOB", "STATE", "NODES", "ALLOWED", "SAMPLES", "GOAL", "NAME")]
     rows += [
         (
             job["id"],
             "cancelling" if job["cancelling"] else job["state"],
             str(len(job["nodes"])),
-            f"{job['min_nodes']}-{job['max_nodes']}",
+            ",".join(map(str, job["allowed_counts"])) or f"{job['min_nodes']}-{job['max_nodes']}",
             str(job["samples"]),
             "-" if job["goal"] is None else str(job["goal"]),
             job["name"] or job["command"][0].rpartition("/")[2],

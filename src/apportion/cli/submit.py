@@ -20,8 +20,13 @@ __all__ = ["command"]
 
 @click.command("submit", context_settings={"allow_interspersed_args": False})
 @click.option("--state", "folder", metavar="DIR", help="State folder; default: the user's own.")
-@click.option("--min", "min_nodes", type=int, default=1, show_default=True, help="Fewest nodes it runs on.")
-@click.option("--max", "max_nodes", type=int, required=True, help="Most nodes, or GPUs, it can use.")
+@click.option("--min", "min_nodes", type=int, help="Fewest nodes it runs on; 1 by default.")
+@click.option("--max", "max_nodes", type=int, help="Most nodes, or GPUs, it can use.")
+@click.option(
+    "--counts",
+    metavar="N,N,...",
+    help="The only counts it runs on, such as 1,2,4,8; instead of --min and --max.",
+)
 @click.option("--cpus-per-rank", type=int, help="CPUs that a rank needs; default: an even share.")
 @click.option("--memory-mib-per-rank", type=int, help="Memory that a rank needs; default: an even share.")
 @click.option("--samples", type=int, help="Total of samples to train on; default: until the command ends.")
@@ -44,8 +49,9 @@ __all__ = ["command"]
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     folder: str | None,
-    min_nodes: int,
-    max_nodes: int,
+    min_nodes: int | None,
+    max_nodes: int | None,
+    counts: str | None,
     cpus_per_rank: int | None,
     memory_mib_per_rank: int | None,
     samples: int | None,
@@ -57,7 +63,7 @@ def command(
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Queue COMMAND, an argument list that no shell sees, as a job on 0 or MIN to MAX idle nodes or GPUs.
+    """Queue COMMAND, an argument list that no shell sees, as a job on MIN to MAX idle nodes or GPUs, or none.
 
     Prints the job's id. Exit code 2 for a wrong option, 3 for a job that is not valid or fits no node.
     """
@@ -74,8 +80,7 @@ def command(
     saved = Path(checkpoint).absolute() if checkpoint else where / "apportion-checkpoints" / id
     spec = JobSpec(
         command=words,
-        min_nodes=min_nodes,
-        max_nodes=max_nodes,
+        **_counts(min_nodes, max_nodes, counts),
         directory=str(where),
         checkpoint=str(saved),
         samples=samples,
@@ -101,6 +106,20 @@ def command(
             said = f"queued in {state}; no controller runs there yet: apportion harvest{here}"
             click.echo(said, err=True)
     return 0
+
+
+def _counts(least: int | None, most: int | None, counts: str | None) -> dict[str, Any]:
+    if counts is None:
+        if most is None:
+            raise click.UsageError("give --max, the most nodes it can use, or --counts, such as 1,2,4,8")
+        return {"min_nodes": 1 if least is None else least, "max_nodes": most}
+    if least is not None or most is not None:
+        raise click.UsageError("--counts stands instead of --min and --max")
+    try:
+        listed = tuple(sorted({int(count) for count in counts.split(",")}))
+    except ValueError:
+        raise click.UsageError(f"--counts takes N,N,..., not {counts!r}") from None
+    return {"min_nodes": listed[0], "max_nodes": listed[-1], "allowed_counts": listed}
 
 
 def _doubts(spec: JobSpec) -> list[str]:

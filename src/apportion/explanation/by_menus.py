@@ -7,7 +7,7 @@ The notes that every explanation of a plan may begin with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -296,6 +296,8 @@ def explain_infeasible(
         conflict.leave_out(demand, names, resolver, verify),
     ):
         if way is not None:
+            if way.verified and not (way.minimal and subject.changes(way.add) == way.add):
+                way = _no_more_than_needed(way, verify, resolver)
             relaxations.append(_edited(subject, way, demand.num_capacities))
         else:
             notes.append(why)
@@ -339,6 +341,23 @@ def _unpinned(
             if answer is not None and answer.plan is not None:
                 return Relaxation("unpin", {}, (), float(len(some)), len(some) == 1, True, unpin=some)
     return None
+
+
+def _no_more_than_needed(
+    way: Relaxation, verify: Callable[[Mapping[str, int], Sequence[str]], bool], resolver: Resolver
+) -> Relaxation:
+    """Return a relaxation in which no addition alone can be smaller, as far as the seconds reach.
+
+    The menus count what is added to a pool; a plan on machines may need less on each of them.
+    """
+    add = dict(way.add)
+    for name in add:
+        helps, less = add[name], 0
+        while helps - less > 1 and not resolver.exhausted:
+            middle = (helps + less) // 2
+            helps, less = (middle, less) if verify({**add, name: middle}, ()) else (helps, middle)
+        add[name] = helps
+    return replace(way, add=add)
 
 
 def _edited(subject: Subject, way: Relaxation, capacities: int) -> Relaxation:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption, Problem, did_you_mean
@@ -175,12 +176,12 @@ class _Rooms(Subject):
 
     @classmethod
     def of(cls, instance: MatchingInstance) -> _Rooms:
-        """Return a makespan without its times: whether all jobs find room has nothing to do with these."""
+        """Return a makespan without times and shares: whether all jobs find room does not hang on these."""
         jobs = (
             replace(job, on={name: replace(entry, time_s=None, cost=0.0) for name, entry in job.on.items()})
             for job in instance.jobs
         )
-        return cls(replace(instance, objective="cost", jobs=tuple(jobs)))
+        return cls(replace(instance, objective="cost", jobs=tuple(jobs), fairness=UNSET))
 
     @property
     def measure(self) -> str:

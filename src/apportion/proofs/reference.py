@@ -82,7 +82,7 @@ def check(statement: Any, data: bytes) -> tuple[bool | None, str]:
         return True, f"the plan is optimal, {float(worth)!r}: {why}"
     except TimeoutError as limit:
         return None, str(limit)
-    except (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, zlib.error) as wrong:
+    except Exception as wrong:  # whatever it is: a proof that cannot be read shows nothing
         return False, str(wrong) or "no proof"
 
 

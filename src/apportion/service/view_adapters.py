@@ -245,6 +245,9 @@ class GapFillingViewAdapter:
         width = 1 + min(idle, max((job.max_nodes for job in shown), default=0))
         counts = np.arange(width)
         rates = [job.weight * np.interp(counts, job.scaling.nodes, job.scaling.rate) for job in shown]
+        listed = np.array(
+            [[job.allows(count) for count in range(width)] for job in shown], dtype=np.bool_
+        ).reshape(len(shown), width)
         nodes = sorted(instance.nodes, key=self._nodes.__getitem__)
         position = {node: at for at, node in enumerate(nodes)}
         holder = np.full(idle, FREE, dtype=np.int64)
@@ -265,6 +268,7 @@ class GapFillingViewAdapter:
             departed_after_s=departed,
             waiting=0,
             measured=np.full(len(shown), np.nan),
+            listed=listed if any(not row.all() for row in listed) else None,
         )
 
     def plan(self, view: GapFillingView, answer: Plan, _: GapFillingInstance) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class Adaptive:
         worth = np.ones(view.num_jobs)
         if self.weighs:
             per_node = view.rates[:, 1:] / counts[1:]
-            allowed = (counts[1:] >= view.min_nodes[:, None]) & (counts[1:] <= view.max_nodes[:, None])
+            allowed = view.allowed(counts.size)[:, 1:]
             worth = 1.0 / np.maximum(np.where(allowed, per_node, 0.0).max(axis=1), 1e-12)
         lasting = np.full(counts.size, self.longest_s)
         lost = np.zeros((view.num_jobs, counts.size))

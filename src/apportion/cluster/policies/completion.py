@@ -83,9 +83,7 @@ def count_menus(
     """
     idle = view.nodes.size
     width = min(values.shape[1], idle + 1)
-    counts = np.arange(width)
-    admissible = (counts >= view.min_nodes[:, None]) & (counts <= view.max_nodes[:, None])
-    admissible[:, 0] = True
+    admissible = view.allowed(width)
     if allowed is not None:
         admissible &= allowed[:, :width]
     job, count = np.nonzero(admissible)

@@ -37,6 +37,12 @@ def instance_of(view: GapFillingView, horizon_s: float) -> GapFillingInstance:
     """Return the view as an instance; job ``k`` is named ``jk``, node ``i`` by its id."""
     names = [str(node) for node in view.nodes.tolist()]
     counts = tuple(range(view.rates.shape[1]))
+    allowed = view.allowed(len(counts))
+
+    def forbidden_counts(job: int) -> tuple[int, ...]:
+        within = range(int(view.min_nodes[job]), int(view.max_nodes[job]) + 1)
+        return tuple(count for count in within if not allowed[job, count])
+
     return GapFillingInstance(
         schema_version="1",
         horizon_s=horizon_s,
@@ -50,6 +56,7 @@ def instance_of(view: GapFillingView, horizon_s: float) -> GapFillingInstance:
                 rescale_up_s=float(view.up_s[job]),
                 rescale_down_s=float(view.down_s[job]),
                 current_nodes=tuple(names[k] for k in np.flatnonzero(view.holder == job).tolist()),
+                forbidden_counts=forbidden_counts(job),
             )
             for job in range(view.num_jobs)
         ),

@@ -58,6 +58,8 @@ class GapFillingView:
         Jobs submitted but not admitted.
     measured
         float64 [jobs]: samples per second measured since the last decision, NaN where nothing was measured.
+    listed
+        bool [jobs, counts]: which counts from min to max a job may have; ``None``: all of them.
     """
 
     time_s: float
@@ -74,6 +76,7 @@ class GapFillingView:
     departed_after_s: NDArray[np.float64]
     waiting: int
     measured: NDArray[np.float64]
+    listed: NDArray[np.bool_] | None = None
 
     @property
     def num_jobs(self) -> int:
@@ -83,6 +86,22 @@ class GapFillingView:
     def held(self) -> NDArray[np.int64]:
         """Return int64 [jobs]: how many nodes every job holds."""
         return count_held(self.holder, self.num_jobs)
+
+    def allowed(self, num_counts: int) -> NDArray[np.bool_]:
+        """Return bool [jobs, num_counts]: whether a job may have so many nodes; 0 it always may."""
+        counts = np.arange(num_counts)
+        found: NDArray[np.bool_] = (counts >= self.min_nodes[:, None]) & (counts <= self.max_nodes[:, None])
+        if self.listed is not None:
+            found &= self.listed[:, :num_counts]
+        found[:, 0] = True
+        return found
+
+    def at_most(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 [jobs]: the largest count a job may have that is no larger than the given one."""
+        width = self.rates.shape[1]
+        below = self.allowed(width) & (np.arange(width) <= counts[:, None])
+        found: NDArray[np.int64] = width - 1 - below[:, ::-1].argmax(axis=1)
+        return found
 
     def running_rate(self, held: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64 [jobs]: the believed rate at `held` nodes, 0 below the minimum."""
@@ -138,11 +157,15 @@ def check_plan(view: GapFillingView, plan: Plan) -> NDArray[np.int64]:
         raise InvalidPlan(
             f"job {view.jobs[job]} swaps nodes: holds {held[job]}, gets {counts[job]}, keeps {kept[job]}"
         )
-    allowed = (counts == 0) | ((counts >= view.min_nodes) & (counts <= view.max_nodes)) | (counts == held)
-    if not allowed.all():
-        job = int(np.argmin(allowed))
+    within = (counts == 0) | ((counts >= view.min_nodes) & (counts <= view.max_nodes))
+    if view.listed is not None:
+        within &= view.allowed(view.listed.shape[1])[np.arange(num_jobs), counts]
+    within |= counts == held
+    if not within.all():
+        job = int(np.argmin(within))
+        listed = "" if view.listed is None else " as far as they are listed"
         raise InvalidPlan(
             f"job {view.jobs[job]} gets {counts[job]} nodes; allowed are 0 and "
-            f"{view.min_nodes[job]} to {view.max_nodes[job]}"
+            f"{view.min_nodes[job]} to {view.max_nodes[job]}{listed}"
         )
     return counts

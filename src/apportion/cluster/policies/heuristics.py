@@ -39,12 +39,13 @@ class Static:
         held = view.held()
         counts = held.copy()
         target = np.clip(self.nodes_per_job, view.min_nodes, view.max_nodes)
+        within = view.allowed(view.rates.shape[1])
         free = view.nodes.size - int(held.sum())
         for job in np.flatnonzero(held < target).tolist():
-            more = min(int(target[job] - held[job]), free)
-            if held[job] + more >= view.min_nodes[job]:
-                counts[job] += more
-                free -= more
+            reached = int(within[job, : min(int(target[job]), int(held[job]) + free) + 1].nonzero()[0][-1])
+            if reached > held[job]:
+                free -= reached - int(held[job])
+                counts[job] = reached
         return complete(view, counts, held)
 
 
@@ -69,8 +70,7 @@ class Greedy:
         order = np.argsort(-flat, kind="stable")
         order = order[flat[order] > 0][:idle]
         share = np.bincount(order // gain.shape[1], minlength=num_jobs)
-        share[share < view.min_nodes] = 0
-        return complete(view, share, view.held())
+        return complete(view, view.at_most(share), view.held())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +89,4 @@ class EqualShare:
         """Return the equal shares of this instant."""
         least, most = view.min_nodes.tolist(), view.max_nodes.tolist()
         share = equal_share(view.nodes.size, least, most, self.as_published)
-        return complete(view, np.array(share, dtype=np.int64), view.held())
+        return complete(view, view.at_most(np.array(share, dtype=np.int64)), view.held())

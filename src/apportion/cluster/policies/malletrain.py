@@ -92,6 +92,7 @@ class MalleTrain:
         allowed: NDArray[np.bool_] | None = None
         profiled: list[int] = []
         free = int(view.nodes.size - held.sum())
+        open_to = view.allowed(view.rates.shape[1])
         for job, number in enumerate(view.jobs.tolist()):
             low, high = int(view.min_nodes[job]), int(view.max_nodes[job])
             points = self.advisor.measured(number)
@@ -99,7 +100,7 @@ class MalleTrain:
             if points and (held[job] == 0 or held[job] < low):
                 continue  # suspended: its turn comes when it runs again
             wanted = self.advisor.next_count(number, affordable if not points else int(held[job]))
-            if wanted is None or wanted < low or wanted > affordable:
+            if wanted is None or wanted < low or wanted > affordable or not open_to[job, wanted]:
                 continue
             if allowed is None:
                 allowed = np.ones(view.rates.shape, dtype=bool)

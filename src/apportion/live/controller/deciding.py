@@ -171,7 +171,22 @@ def view_of(
         departed_after_s=np.array(idle.departed_after_s, dtype=np.float64),
         waiting=max(waiting, 0),
         measured=np.full(num, np.nan),
+        listed=listed_counts(jobs, reach + 1),
     )
+
+
+def listed_counts(jobs: Sequence[Job], num_counts: int) -> NDArray[np.bool_] | None:
+    """Return bool [jobs, num_counts]: the counts that jobs list, all of those that list none.
+
+    ``None`` where no job lists any.
+    """
+    if not any(job.spec.allowed_counts for job in jobs):
+        return None
+    found = np.ones((len(jobs), num_counts), dtype=np.bool_)
+    for row, job in zip(found, jobs, strict=True):
+        if job.spec.allowed_counts:
+            row[1:] = np.isin(np.arange(1, num_counts), job.spec.allowed_counts)
+    return found
 
 
 def _remaining(job: Job) -> float:
@@ -359,7 +374,7 @@ def _homes(
     rates = np.array([[advisor.of(type).fitted(job, reach) for type in several] for job in jobs])
     up_s = rescale_costs([job.up_s for job in jobs], scene.limits)
     down_s = rescale_costs([job.down_s for job in jobs], scene.limits)
-    typed = TypedJobs(rates, allowed, held, low, high, up_s, down_s)
+    typed = TypedJobs(rates, allowed, held, low, high, up_s, down_s, listed_counts(jobs, reach + 1))
     chosen = choose_types(typed, capacities, scene.limits.horizon_s)
     homes: list[str | None] = []
     for index in range(len(jobs)):

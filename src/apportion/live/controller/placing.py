@@ -244,6 +244,8 @@ class TypedJobs:
         int64 [jobs]: least and most nodes.
     up_s, down_s
         float64 [jobs]: standstill of growing, or of going elsewhere, and of shrinking.
+    listed
+        bool [jobs, counts]: which counts from least to most a job may have; ``None``: all of them.
     """
 
     rates: NDArray[np.float64]
@@ -253,6 +255,7 @@ class TypedJobs:
     high: NDArray[np.int64]
     up_s: NDArray[np.float64]
     down_s: NDArray[np.float64]
+    listed: NDArray[np.bool_] | None = None
 
     def values(self, horizon_s: float) -> NDArray[np.float64]:
         """Return float64 [jobs, types, counts]: what so many nodes of a type are worth to a job."""
@@ -276,6 +279,8 @@ class TypedJobs:
         counts = np.arange(self.rates.shape[2])
         most = np.minimum(self.high[:, None], capacities)[:, :, None]
         open_to = self.allowed[:, :, None] & (counts >= self.low[:, None, None]) & (counts <= most)
+        if self.listed is not None:
+            open_to &= self.listed[:, None, :]
         job, type, count = np.nonzero(open_to)
         offsets = np.zeros(num + 1, dtype=np.int64)
         np.cumsum(1 + np.bincount(job, minlength=num), out=offsets[1:])

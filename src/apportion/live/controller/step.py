@@ -93,8 +93,8 @@ def resize(draft: Draft, agents: Mapping[str, AgentSeen]) -> None:
                 reason = f"resized from {len(running)} to {len(wanted)} nodes" if wanted else "suspended"
                 _stop(draft, job, reason, len(running))
         elif job.state is JobState.QUEUED and able and job.not_before_s <= now_s:
-            fits = job.spec.min_nodes <= len(wanted) <= job.spec.max_nodes
-            if fits and not any(pilot.pilot in rank_on for pilot in wanted):
+            free = not any(pilot.pilot in rank_on for pilot in wanted)
+            if free and job.spec.runs_on_count(len(wanted)):
                 _start(draft, job, wanted, agents)
 
 

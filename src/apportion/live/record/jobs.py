@@ -49,6 +49,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         The trainer as an argument list; no shell ever sees it.
     min_nodes, max_nodes
         It runs on so many nodes, or on so many GPUs where these are taken one by one, or not at all.
+    allowed_counts
+        The only counts from min to max that it runs on, rising; empty for all of them.
     directory
         Where it runs, the same path on every node.
     checkpoint
@@ -86,6 +88,12 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     cpus_per_rank: int | None = None
     memory_mib_per_rank: int | None = None
     curves: dict[str, tuple[tuple[int, float], ...]] = {}
+    allowed_counts: tuple[int, ...] = ()
+
+    def runs_on_count(self, count: int) -> bool:
+        """Return whether the job runs on so many nodes."""
+        listed = not self.allowed_counts or count in self.allowed_counts
+        return listed and self.min_nodes <= count <= self.max_nodes
 
     def runs_on(self, type: str) -> bool:
         """Return whether the job runs on a type of node: on any, unless it names some."""
@@ -126,6 +134,11 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         if not self.min_nodes <= self.max_nodes <= _NODES_LIMIT:
             wrong = f"must be from min_nodes to {_NODES_LIMIT}, not {self.max_nodes}"
             problems.append(Problem("$.max_nodes", wrong))
+        counts = self.allowed_counts
+        if list(counts) != sorted(set(counts)) or any(
+            not self.min_nodes <= count <= self.max_nodes for count in counts
+        ):
+            problems.append(Problem("$.allowed_counts", "must rise, from min_nodes to max_nodes"))
         if self.samples is not None and not 1 <= self.samples <= 2**53:
             problems.append(Problem("$.samples", f"must be from 1 to 2**53, not {self.samples}"))
         return problems

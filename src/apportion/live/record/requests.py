@@ -200,6 +200,7 @@ def _record(state: State, job: Job) -> dict[str, Any]:
         "command": list(job.spec.command),
         "min_nodes": job.spec.min_nodes,
         "max_nodes": job.spec.max_nodes,
+        "allowed_counts": list(job.spec.allowed_counts),
         "type": job.type,
         "cpus_per_rank": job.spec.cpus_per_rank,
         "memory_mib_per_rank": job.spec.memory_mib_per_rank,
