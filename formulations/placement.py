@@ -16,14 +16,11 @@ from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import is_much, names_of
 from apportion.instances.placement.kind import maximizes
-from apportion.instances.placement.program import PodsAt
+from apportion.instances.placement.program import MOST_CELLS, Form, PodsAt, Program
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Sense
 
 __all__ = ["PlacementByShape", "PlacementMenus"]
-
-_CELLS = 4_000_000
-"""Columns times rows from which on what columns use is kept sparse."""
 
 
 class PlacementMenus(OptionMenus):
@@ -50,8 +47,11 @@ class PlacementByShape:
     """
 
     def __init__(self, instance: PlacementInstance, most_shapes: int = MOST_SHAPES) -> None:
-        self.instance = instance
-        self.program, forms = program(instance, most_shapes)
+        self.compiled(instance, *program(instance, most_shapes))
+
+    def compiled(self, instance: PlacementInstance, made: Program, forms: Sequence[Form]) -> None:
+        """Make the model of choosers and goals."""
+        self.instance, self.program = instance, made
         self.asked = self.program.question(forms)
         self._exact = self.asked.objective()
         numbers = {id(one): one for one in self._exact}
@@ -62,7 +62,7 @@ class PlacementByShape:
         names = names_of(instance.wanted)
         self.model = MultipleChoiceKnapsack.from_arrays(
             values,
-            self._uses(),
+            self.asked.table(MOST_CELLS),
             self.asked.offsets,
             self.asked.rooms,
             sense="maximize" if maximizes(instance) else "minimize",
@@ -72,15 +72,6 @@ class PlacementByShape:
                 for name, asked, goal in [*zip(names, self.asked.goals, instance.wanted, strict=True)][1:]
             ],
         )
-
-    def _uses(self) -> Any:
-        shape = self.asked.columns.size, len(self.asked.names)
-        if shape[0] * shape[1] <= _CELLS:
-            return self.asked.table()
-        from scipy.sparse import csr_array
-
-        columns, rows, uses = self.asked.cells
-        return csr_array((uses, (columns, rows)), shape=shape)
 
     def exact_values(self) -> list[Fraction]:
         """Return what every column is worth."""
@@ -132,13 +123,11 @@ class PlacementByShape:
         made = self.program
         if got is None:
             return [*made.waiting[job], *(made.starts[at.chooser] for at in self._pods_at.get(job, ()))]
-        number = made.site.number
-        on = {
-            (name, number[node]): count
-            for name, nodes in got["on"].items()
-            for node, count in nodes.items()
-            if node in number
-        }
+        number, on = made.site.number, dict[tuple[str, int], int]()
+        for name, nodes in got["on"].items():
+            for node, count in nodes.items():
+                if node in number and count:
+                    on[name, number[node]] = on.get((name, number[node]), 0) + count
         chosen = made.chosen.get((job, got["option"]), [])
         if job in made.whole:
             return [column for column in chosen if self._shapes.get(column, {}) == on][:1]

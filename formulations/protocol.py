@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -13,20 +13,22 @@ from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
-from apportion.models.packing import MachinePacking, NodePacking
+from apportion.models.packing import MachinePacking, NodePacking, PodPacking
 
 __all__ = [
     "AssignmentFormulation",
     "Formulation",
+    "Improve",
     "KnapsackFormulation",
     "LinearFormulation",
+    "NearPlacingFormulation",
     "Packing",
     "PlacedFormulation",
     "Plan",
 ]
 
-Packing = NodePacking | MachinePacking
-"""What is asked of the nodes of one type, or of the machines of one pool."""
+Packing = NodePacking | MachinePacking | PodPacking
+"""What is asked of the nodes of one type or of one bundle, or of the machines of one pool."""
 
 Plan = dict[str, Any]
 """A plan as it stands in JSON, for instance ``{"allocation": {"j0": ["n0"]}}``."""
@@ -106,6 +108,31 @@ class PlacedFormulation(KnapsackFormulation, Protocol):
 
     def provable(self) -> PlacedFormulation:
         """Return the same with those capacities only that a certificate can name."""
+        ...
+
+
+Improve = Callable[[MultipleChoiceKnapsack, NDArray[np.int64], NDArray[np.float64]], NDArray[np.int64] | None]
+"""Improves a choice of menus at prices of their capacities; ``None`` where nothing better was found."""
+
+
+class NearPlacingFormulation(PlacedFormulation, Protocol):
+    """A placed formulation that finds choices close by that lie on the nodes."""
+
+    def placed_near(
+        self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64] | None
+    ) -> NDArray[np.int64] | None:
+        """Return a choice close by that can be placed; ``None`` if none was found.
+
+        Parameters
+        ----------
+        choice
+            Keeps all capacities of the first model.
+        improve
+            Improves a choice of other menus, of nodes.
+        prices
+            float64 [capacities of the first model] >= 0: what a unit is worth; ``None`` where that is not
+            known.
+        """
         ...
 
 

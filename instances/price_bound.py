@@ -88,7 +88,8 @@ def _listed(given: Columns) -> Any:
 def _uses(given: Columns, name: str) -> Any:
     """Return what options take of a capacity, or of all machines of a pool together."""
     if name in given.capacities:
-        return given.uses[:, list(given.capacities).index(name)]
+        used: Any = given.uses[:, list(given.capacities).index(name)]
+        return used if isinstance(used, np.ndarray) else used.toarray().ravel()
     assert given.pool_use is not None
     number = [pool.name for pool in given.pool_use.pools].index(name)
     return np.where(given.pool_use.pool == number, given.pool_use.gang * given.pool_use.use, 0)

@@ -113,10 +113,16 @@ def solved_in_order(
     pending = [*stages(model, goals, fits, alone=alone)]
     while pending:
         weights, began = pending.pop(0), perf_counter()
-        if first is not None and not kept and len(weights) == 1:
-            best = goals[0].gained(first.choice)
-            found.append(goals[0].result(best, best, 0.0))
-            kept.append((goals[0], best - first.slack))
+        asked_for = [place for place in weights if goals[place].worth.any()]
+        if first is not None and not kept and asked_for in ([], [0]):
+            gained = {place: goals[place].gained(first.choice) for place in weights}
+            found += [goals[place].result(best, best, 0.0) for place, best in gained.items()]
+            kept.append((goals[0], gained[0] - first.slack))
+            continue
+        if choice is not None and not asked_for:
+            # no option adds anything to these: nothing is to be asked
+            bound = 0.0 if termination is Termination.OPTIMAL else None
+            found += results_of(model, goals, weights, choice, bound, perf_counter() - began)
             continue
         worth = summed(goals, weights)
         if kept:

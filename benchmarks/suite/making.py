@@ -229,6 +229,13 @@ def _placement(seed: int, jobs: int, racks: int) -> Any:
     return generate(seed, jobs, racks)
 
 
+def _placement_menus(seed: int, jobs: int, nodes: int, fragmented: bool = False) -> Any:
+    """Make menus on many nodes, alike or partly in use."""
+    from apportion.instances.placement.generator import generate_menus
+
+    return generate_menus(seed, jobs, nodes, fragmented=fragmented)
+
+
 def _linear_costs(seed: int, size: int, highest: int) -> Any:
     """Make a bare linear assignment with whole costs from 1 to the highest."""
     from apportion.models.assignment import Assignment
@@ -348,6 +355,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "freezing": _freezing,
         "freezing_on_nodes": _freezing_on_nodes,
         "placement": _placement,
+        "placement_menus": _placement_menus,
         "linear_costs": _linear_costs,
         "transportation": _transportation,
         "linear_assignment": _linear_assignment,

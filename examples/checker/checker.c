@@ -211,10 +211,9 @@ static void sets(int job, N worth, N *base, int *columns, int machines, int firs
 }
 static void state_choices(void) {
     V *goal = field(statement, "goal"), *limits = object(statement, "capacities");
-    int maximizes = is(goal, "maximize"), refined = 0, first = 0;
+    int maximizes = is(goal, "maximize"), refined = 0, first = -1;
     int *apart = make((pools->many + 1) * sizeof(int)), **columns = make((pools->many + 1) * sizeof(int *));
-    timed = is(goal, "makespan") && bounded;
-    need(maximizes || is(goal, "minimize") || is(goal, "makespan"), "an unknown goal");
+    need(maximizes || is(goal, "minimize") || is(goal, "makespan"), "an unknown goal"), timed = is(goal, "makespan") && bounded;
     for (V *one = prices->first; one; refined |= is(one, "cuts"), one = one->next)
         for (V *other = one->next; other; other = other->next) need(!is(other, one->text), "a section twice");
     read_positions("apart", pools->many, apart);
@@ -224,7 +223,7 @@ static void state_choices(void) {
         most += 2 * (apart[number_of_pool++] ? (long)whole(field(one, "count"), 1, 10000) : 1);
     rooms = make((most + 1) * sizeof(N)), width = 0;
     for (V *section = prices->first; section; section = section->next) {
-        if (is(section, "capacities")) {
+        if (need(section->kind == '"', "no section"), is(section, "capacities")) {
             first = width;
             for (V *one = limits->first; one; one = one->next) rooms[width++] = whole(one, -((N)1 << 120), -1);
         }
@@ -239,6 +238,7 @@ static void state_choices(void) {
             }
         }
     }
+    need(first >= 0 && (!pools->many || columns[0]), "a section is missing");
     int job = 0, free_of_worth = is(goal, "makespan") || !bounded;
     for (V *one = jobs->first; one; one = one->next, job++)
         for (V *option = list(one, "options")->first; option; option = option->next) {

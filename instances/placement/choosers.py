@@ -25,7 +25,7 @@ from apportion.instances.placement.schema import (
     PlacementPods,
 )
 from apportion.instances.placement.shapes import placed_shapes, rooms_of
-from apportion.instances.placement.site import site_of
+from apportion.instances.placement.site import Site, site_of
 
 __all__ = ["MOST_SHAPES", "program"]
 
@@ -34,7 +34,9 @@ MOST_SHAPES = 4_096
 """Placed shapes up to which a job is one chooser."""
 
 
-def program(instance: PlacementInstance, most_shapes: int = MOST_SHAPES) -> tuple[Program, list[Form]]:
+def program(
+    instance: PlacementInstance, most_shapes: int = MOST_SHAPES, site: Site | None = None
+) -> tuple[Program, list[Form]]:
     """Return the choosers and rows of an instance, and its goals in order.
 
     Parameters
@@ -43,9 +45,10 @@ def program(instance: PlacementInstance, most_shapes: int = MOST_SHAPES) -> tupl
         The instance.
     most_shapes
         How many placed shapes a job has at most that is one chooser.
+    site
+        Its site; ``None`` for every node by itself.
     """
-    site = site_of(instance)
-    made = Program(instance, site)
+    made = Program(instance, site_of(instance) if site is None else site)
     for job in instance.jobs:
         _add_job(made, job, most_shapes)
     if not made.choosers:
@@ -232,3 +235,8 @@ def _add_nodes(made: Program) -> None:
             here = here[taken[here] > 0]
             if here.size:
                 made.row(f"{resource} of {name}", summed(column[here], taken[here]), int(free[at]))
+        for at, size, most in site.counted(resource, need):
+            here = order[bounds[at] : bounds[at + 1]]
+            pieces = count[here] * (need[of[here]] // size)
+            form = summed(column[here[pieces > 0]], pieces[pieces > 0])
+            made.row(f"{resource} of {site.nodes[at]} by {size}", form, most)

@@ -1,7 +1,8 @@
-"""Seeded placements: a cluster of alike nodes in racks, part of whose jobs run already."""
+"""Seeded placements: on alike nodes in racks, part of the jobs running; or menus on many nodes."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from apportion.instances.placement.schema import (
     PlacementRunning,
 )
 
-__all__ = ["generate"]
+__all__ = ["generate", "generate_menus"]
 
 _GPUS, _CPUS = 8, 64
 """What every node has."""
@@ -74,3 +75,62 @@ def _job(
                 free[divmod(int(node[1:]), free.shape[1])] -= number * need
             current = PlacementRunning(str(size), on)
     return PlacementJob(name, (PlacementOption(str(size), (pods,), value),), current=current)
+
+
+def generate_menus(seed: int, jobs: int, nodes: int, *, fragmented: bool = False) -> PlacementInstance:
+    """Return jobs that wait, with menus of 1 to 32 GPUs, on nodes of 8 GPUs, 96 cores and 96 GiB, 16 a rack.
+
+    What a job is worth is a power of its GPUs; cores and memory grow with these. Up to 8 lie on one node,
+    more on whole nodes of one rack.
+
+    Parameters
+    ----------
+    seed
+        Of the random numbers.
+    jobs, nodes
+        How many; racks have 16 nodes, or all of fewer.
+    fragmented
+        Whether others use a part of most nodes.
+    """
+    rng = np.random.default_rng(seed)
+    racks = max(1, nodes // 16)
+    made = [_menu(rng, f"j{at}") for at in range(jobs)]
+    groups = [PlacementNodes(f"n[0-{nodes - 1}]", dict(_LARGE), {"rack": f"r[0-{racks - 1}]"})]
+    if fragmented:
+        left = rng.choice(9, nodes, p=(0.2, 0.1, 0.12, 0.1, 0.12, 0.06, 0.06, 0.04, 0.2)).tolist()
+        groups = [
+            PlacementNodes(
+                f"n{at}",
+                dict(_LARGE),
+                {"rack": f"r{at * racks // nodes}"},
+                used={"gpu": 8 - gpus, "cpu": _part_used(rng, gpus), "mem": _part_used(rng, gpus)},
+            )
+            for at, gpus in enumerate(left)
+        ]
+    kind = "fragmented" if fragmented else "alike"
+    name = f"{jobs} menus on {nodes} {kind} nodes, {seed}"
+    return PlacementInstance("1", ("rack", "node"), tuple(groups), tuple(made), name=name)
+
+
+_LARGE = MappingProxyType({"gpu": 8, "cpu": 96, "mem": 96})
+"""What every node of the menus has."""
+
+
+def _part_used(rng: np.random.Generator, gpus: int) -> int:
+    """Return what is used of 96 cores or GiB where so many of 8 GPUs are left."""
+    if gpus in (0, 8):
+        return 96 if gpus == 0 else 0
+    return 96 - min(96, 12 * gpus + int(rng.integers(-8, 9)))
+
+
+def _menu(rng: np.random.Generator, name: str) -> PlacementJob:
+    cores, memory = int(rng.choice((4, 8, 12))), int(rng.choice((4, 8, 12, 20)))
+    base, power, options = float(rng.random()) * 10 + 1, float(rng.uniform(0.5, 0.95)), []
+    for gpus in (1, 2, 4, 8, 16, 32):
+        each = min(gpus, _GPUS)
+        if max(cores, memory) * each <= 96 and (gpus in (1, 8) or rng.random() < 0.5):
+            needs = {"gpu": each, "cpu": cores * each, "mem": memory * each}
+            level = {"required": "rack"} if gpus > _GPUS else {}
+            pods = PlacementPods(needs, gpus // each, name=str(gpus), **level)  # type: ignore[arg-type]
+            options.append(PlacementOption(str(gpus), (pods,), round(base * gpus**power, 3)))
+    return PlacementJob(name, tuple(options))

@@ -85,14 +85,20 @@ def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[st
     return goal_sums(instance, plan)
 
 
-def _columns(instance: PlacementInstance, most_shapes: int | None = None) -> Any:
-    """Return the choosers and rows of the first goal, as proofs read them."""
+def _columns(instance: PlacementInstance, most_shapes: int | None = None, *, bundled: bool = False) -> Any:
+    """Return the choosers and rows of the first goal, as proofs read them; or by bundles of nodes."""
     import numpy as np
 
     from apportion.instances.columns import Columns
+    from apportion.instances.placement.bundles import bundled_program
     from apportion.instances.placement.choosers import MOST_SHAPES, program
+    from apportion.instances.placement.program import MOST_CELLS
 
-    made, forms = program(instance, MOST_SHAPES if most_shapes is None else most_shapes)
+    most_cells = None  # proofs read an array
+    if bundled:
+        (made, forms), most_cells = bundled_program(instance), MOST_CELLS
+    else:
+        made, forms = program(instance, MOST_SHAPES if most_shapes is None else most_shapes)
     asked = made.question(forms[:1])
     values = asked.objective()
     floats = np.array([float(value) for value in values], dtype=np.float64)
@@ -102,7 +108,7 @@ def _columns(instance: PlacementInstance, most_shapes: int | None = None) -> Any
         made.choosers,
         asked.offsets,
         floats if exact else [value.as_integer_ratio() for value in values],
-        asked.table(),
+        asked.table(most_cells),
         asked.names,
         asked.rooms.tolist(),
         names=lambda: [made.labels[column] for column in asked.columns.tolist()],
@@ -110,19 +116,24 @@ def _columns(instance: PlacementInstance, most_shapes: int | None = None) -> Any
 
 
 def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) -> Fraction | None:
-    """Return the bound of prices of the rows of shapes, or of pods one by one."""
+    """Return the bound of prices of the rows of any formulation: by shape, by bundle, or by pod."""
+    from apportion.instances.placement.bundles import takes_bundles
     from apportion.instances.price_bound import price_bound
 
-    columns = _columns(instance)
-    if not multipliers.keys() <= set(columns.capacities):
-        columns = _columns(instance, 0)
-    return price_bound(PLACEMENT, instance, multipliers, columns)
+    stated: list[dict[str, Any]] = [{}, {"bundled": True}, {"most_shapes": 0}]
+    if takes_bundles(instance):
+        stated.sort(key=lambda way: "bundled" not in way)
+    for way in stated:
+        columns = _columns(instance, **way)
+        if set(columns.capacities) == multipliers.keys():
+            return price_bound(PLACEMENT, instance, multipliers, columns)
+    return price_bound(PLACEMENT, instance, multipliers, _columns(instance))
 
 
 def _remarks(
     instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], str | None]:
-    from apportion.instances.placement.fits import remarks
+    from apportion.instances.placement.placed import remarks
 
     return tuple(remarks(instance, job, plan)), None
 

@@ -23,9 +23,22 @@ from apportion.instances.placement.schema import (
 )
 from apportion.instances.placement.site import Site
 
-__all__ = ["NOTHING", "Class", "Form", "Integers", "PodsAt", "Program", "Question", "Shape", "summed"]
+__all__ = [
+    "MOST_CELLS",
+    "NOTHING",
+    "Class",
+    "Form",
+    "Integers",
+    "PodsAt",
+    "Program",
+    "Question",
+    "Shape",
+    "summed",
+]
 
 Integers = NDArray[np.int64]
+MOST_CELLS = 4_000_000
+"""Columns times rows from which on what columns use is kept sparse."""
 Shape = tuple[tuple[int, int, int], ...]
 """How pods lie: class, node and count."""
 
@@ -128,10 +141,15 @@ class Question(NamedTuple):
             found[:first] = [one + Fraction(constant) for one in found[:first]]
         return found
 
-    def table(self) -> Integers:
-        """Return int64 [columns, rows]: what columns use of every row."""
+    def table(self, most_cells: int | None = None) -> Any:
+        """Return int64 [columns, rows]: what columns use of every row; sparse beyond so many cells."""
         columns, rows, uses = self.cells
-        found = np.zeros((self.columns.size, len(self.names)), dtype=np.int64)
+        shape = self.columns.size, len(self.names)
+        if most_cells is not None and shape[0] * shape[1] > most_cells:
+            from scipy.sparse import csc_array
+
+            return csc_array((uses, (columns, rows)), shape=shape)
+        found = np.zeros(shape, dtype=np.int64)
         found[columns, rows] = uses
         return found
 
@@ -172,6 +190,8 @@ class Program:
         The choosers that say where pods are.
     settled
         By chooser whose column follows from others, which.
+    told_by
+        A name among the rows by which these are told from the rows of the same instance in other words.
     """
 
     instance: PlacementInstance
@@ -191,6 +211,7 @@ class Program:
     scopes: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     pods_at: list[PodsAt] = field(default_factory=list)
     settled: dict[int, Settle] = field(default_factory=dict)
+    told_by: str = ""
     _used: dict[tuple[int, ...], Form] = field(default_factory=dict)
 
     def chooser(self, name: str) -> None:
@@ -369,8 +390,10 @@ class Program:
         )
         columns = np.flatnonzero(alive)
         worths = [(_spread(goal, alive), goal.constant) for goal in goals]
-        rooms = np.maximum(0, np.array([one[3] for one in rows], dtype=np.int64))
-        return Question(offsets, columns, cells, _distinct([one[0] for one in rows]), rooms, worths)
+        names, rooms = [one[0] for one in rows], [max(0, one[3]) for one in rows]
+        if self.told_by:  # a row of nothing: prices of these rows are not taken for those of others
+            names, rooms = [*names, self.told_by], [*rooms, 0]
+        return Question(offsets, columns, cells, _distinct(names), np.array(rooms, dtype=np.int64), worths)
 
 
 def summed(columns: Integers, factors: NDArray[Any]) -> Form:

@@ -69,6 +69,11 @@ class Site:
         ]
         return np.array(left, np.int64)[self.group]
 
+    def counted(self, resource: str, needs: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+        """Return node, size and how many pods of that size, or more, it holds beside its sum: none here."""
+        del resource, needs
+        return []
+
     def limits(self, resource: str) -> bool:
         """Return whether a resource is limited: every one but the number of pods where no node says it."""
         return resource != PODS or resource in self.resources

@@ -91,13 +91,13 @@ class ProvenBound:
     def by_search(self, rounding: float) -> None:
         """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
 
-        Where values lie on a grid the rounding is far below its step. Options that reduced costs fixed away
-        need not be counted: what that lets pass has its own margin (`within_reach`).
+        Where values lie on a grid nothing lies between a value and the next one, a step away. Options that
+        reduced costs fixed away need not be counted: what that lets pass has its own margin (`within_reach`).
         """
         best = self._best
         if best.objective is None or best.floor is None or best.value is None:
             return
-        slack = 0.0 if best.step > 4.0 * rounding else rounding
+        slack = 0.0 if best.step > 2.0 * rounding else rounding
         if slack <= 1e-10 * abs(best.value):
             slack = 0.0
         stated = best.objective + best.sign * slack

@@ -28,8 +28,11 @@ GOALS = (
 )
 
 
-def instance(rng: Random, rules: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """Draw an instance, with rules of these names or of any."""
+def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool = False) -> dict[str, Any]:
+    """Draw an instance, with rules of these names or of any; for `bundles` one that names no node.
+
+    In those nothing runs, and no rule, goal or pods speak of the level of nodes.
+    """
     upper = ["rack"] if rng.random() < 0.7 else ["block", "rack"]
     levels = [*upper, "node"]
     nodes = []
@@ -53,18 +56,33 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None) -> dict[str, Any
     jobs: list[dict[str, Any]] = []
     plans = 1
     for number in range(rng.randint(1, 4)):
-        job = _job(rng, f"j{number}", levels, [node["names"] for node in nodes])
+        job = _job(rng, f"j{number}", upper if bundles else levels, [node["names"] for node in nodes])
+        if bundles:
+            _forget_nodes(job)
         plans *= _at_most(job, len(nodes))
         if plans > _MOST_PLANS and jobs:
             break
         jobs.append(job)
     found = {"kind": "placement", "schema_version": "1", "levels": levels, "nodes": nodes, "jobs": jobs}
     names = rules or tuple(rng.choice(RULES) for _ in range(rng.choice((0, 1, 2, 2, 3))))
-    known = [rule for name in names if (rule := _rule(rng, name, found)) is not None]
     goals = rng.sample(GOALS, rng.randint(1, 4))
-    if rng.random() < 0.7:
+    if bundles:
+        names = tuple(name for name in names if name not in ("drain", "moving"))
+        goals = [goal for goal in goals if goal != "left"]
+    if rng.random() < 0.7 or not goals:
         goals = ["value", *(goal for goal in goals if goal != "value")]
-    return found | {"rules": known, "goals": [_goal(rng, goal, found) for goal in goals]}
+    seen = found | {"levels": upper} if bundles else found
+    known = [rule for name in names if (rule := _rule(rng, name, seen)) is not None]
+    return found | {"rules": known, "goals": [_goal(rng, goal, seen) for goal in goals]}
+
+
+def _forget_nodes(job: dict[str, Any]) -> None:
+    """Take away what a job says of single nodes."""
+    for key in ("current", "fixed", "pinned"):
+        job.pop(key, None)
+    for option in job["options"]:
+        for pods in option["pods"]:
+            pods.pop("value_at", None)
 
 
 def _at_most(job: dict[str, Any], nodes: int) -> int:

@@ -33,13 +33,14 @@ _PAIRS = tuple(itertools.combinations_with_replacement(RULES, 2))
 def drawn(number: int, seed: int = 1) -> tuple[Random, dict[str, Any]]:
     """Return a round of a number, whose rules are the next pair."""
     rng = Random(f"placement {seed} {number}")
-    return rng, instance(rng, _PAIRS[number % len(_PAIRS)] if rng.random() < 0.9 else None)
+    pair = _PAIRS[number % len(_PAIRS)] if rng.random() < 0.9 else None
+    return rng, instance(rng, pair, bundles=rng.random() < 0.25)
 
 
 def wrong(rng: Random, told: dict[str, Any], backend: str = "auto", *, plans: bool = False) -> Iterator[str]:
     """Yield what is wrong with the answer to a round."""
     given: Any = apportion.read(told)
-    way = "by_pod" if rng.random() < 0.5 else None
+    way = rng.choice(("by_pod", "by_bundle", None))
     solution: Any = apportion.solve(given, backend=backend, time_limit=60.0, formulation=way)
     expected = truth.best(told)
     if expected is None:

@@ -417,6 +417,16 @@ class MultipleChoiceKnapsack(Ragged):
         found: NDArray[np.int64] = self.matrix[rows].sum(axis=0, dtype=np.int64)
         return found
 
+    def used_within(self, rows: NDArray[np.int64], room: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return bool [rows]: whether an option by itself uses no more of any capacity than there is room."""
+        some = self.matrix[rows]
+        if isinstance(some, np.ndarray):
+            within: NDArray[np.bool_] = np.all(some <= room, axis=1)
+        else:
+            over = np.concatenate(([0], np.cumsum(some.data > room[some.indices])))
+            within = np.diff(over[some.indptr]) == 0
+        return within
+
     def fits(self, choice: NDArray[np.int64]) -> bool:
         """Return whether a choice of rows in its jobs' menus leaves nobody out and keeps every capacity."""
         if (self.required & (choice < 0)).any():

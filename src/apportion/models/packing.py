@@ -15,14 +15,17 @@ What the jobs of a plan ask of the alike machines of one pool: some at once, of 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import le, mul, sub
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MachinePacking", "NodePacking", "heaviest", "pack", "pool_ends"]
+__all__ = ["MachinePacking", "NodePacking", "PodPacking", "best_fit", "heaviest", "pack", "pool_ends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,96 @@ class MachinePacking:
     jobs: tuple[int, ...]
     gpus: tuple[int, ...]
     uses: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodPacking:
+    """Pods to be put on nodes, each of which has so much of several resources.
+
+    Attributes
+    ----------
+    rooms
+        By node what it has of every resource.
+    jobs
+        What those are called whose pods they are: their positions in the menus.
+    pods
+        By job, of every pod what it needs of every resource.
+    known
+        By job the nodes of its pods, where these are known already.
+    """
+
+    rooms: tuple[tuple[int, ...], ...]
+    jobs: tuple[int, ...]
+    pods: tuple[tuple[tuple[int, ...], ...], ...]
+    known: tuple[tuple[int, ...], ...] | None = None
+
+
+_ORDERS = 40
+"""Orders in which best fit is tried."""
+
+
+def best_fit(
+    packing: PodPacking, worths: Sequence[float] | None = None, orders: int = _ORDERS
+) -> tuple[tuple[int, ...] | None, ...] | None:
+    """Put every pod, the largest first, on the node that it leaves least on; return the nodes by job.
+
+    In several orders: what is large depends on which resource is scarce (Panigrahy and others, Heuristics for
+    Vector Bin Packing, 2011).
+
+    Parameters
+    ----------
+    packing
+        What is to be placed.
+    worths
+        What jobs are worth: where no order places all, those that are not placed, told by ``None``, are worth
+        as little as was found. Without it the answer is then ``None``.
+    orders
+        How many orders are tried.
+    """
+    pods = [(job, at, need) for job, own in enumerate(packing.pods) for at, need in enumerate(own)]
+    totals = [max(1, sum(each)) for each in zip(*packing.rooms, strict=True)]
+    random, best, least = Random(0), None, math.inf
+    for turn in range(orders):
+        weights = [(1.0 if turn == 0 else random.random()) / total for total in totals]
+        found, out = _best_fit(packing.rooms, pods, weights, skips=worths is not None)
+        lost = 0.0 if not out else math.inf if worths is None else math.fsum(worths[job] for job in out)
+        if lost < least:
+            nodes = (
+                None if job in out else tuple(found[job, at] for at in range(len(own)))
+                for job, own in enumerate(packing.pods)
+            )
+            best, least = tuple(nodes), lost
+        if not out:
+            break
+    return best
+
+
+def _best_fit(
+    rooms: Sequence[Sequence[int]],
+    pods: Sequence[tuple[int, int, Sequence[int]]],
+    weights: Sequence[float],
+    *,
+    skips: bool,
+) -> tuple[dict[tuple[int, int], int], set[int]]:
+    """Return the nodes of the pods, and the jobs with pods that have none: the first one, or all."""
+
+    def size(amounts: Sequence[int]) -> float:
+        return float(sum(map(mul, amounts, weights)))
+
+    left, rest, found = [list(room) for room in rooms], list(map(size, rooms)), dict[tuple[int, int], int]()
+    out = set[int]()
+    for job, at, need in sorted(pods, key=lambda pod: -size(pod[2])):
+        fits = [] if job in out else [node for node, room in enumerate(left) if all(map(le, need, room))]
+        if fits:
+            node = min(fits, key=rest.__getitem__)
+            left[node] = list(map(sub, left[node], need))
+            rest[node] = size(left[node])
+            found[job, at] = node
+            continue
+        out.add(job)
+        if not skips:
+            break
+    return found, out
 
 
 @dataclass(frozen=True, slots=True)

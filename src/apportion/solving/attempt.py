@@ -27,11 +27,16 @@ from apportion.core.interruption import released
 from apportion.core.options import Choice, Incumbent, Multipliers, Point, SolveOptions, Start
 from apportion.core.outcome import Outcome, Report, Termination
 from apportion.core.solution import GoalResult
-from apportion.formulations.protocol import LinearFormulation, Packing, PlacedFormulation
+from apportion.formulations.protocol import (
+    LinearFormulation,
+    NearPlacingFormulation,
+    Packing,
+    PlacedFormulation,
+)
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import MachinePacking
+from apportion.models.packing import MachinePacking, PodPacking
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import (
     CompiledKnapsack,
@@ -134,9 +139,12 @@ def _with_later_goals(call: Call, asked: Asked, optimal: bool, began: float) -> 
 
 
 def _first(structure: CompiledModel, options: SolveOptions) -> SolveOptions:
-    """Return the options of the search for the objective: a part of the time is left to goals after it."""
-    later = isinstance(structure, CompiledKnapsack) and structure.model.goals
-    return options.within(_FIRST * options.time_limit) if later and options.time_limit else options
+    """Return the options of the search for the objective: a part of the time is left to what follows."""
+    if not isinstance(structure, CompiledKnapsack) or not options.time_limit:
+        return options
+    places = isinstance(structure, PlacedStructure) and structure.places_near
+    share = _BEFORE_NODES if places else _FIRST if structure.model.goals else 1.0
+    return options.within(share * options.time_limit)
 
 
 def _fits_doubles(model: MultipleChoiceKnapsack | Assignment) -> bool:
@@ -225,6 +233,10 @@ class _Relay:
 _DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 _MOST_ROUNDS = 500
 _MOST_REPAIRS = 100
+_BEFORE_NODES = 0.4
+"""Share of the time for a choice over bundles of nodes; in the rest it is placed on the nodes."""
+_IMPROVED_S, _IMPROVED = 1.0, 0.5
+"""Seconds and share of the time left for one turn of a local search over nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +244,11 @@ class PlacedStructure(CompiledKnapsack):
     """Menus whose choices must also lie on nodes."""
 
     formulation: PlacedFormulation
+
+    @property
+    def places_near(self) -> bool:
+        """Whether the formulation itself finds choices close by that lie on the nodes."""
+        return hasattr(self.formulation, "placed_near")
 
     def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
         """Return the plan of a choice, its nodes included; ``None`` if it was not placed."""
@@ -262,13 +279,21 @@ class PlacedStructure(CompiledKnapsack):
             shown = [gpu_type for gpu_type, placed in failed.items() if placed.proven or not proven]
             if not shown:
                 return None
-            core = failed[shown[0]].core
-            kept = choice if core is None else np.where(np.isin(np.arange(choice.size), core), choice, -1)
-            tighter = tighter.excluding(shown[0], kept)
+            for gpu_type in shown:
+                core = failed[gpu_type].core
+                kept = choice if core is None else np.where(np.isin(np.arange(choice.size), core), choice, -1)
+                tighter = tighter.excluding(gpu_type, kept)
         return PlacedStructure(tighter)
 
-    def placeable(self, point: Point | None, call: Call) -> Point | None:
+    def placeable(self, point: Point | None, call: Call, prices: Multipliers | None = None) -> Point | None:
         """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
+        if self.places_near and point is not None:
+            close_by = cast(NearPlacingFormulation, self.formulation).placed_near
+            plain = self.formulation.provable().model
+            kept = repaired(plain, rows_of(point))
+            known = prices[: plain.num_capacities] if isinstance(prices, np.ndarray) else None
+            placed: Choice | None = None if kept is None else close_by(kept, partial(_improved, call), known)
+            return placed
         structure, near = self, None if point is None else repaired(self.model, rows_of(point))
         for _ in range(_MOST_REPAIRS):
             if near is None:
@@ -299,27 +324,32 @@ def chosen_on_nodes(
     ask
         Asks the backend about a structured model.
     """
-    best, prices, bound = structure.placeable(known.point, call), known.hint, None
+    best, prices = structure.placeable(known.point, call), known.hint
+    sharper: Outcome | None = None
     for round_ in range(_MOST_ROUNDS + 1):
         asked = ask(structure, Start(best, hint=prices))
         prices = asked.known.hint
         if asked.known.point is not best:  # a greedy one, before a general solver
             near = structure.placeable(asked.known.point, call)
             best = better(structure, call.maximizes, best, near)
-        outcome = asked.outcome
-        bound = bound if outcome.bound is None else outcome.bound
+        outcome = sharper = _sharper(call, sharper, asked.outcome)
         if asked.point is None and outcome.termination is not Termination.INFEASIBLE:
             break
         if asked.point is None or not structure.check(asked.point).feasible:
             return _certifiable(structure, outcome, asked.point, Start(best, hint=prices))
         choice = rows_of(asked.point)
+        if structure.places_near and outcome.termination not in _DECIDED:
+            # a tighter model would be left as open: the time goes into a choice near this one
+            near = structure.placeable(choice, call, outcome.multipliers)
+            best = better(structure, call.maximizes, best, near)
+            break
         found = structure.packed(choice, call.seconds_left)
         if all(placed.nodes is not None for placed in found.values()):
             plan = structure.on(choice, found)
             placed = _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
             return replace(placed, goals=asked.goals)
         tighter = structure.without(choice, found, proven=True)
-        near = (structure if tighter is None else tighter).placeable(choice, call)
+        near = (structure if tighter is None else tighter).placeable(choice, call, outcome.multipliers)
         best = better(structure, call.maximizes, best, near)
         stopped = outcome.termination is Termination.INTERRUPTED
         if tighter is None or round_ == _MOST_ROUNDS or stopped or call.is_late():
@@ -329,9 +359,37 @@ def chosen_on_nodes(
     ended = outcome.termination
     if ended in (Termination.OPTIMAL, Termination.GAP_REACHED):
         ended = Termination.TIME_LIMIT if call.is_late() else Termination.NODE_LIMIT
-    source = None if bound is None else "solver"
-    outcome = replace(outcome, termination=ended, point=None, bound=bound, bound_source=source)
+    source = None if outcome.bound is None else "solver"
+    outcome = replace(outcome, termination=ended, point=None, bound_source=source)
     return _certifiable(structure, outcome, None, Start(best, hint=prices))
+
+
+def _sharper(call: Call, before: Outcome | None, now: Outcome) -> Outcome:
+    """Return an answer with the bound of an earlier one where that is better, which had more time."""
+    if before is None or before.bound is None or now.termination is Termination.INFEASIBLE:
+        return now
+    worse = now.bound is None or (now.bound > before.bound if call.maximizes else now.bound < before.bound)
+    if not worse:
+        return now
+    return replace(now, bound=before.bound, bound_source=before.bound_source, multipliers=before.multipliers)
+
+
+def _improved(
+    call: Call, menus: MultipleChoiceKnapsack, start: Choice, prices: NDArray[np.float64]
+) -> Choice | None:
+    """Return a better choice that local search finds in a part of the time left; ``None`` for none."""
+    from apportion.solvers.multiknapsack.ejection import improved
+
+    if call.options.work_limit is not None:
+        return None
+    left = None if call.options.deterministic else call.seconds_left
+    seconds = _IMPROVED_S if left is None else min(_IMPROVED_S, _IMPROVED * left)
+    try:
+        with released():
+            found = improved(menus, start, prices, replace(call.options, time_limit=seconds))
+    except KeyboardInterrupt:  # remembered by whoever deferred it
+        return None
+    return None if menus.objective(found) <= menus.objective(start) else found
 
 
 def _packed(packing: Packing, seconds: float | None) -> Placement:
@@ -339,6 +397,10 @@ def _packed(packing: Packing, seconds: float | None) -> Placement:
         from apportion.solvers.packing.machines import pack_machines
 
         return pack_machines(packing)
+    if isinstance(packing, PodPacking):
+        from apportion.solvers.packing.pods import pack_pods
+
+        return pack_pods(packing)
     from apportion.solvers.packing.few_moves import pack
 
     return pack(packing, seconds)

@@ -163,7 +163,8 @@ def judge(
             return Verdict(Termination.OPTIMAL, bound, source, tuple(notes))
         if gap <= asked_gap:
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
-        if claimed is Termination.OPTIMAL and abs(bound - objective) <= _MIP_TOLERANCE * abs(objective):
+        near = (_MIP_TOLERANCE + _PROOF) * abs(objective)  # the solver's own objective was rounded
+        if claimed is Termination.OPTIMAL and abs(bound - objective) <= near:
             notes.append(f"claimed optimal; shown is a gap of {gap:.2g}")
             return Verdict(Termination.GAP_REACHED, bound, source, tuple(notes))
     if claimed in _LIMITS:

@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from apportion.core.errors import BackendUnavailable, InvalidOption
+from apportion.core.extension_points import loaded
 from apportion.core.interruption import defer_interrupt, released
 from apportion.core.options import KnownBound, Multipliers, SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
@@ -133,6 +134,8 @@ def entry_of(subject: Subject, name: str | None) -> FormulationEntry:
     """
     kind = kind_of_any(subject)
     first = formulation(kind.name, name)
+    if name is None and first.where_large is not None and loaded(first.where_large[0])(subject):
+        return formulation(kind.name, first.where_large[1])
     if name is not None or first.produces == "knapsack" or not is_tenanted(subject):
         return first
     sums = kind.option_set is not None and kind.option_set.sums(subject)

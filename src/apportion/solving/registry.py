@@ -150,6 +150,8 @@ class FormulationEntry:
         The menus by which a kind is explained whose first formulation this is; itself where there are none.
     where_relaxed
         The formulation that takes its place for an instance of which its model is a relaxation only.
+    where_large
+        ``"module:function"`` that says of an instance whether another formulation takes its place, and which.
     """
 
     name: str
@@ -159,6 +161,7 @@ class FormulationEntry:
     description: str = ""
     on_nodes: bool = False
     where_relaxed: str | None = None
+    where_large: tuple[str, str] | None = None
     levels: FormulationEntry | None = None
     explained: FormulationEntry | None = None
 
@@ -225,6 +228,14 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                     explained=FormulationEntry(
                         "menus", "knapsack", "apportion.formulations.placement:PlacementMenus"
                     ),
+                    where_large=("apportion.instances.placement.bundles:takes_bundles", "by_bundle"),
+                ),
+                "by_bundle": FormulationEntry(
+                    "by_bundle",
+                    "knapsack",
+                    "apportion.formulations.placement_bundles:PlacementByBundle",
+                    description="how many pods lie in every bundle of alike nodes, then on which of these",
+                    on_nodes=True,
                 ),
                 "by_pod": FormulationEntry(
                     "by_pod",

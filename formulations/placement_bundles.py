@@ -1,0 +1,395 @@
+"""A placement as menus over bundles of nodes: what lies in a bundle in sum, then placed on its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.formulations.placement import PlacementByShape
+from apportion.formulations.protocol import Improve, Plan
+from apportion.instances.placement import PlacementInstance
+from apportion.instances.placement.bundles import BundledSite, bundled_program
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.packing import PodPacking, best_fit
+from apportion.models.uses import beside
+
+__all__ = ["PlacementByBundle"]
+
+_DRAWN = 48
+"""Nodes that are drawn for a pod, of those that could have it."""
+_TURNS = 100
+"""Times that nodes are drawn anew at most."""
+_Jobs = dict[int, tuple[tuple[int, int], ...]]
+"""By chooser class and number of the pods that it has in a bundle."""
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+_Nodes = tuple[tuple[int, ...], ...]
+"""By chooser the nodes of its pods, by their position in the bundle."""
+
+
+class PlacementByBundle(PlacementByShape):
+    """The choosers of an instance over bundles of its nodes, what is chosen placed on the nodes.
+
+    A relaxation; see `apportion.formulations.protocol.NearPlacingFormulation`.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    """
+
+    relaxes = True
+
+    def __init__(self, instance: PlacementInstance) -> None:
+        self.compiled(instance, *bundled_program(instance))
+        self._plain = self.model
+        self._known: dict[tuple[int, tuple[Any, ...]], _Nodes] = {}
+        self._nodes: Sequence[Sequence[int]] = ()
+        if isinstance(site := self.program.site, BundledSite):
+            self._nodes = [one.tolist() if one.size > 1 else () for one in site.members]
+            free = np.stack([site.fine.free(resource) for resource in site.limited], axis=1)
+            self._free: list[tuple[int, ...]] = [tuple(each) for each in free.tolist()]
+            self._needs = [
+                tuple(one.pods.takes(resource) for resource in site.limited) for one in self.program.classes
+            ]
+
+    def packings(self, choice: NDArray[np.int64]) -> dict[str, PodPacking]:
+        """Return what a choice asks of the nodes of every bundle that has several."""
+        names = self.program.site.nodes
+        return {names[bundle]: self._packing(bundle, jobs) for bundle, jobs in self._inside(choice).items()}
+
+    def _packing(self, bundle: int, jobs: _Jobs) -> PodPacking:
+        pods = tuple(
+            tuple(self._needs[of] for of, count in own for _ in range(count)) for own in jobs.values()
+        )
+        rooms = tuple(self._free[node] for node in self._nodes[bundle])
+        return PodPacking(rooms, tuple(jobs), pods, self._known.get((bundle, tuple(jobs.items()))))
+
+    def _inside(self, choice: NDArray[np.int64]) -> dict[int, _Jobs]:
+        """Return what lies in every bundle of several nodes, choosers in ascending order."""
+        found: dict[int, _Jobs] = {}
+        for job, row in enumerate(choice.tolist()):
+            for bundle, pods in self._placed(row).items():
+                found.setdefault(bundle, {})[job] = pods
+        return found
+
+    def _placed(self, row: int) -> dict[int, tuple[tuple[int, int], ...]]:
+        """Return class and number of the pods that an option has in bundles of several nodes."""
+        found: dict[int, tuple[tuple[int, int], ...]] = {}
+        if row >= 0 and self._nodes:
+            for _, of, bundle, count in self.program.entries[self._entries[0][row] : self._entries[1][row]]:
+                if self._nodes[bundle]:
+                    found[bundle] = (*found.get(bundle, ()), (of, count))
+        return found
+
+    @cached_property
+    def _entries(self) -> list[list[int]]:
+        """Where what options place begins and ends among the program's entries."""
+        columns = self.program.placed[0]
+        return [np.searchsorted(columns, self.asked.columns, side).tolist() for side in _SIDES]
+
+    def plan_on(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> Plan:
+        """Return the plan of a choice with the nodes of every pod, given as in `packings`."""
+        plan, site = self.plan(choice), self.program.site
+        for bundle, jobs in self._inside(choice).items():
+            assert isinstance(site, BundledSite)
+            name, members = site.nodes[bundle], self._nodes[bundle]
+            for own, nodes in zip(jobs.values(), placed[name], strict=True):
+                each = iter(nodes)
+                for of, count in own:
+                    one = self.program.classes[of]
+                    at = plan["placement"][one.job.id]["on"][one.pods.name]
+                    at.pop(name, None)
+                    for _ in range(count):
+                        node = site.fine.nodes[members[next(each)]]
+                        at[node] = at.get(node, 0) + 1
+        return plan
+
+    def placed_near(
+        self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64] | None
+    ) -> NDArray[np.int64] | None:
+        """Return a choice close by that lies on the nodes; ``None`` if none was found.
+
+        Of a bundle that is too full the jobs that best fit does not place are left out, then each of them
+        gets the best of its options that keeps all rows and fits on what is left of the nodes. Where there
+        are no rules the whole is improved by a local search over the nodes, as long as that finds more.
+        """
+        found = choice.copy()
+        for bundle in self._inside(choice):
+            here = self._inside(found).get(bundle, {})
+            if here and not self._fits(bundle, here):
+                kept = self._left_out(bundle, {job: int(found[job]) for job in here})
+                if kept is None:
+                    return None
+                found[list(kept)] = list(kept.values())
+        inside, room = self._inside(found), self._plain.capacities - self._plain.used(found)
+        if (room < 0).any():  # a rule wanted who was left out
+            return None
+        if not all(self._fits(bundle, jobs) for bundle, jobs in inside.items()):
+            return None
+        out = np.flatnonzero((found == self._waits) & (choice != self._waits))
+        for job in out[np.argsort(-self._worths[choice[out]], kind="stable")].tolist():
+            row = self._best_left(inside, room, job, int(found[job]))
+            room += self._plain.used(found[job : job + 1]) - self._plain.used(np.array([row]))
+            found[job] = row
+        best = self._settled(found)
+        for turn in range(0 if best is None or prices is None or self.instance.rules else _TURNS):
+            assert best is not None and prices is not None
+            better = self._polished(best, improve, prices, turn)
+            better = None if better is None else self._settled(better)
+            if better is None or self._worths[better].sum() <= self._worths[best].sum():
+                break
+            best = better
+        return best
+
+    def _settled(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return a choice with the choosers that follow from others set anew; ``None`` if it breaks a row."""
+        starts, taken = self.program.starts, np.zeros(len(self.program.labels), dtype=np.int64)
+        taken[self.asked.columns[choice]] = 1
+        sizes = np.diff([*starts, len(self.program.labels)])
+        found = choice.copy()
+        for chooser, settle in self.program.settled.items():
+            own = slice(starts[chooser], starts[chooser] + int(sizes[chooser]))
+            taken[own] = 0
+            column = starts[chooser] + settle(taken)
+            taken[column] = 1
+            at = int(np.searchsorted(self.asked.columns, column))
+            if at == self.asked.columns.size or self.asked.columns[at] != column:
+                return None
+            found[chooser] = at
+        return found if self._plain.fits(found) else None
+
+    def _polished(
+        self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64], turn: int
+    ) -> NDArray[np.int64] | None:
+        """Return a better choice by a search over nodes that looks at no rule; ``None`` if none was found.
+
+        A job may keep what it has where it is, have nothing, or any of its options of one pod on one of some
+        nodes, drawn of those that have room for it when they are empty.
+        """
+        site, random, nothing = self.program.site, np.random.default_rng(turn), np.zeros(0, np.int64)
+        assert isinstance(site, BundledSite)
+        free, pods, at_nodes = np.array(self._free, np.int64), self._pods_of(choice), _AtNodes()
+        for job, row in enumerate(choice.tolist()):
+            at_nodes.begin()
+            own = np.array(pods.get(job, ()), dtype=np.int64).reshape(-1, 2)
+            at_nodes.add(np.array([row]), np.zeros(len(own), np.int64), own[:, 0], own[:, 1])
+            if self._waits[job] < 0:
+                continue
+            if self._waits[job] != row:
+                at_nodes.add(self._waits[job : job + 1], nothing, nothing, nothing)
+            for of, by_bundle in self._single[job].items():
+                at = np.flatnonzero((free >= self._needs[of]).all(axis=1) & (by_bundle[site.bundle] >= 0))
+                at = random.choice(at, min(_DRAWN, at.size), replace=False)
+                at_nodes.add(by_bundle[site.bundle[at]], np.arange(at.size), np.full(at.size, of), at)
+        rows, column, kinds, node = at_nodes.joined()
+        menus = MultipleChoiceKnapsack.from_arrays(
+            self._worths[rows],
+            _at_resources(column, np.array(self._needs)[kinds], node, (rows.size, *free.shape)),
+            np.array([*at_nodes.starts, rows.size], dtype=np.int64),
+            free.ravel(),
+            required=np.ones(choice.size, dtype=np.bool_),
+            sense="maximize",
+        )
+        priced = self._node_prices(prices).ravel()
+        better = improve(menus, np.array(at_nodes.starts, dtype=np.int64), priced)
+        if better is None:
+            return None
+        found: NDArray[np.int64] = rows[better]
+        first, last = np.searchsorted(column, (better, better + 1))
+        self._remember(found, [node[low:high].tolist() for low, high in zip(first, last, strict=True)])
+        return found
+
+    def _node_prices(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [nodes, resources]: the prices of their bundles."""
+        site = self.program.site
+        assert isinstance(site, BundledSite)
+        row = {name: at for at, name in enumerate(self._plain.capacity_names)}
+        of = [[row.get(f"{resource} of {name}", -1) for resource in site.limited] for name in site.nodes]
+        each: NDArray[np.float64] = np.append(prices, 0.0)[np.array(of)]
+        return each[site.bundle]
+
+    def _pods_of(self, choice: NDArray[np.int64]) -> dict[int, list[tuple[int, int]]]:
+        """Return class and node of every pod of a choice by chooser, those in bundles of several first."""
+        site, found, inside = self.program.site, dict[int, list[tuple[int, int]]](), self._inside(choice)
+        assert isinstance(site, BundledSite)
+        for bundle, jobs in inside.items():
+            for (job, pods), nodes in zip(jobs.items(), self._lying(bundle, inside), strict=True):
+                names = [of for of, count in pods for _ in range(count)]
+                members = (self._nodes[bundle][at] for at in nodes)
+                found.setdefault(job, []).extend(zip(names, members, strict=True))
+        for job, row in enumerate(choice.tolist()):
+            for _, of, bundle, count in self.program.entries[self._entries[0][row] : self._entries[1][row]]:
+                if not self._nodes[bundle]:
+                    found.setdefault(job, []).extend([(of, int(site.members[bundle][0]))] * count)
+        return found
+
+    @cached_property
+    def _single(self) -> list[dict[int, NDArray[np.int64]]]:
+        """By chooser and class, of the options of one pod, int64 [bundles]: the option there, -1 for none."""
+        found: list[dict[int, NDArray[np.int64]]] = [{} for _ in self.program.choosers]
+        owner, (first, last) = self._plain.job_of_option(), map(np.array, self._entries)
+        alone = np.flatnonzero(last == first + 1)
+        _, of, bundle, count = (one[first[alone]] for one in self.program.placed)
+        one_pod = count == 1
+        for row, job, pod, at in zip(
+            *(each[one_pod].tolist() for each in (alone, owner[alone], of, bundle)), strict=True
+        ):
+            if pod not in found[job]:
+                found[job][pod] = np.full(len(self.program.site.nodes), -1, dtype=np.int64)
+            found[job][pod][at] = row
+        return found
+
+    def _remember(self, choice: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> None:
+        """Remember on which nodes the pods of every chooser are."""
+        site = self.program.site
+        assert isinstance(site, BundledSite)
+        for bundle, jobs in self._inside(choice).items():
+            position = {node: at for at, node in enumerate(self._nodes[bundle])}
+            lying = (tuple(position[node] for node in nodes[job] if node in position) for job in jobs)
+            self._known[bundle, tuple(jobs.items())] = tuple(lying)
+
+    def _left_out(self, bundle: int, there: Mapping[int, int]) -> dict[int, int] | None:
+        """Return the options of a bundle's jobs, those left out that best fit does not place."""
+        packing = self._packing(bundle, {job: self._placed(row)[bundle] for job, row in there.items()})
+        worths = [self._worths[there[job]] if self._waits[job] >= 0 else np.inf for job in packing.jobs]
+        nodes = best_fit(packing, worths)
+        if nodes is None:
+            return None
+        lying = {job: own for job, own in zip(packing.jobs, nodes, strict=True) if own is not None}
+        if any(self._waits[job] < 0 for job in there.keys() - lying.keys()):
+            return None
+        now = {job: self._placed(there[job])[bundle] for job in lying}
+        self._known[bundle, tuple(now.items())] = tuple(lying.values())
+        return {job: row if job in lying else int(self._waits[job]) for job, row in there.items()}
+
+    def _fits(self, bundle: int, jobs: _Jobs) -> bool:
+        """Return whether best fit places what is to lie in a bundle, and remember where."""
+        packing = self._packing(bundle, jobs)
+        nodes = packing.known or best_fit(packing)
+        if nodes is not None:
+            self._known[bundle, tuple(jobs.items())] = tuple(own or () for own in nodes)
+        return nodes is not None
+
+    def _best_left(self, inside: dict[int, _Jobs], room: NDArray[np.int64], job: int, now: int) -> int:
+        """Return the best option of a job, that has nothing now, beside the others, and write it down."""
+        model = self._plain
+        own = np.arange(model.offsets[job], model.offsets[job + 1])
+        own = own[self._worths[own] > self._worths[now]]
+        own = own[model.used_within(own, room + model.used(np.array([now])))]
+        rows: list[int] = own[np.argsort(-self._worths[own], kind="stable")].tolist()
+        for row in rows:
+            placed = self._placed(row)
+            nodes = {bundle: self._beside(bundle, inside, job, pods) for bundle, pods in placed.items()}
+            if all(at is not None for at in nodes.values()):
+                for bundle, pods in placed.items():
+                    lying = dict(zip(inside.get(bundle, {}), self._lying(bundle, inside), strict=True))
+                    now_there = dict(sorted({**inside.get(bundle, {}), job: pods}.items()))
+                    lying[job] = nodes[bundle] or ()
+                    self._known[bundle, tuple(now_there.items())] = tuple(lying[one] for one in now_there)
+                    inside[bundle] = now_there
+                return row
+        return now
+
+    def _lying(self, bundle: int, inside: Mapping[int, _Jobs]) -> _Nodes:
+        """Return where the pods of a bundle are known to lie."""
+        there = inside.get(bundle, {})
+        return self._known[bundle, tuple(there.items())] if there else ()
+
+    def _beside(
+        self, bundle: int, inside: Mapping[int, _Jobs], job: int, pods: tuple[tuple[int, int], ...]
+    ) -> tuple[int, ...] | None:
+        """Return nodes for the pods of one more job beside those whose nodes are known."""
+        left = [list(self._free[node]) for node in self._nodes[bundle]]
+        there = self._packing(bundle, inside.get(bundle, {}))
+        for own, at in zip(there.pods, self._lying(bundle, inside), strict=True):
+            for need, node in zip(own, at, strict=True):
+                left[node] = [have - much for have, much in zip(left[node], need, strict=True)]
+        alone = replace(self._packing(bundle, {job: pods}), rooms=tuple(map(tuple, left)), known=None)
+        found = best_fit(alone, orders=1)
+        return None if found is None else found[0]
+
+    @cached_property
+    def _worths(self) -> NDArray[np.float64]:
+        """What options are worth, more for better ones."""
+        return self._plain.values if self._plain.sense == "maximize" else -self._plain.values
+
+    @cached_property
+    def _waits(self) -> NDArray[np.int64]:
+        """int64 [choosers]: the option in which a job that is one chooser gets nothing, -1 for none."""
+        row = {column: at for at, column in enumerate(self.asked.columns.tolist())}
+        waits = {job: row.get(columns[0], -1) for job, columns in self.program.waiting.items() if columns}
+        whole = self.program.whole
+        found = [waits.get(name, -1) if name in whole else -1 for name in self.program.choosers]
+        return np.array(found, dtype=np.int64)
+
+    def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> PlacementByBundle:
+        """Not asked: weights of sizes alone are never found for pods that need several resources."""
+        raise NotImplementedError(f"weights {weights} of {gpu_type}")
+
+    def excluding(self, gpu_type: str, choice: NDArray[np.int64]) -> PlacementByBundle:
+        """Return the same without what some choosers have placed in a bundle, or more of it, all at once."""
+        bundle, model, other = self.program.site.nodes.index(gpu_type), self.model, copy(self)
+        use = np.zeros(model.num_options, dtype=np.int64)
+        jobs = self._inside(choice)[bundle]
+        for job, own in jobs.items():
+            for row in range(int(model.offsets[job]), int(model.offsets[job + 1])):
+                here = dict(self._placed(row).get(bundle, ()))
+                use[row] = all(here.get(of, 0) >= count for of, count in own)
+        uses: Any = beside(model.matrix, [use])
+        names = (*model.capacity_names, f"excluded choice {model.num_capacities}")
+        other.model = model.under(uses, np.append(model.capacities, len(jobs) - 1), names)
+        return other
+
+    def provable(self) -> PlacementByBundle:
+        """Return the same with the rows of the instance alone: a certificate names nothing else."""
+        other = copy(self)
+        other.model = self._plain
+        return other
+
+
+class _AtNodes:
+    """Options placed on nodes, chooser by chooser: their rows, and class and node of each of their pods."""
+
+    def __init__(self) -> None:
+        self.starts = list[int]()
+        self._rows, self._pods, self._many = list[NDArray[np.int64]](), list[NDArray[np.int64]](), 0
+
+    def begin(self) -> None:
+        """Begin the options of a chooser."""
+        self.starts.append(self._many)
+
+    def add(
+        self,
+        rows: NDArray[np.int64],
+        column: NDArray[np.int64],
+        of: NDArray[np.int64],
+        node: NDArray[np.int64],
+    ) -> None:
+        """Add options, and pods by the position of their option among these."""
+        self._rows.append(rows)
+        self._pods.append(np.stack((column + self._many, of, node)))
+        self._many += rows.size
+
+    def joined(self) -> tuple[NDArray[np.int64], ...]:
+        """Return the rows of all options; column, class and node of all pods, in the order of columns."""
+        return np.concatenate(self._rows), *np.concatenate(self._pods, axis=1)
+
+
+def _at_resources(
+    column: NDArray[np.int64], needs: NDArray[np.int64], node: NDArray[np.int64], shape: tuple[int, int, int]
+) -> Any:
+    """Return what options use of every resource of every node, sparse [options, nodes x resources]."""
+    from scipy.sparse import csr_array
+
+    options, nodes, width = shape
+    some = np.flatnonzero(needs.ravel())
+    cell = (node[:, None] * width + np.arange(width)).ravel()[some]
+    return csr_array(
+        (needs.ravel()[some], (column.repeat(width)[some], cell)), shape=(options, nodes * width)
+    )

@@ -1,0 +1,187 @@
+"""Nodes of one place that admit the same pods, taken together: how many pods lie there is asked first.
+
+A bundle has what its nodes have in sum, and room for as many pods as they have one by one; pods that need l
+or more of a resource are at most as many as there are l free on each node. That is a relaxation: on which
+node of its bundle a pod lies is asked afterwards, and may have no answer. Nodes that an instance names, to
+say what runs there or what is to be there, stay by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from apportion.instances.placement.choosers import MOST_SHAPES, program
+from apportion.instances.placement.program import Form, Integers, Program
+from apportion.instances.placement.schema import PlacementInstance, PlacementPods
+from apportion.instances.placement.site import Site, site_of
+
+__all__ = ["BundledSite", "bundled_program", "bundled_site", "takes_bundles"]
+
+_FEWER = 4
+"""So many times fewer bundles than nodes make them worth it."""
+_MANY, _MANY_UNLIKE = 10_000, 100_000
+"""Pairs of an option and a node from which on nodes are taken together, alike or not."""
+_ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
+"""Placed shapes of all jobs together, and of one job in any case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledSite(Site):
+    """A site whose nodes are bundles of the nodes of another one.
+
+    Attributes
+    ----------
+    fine
+        The site with every node.
+    bundle
+        int64 [nodes of `fine`]: the bundle of every node.
+    """
+
+    fine: Site
+    bundle: Integers
+
+    @cached_property
+    def members(self) -> tuple[Integers, ...]:
+        """Of every bundle its nodes."""
+        order = np.argsort(self.bundle, kind="stable")
+        ends = np.cumsum(np.bincount(self.bundle, minlength=len(self.nodes)))
+        return tuple(np.split(order, ends[:-1]))
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The bundle of every node by the node's name."""
+        return dict(zip(self.fine.nodes, self.bundle.tolist(), strict=True))
+
+    def amounts(self, resource: str) -> Integers:
+        """Return int64 [bundles]: what the nodes of every bundle have."""
+        return self._sums(self.fine.amounts(resource))
+
+    def free(self, resource: str) -> Integers:
+        """Return int64 [bundles]: what others do not use on the nodes of every bundle."""
+        return self._sums(self.fine.free(resource))
+
+    def rooms(self, pods: PlacementPods, free: Mapping[str, Integers]) -> Integers:
+        """Return int64 [bundles]: how many such pods there can be in every bundle, node by node."""
+        del free  # that of the nodes decides, not their sum
+        return np.minimum(self._sums(self.fine.rooms(pods, self._free)), pods.count)
+
+    def counted(self, resource: str, needs: Integers) -> list[tuple[int, int, int]]:
+        """Return bundle, need l and how often l is free there, wherever the sum does not say as much.
+
+        Parameters
+        ----------
+        resource
+            The resource.
+        needs
+            What pods need of it.
+        """
+        found, free = [], self._free[resource]
+        for need in np.unique(needs[needs > 1]).tolist():
+            often, left = self._sums(free // need), self._sums(free % need)
+            some = np.flatnonzero((left > 0) & np.array([one.size > 1 for one in self.members]))
+            found += [(at, need, int(often[at])) for at in some.tolist()]
+        return found
+
+    @cached_property
+    def is_alike(self) -> bool:
+        """Whether the nodes of every bundle have the same free."""
+        first = np.array([one[0] for one in self.members])
+        return all(bool((free == free[first][self.bundle]).all()) for free in self._free.values())
+
+    @cached_property
+    def _free(self) -> dict[str, Integers]:
+        return {resource: self.fine.free(resource) for resource in self.fine.limited}
+
+    def _sums(self, each: Integers) -> Integers:
+        found = np.zeros(len(self.nodes), dtype=np.int64)
+        np.add.at(found, self.bundle, each)
+        return found
+
+
+def bundled_site(instance: PlacementInstance) -> BundledSite | None:
+    """Return the site of an instance by bundles; ``None`` where it speaks of single nodes as a level."""
+    fine = site_of(instance)
+    if instance.levels and _names_level(instance, instance.levels[-1]):
+        return None
+    alone, upper = _named_nodes(instance), instance.levels[:-1]
+    places = [fine.place[level].tolist() for level in upper]
+    admits = [
+        (tuple(sorted(group.labels.items())), frozenset(group.taints), group.ready, frozenset(group.capacity))
+        for group in fine.groups
+    ]
+    bundles: dict[Any, int] = {}
+    of = []
+    for at, (name, group) in enumerate(zip(fine.nodes, fine.group.tolist(), strict=True)):
+        key = at if name in alone else (admits[group], *(place[at] for place in places))
+        of.append(bundles.setdefault(key, len(bundles)))
+    bundle = np.array(of, dtype=np.int64)
+    first, size = np.unique(bundle, return_index=True)[1], np.bincount(bundle)
+    names = tuple(
+        fine.nodes[at] + (f" and {number - 1} more" if number > 1 else "")
+        for at, number in zip(first.tolist(), size.tolist(), strict=True)
+    )
+    place = {level: fine.place[level][first] for level in upper}
+    named = {level: fine.places[level] for level in upper}
+    if instance.levels:
+        place[instance.levels[-1]] = np.arange(len(names), dtype=np.int64)
+        named[instance.levels[-1]] = names
+    return BundledSite(
+        instance.levels, names, fine.group[first], fine.groups, place, named, fine=fine, bundle=bundle
+    )
+
+
+def bundled_program(instance: PlacementInstance) -> tuple[Program, list[Form]]:
+    """Return choosers, rows and goals of an instance over bundles; over nodes where it has no bundles.
+
+    The more jobs there are, the fewer placed shapes has one that is a single chooser.
+    """
+    most = max(_FEWEST_SHAPES, min(MOST_SHAPES, _ALL_SHAPES // max(1, len(instance.jobs))))
+    made, forms = program(instance, most, bundled_site(instance))
+    made.told_by = "by bundle"
+    return made, forms
+
+
+def takes_bundles(instance: PlacementInstance) -> bool:
+    """Return whether an instance has so many nodes for its options that bundles are worth it.
+
+    Nodes that are not alike in what they have free leave a weaker bound: of these there must be more.
+    """
+    site = bundled_site(instance)
+    if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
+        return False
+    pairs = sum(len(job.options) for job in instance.jobs) * len(site.fine.nodes)
+    return pairs >= (_MANY if site.is_alike else _MANY_UNLIKE)
+
+
+def _named_nodes(instance: PlacementInstance) -> set[str]:
+    """Return the nodes that pods run at, or that pods, rules and goals name."""
+    found = set[str]()
+    for job in instance.jobs:
+        if job.current is not None:
+            found.update(*job.current.on.values())
+        for option in job.options:
+            found.update(*(pods.value_at for pods in option.pods))
+    for one in (*instance.rules, *instance.wanted):
+        found.update(getattr(one, "nodes", ()))
+        to = getattr(one, "to", {})
+        found.update(to.values() if isinstance(to, Mapping) else ())
+    return found
+
+
+def _names_level(instance: PlacementInstance, level: str) -> bool:
+    """Return whether a rule, a goal or pods of an instance speak of a level."""
+    if any(getattr(one, "level", None) == level for one in (*instance.rules, *instance.wanted)):
+        return True
+    for job in instance.jobs:
+        for option in job.options:
+            asked = [option.required]
+            for pods in option.pods:
+                asked += [pods.required, pods.preferred, *pods.slices]
+            if level in asked:
+                return True
+    return False

@@ -1,0 +1,146 @@
+"""Nodes taken together: what lies in a bundle is asked first, on which of its nodes after."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+import apportion
+from apportion.instances.placement.bundles import bundled_site, takes_bundles
+from apportion.instances.placement.generator import generate, generate_menus
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementNodes,
+    PlacementOption,
+    PlacementPods,
+    PlacementRunning,
+)
+from apportion.io.stored import document, verify
+from apportion.models.packing import PodPacking, best_fit
+from apportion.solvers.packing.pods import pack_pods
+
+
+def site(jobs: list[PlacementJob], nodes: int, racks: int) -> PlacementInstance:
+    """Return jobs on alike nodes of 8 GPUs, 96 cores and 96 GiB."""
+    group = PlacementNodes(
+        f"n[0-{nodes - 1}]", {"gpu": 8, "cpu": 96, "mem": 96}, {"rack": f"r[0-{racks - 1}]"}
+    )
+    return PlacementInstance("1", ("rack", "node"), (group,), tuple(jobs))
+
+
+def test_named_nodes_stay_by_themselves() -> None:
+    jobs = [
+        PlacementJob(
+            "a",
+            (PlacementOption("x", (PlacementPods({"gpu": 1}, value_at={"n3": 1.0}),), 1.0),),
+            current=PlacementRunning("x", {"pods": {"n0": 1}}),
+        )
+    ]
+    found = bundled_site(site(jobs, 8, 2))
+    assert found is not None
+    assert sorted(map(len, found.members)) == [1, 1, 2, 4]
+    assert [found.nodes[at] for at in (found.number["n0"], found.number["n3"])] == ["n0", "n3"]
+    assert found.free("gpu").sum() == 64
+
+
+def test_who_speaks_of_single_nodes_has_no_bundles() -> None:
+    pods = PlacementPods({"gpu": 1}, 2, required="node")
+    assert bundled_site(site([PlacementJob("a", (PlacementOption("x", (pods,), 1.0),))], 8, 2)) is None
+
+
+def test_pods_that_need_half_and_more_are_counted_node_by_node() -> None:
+    """Five pods of 5 of 8 GPUs each: the sum of four nodes has room for six, its nodes for four."""
+    jobs = [
+        PlacementJob(f"j{k}", (PlacementOption("x", (PlacementPods({"gpu": 5}),), 1.0 + k),))
+        for k in range(5)
+    ]
+    solution = apportion.solve(site(jobs, 4, 1), formulation="by_bundle")
+    assert solution.termination == "optimal" and solution.objective == 14.0
+    assert solution.bound == 14.0
+    assert verify(solution.instance, document(solution)).ok
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bundles_and_shapes_agree(seed: int) -> None:
+    given = generate_menus(seed, 14, 4)
+    by_bundle, by_shape = (
+        apportion.solve(given, formulation=name, time_limit=60.0) for name in ("by_bundle", "by_shape")
+    )
+    assert by_bundle.termination == by_shape.termination == "optimal"
+    assert by_bundle.objective == pytest.approx(by_shape.objective, rel=1e-9)
+
+
+def test_a_thousand_nodes_are_taken_together() -> None:
+    """300 jobs on 480 nodes: no plan is a per cent better; the plan passes the check, node by node."""
+    given = generate_menus(1, 300, 480)
+    assert takes_bundles(given)
+    solution = apportion.solve(given, time_limit=20.0)
+    assert solution.plan is not None and solution.gap is not None and solution.gap < 0.01
+    assert verify(given, document(solution)).ok
+
+
+def test_few_nodes_are_not_taken_together() -> None:
+    assert not takes_bundles(generate(1, 30, 4))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_packing_is_what_enumeration_says(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(60):
+        rooms = tuple((rng.randint(1, 6), rng.randint(1, 6)) for _ in range(rng.randint(1, 3)))
+        pods = tuple(
+            tuple((rng.randint(0, 4), rng.randint(0, 4)) for _ in range(rng.randint(1, 2)))
+            for _ in range(rng.randint(1, 4))
+        )
+        packing = PodPacking(rooms, tuple(range(10, 10 + len(pods))), pods)
+        found = pack_pods(packing)
+        assert found.proven
+        assert (found.nodes is not None) == _fits(rooms, [need for own in pods for need in own])
+        if found.nodes is not None:
+            placed = [
+                (node, need)
+                for own, at in zip(pods, found.nodes, strict=True)
+                for need, node in zip(own, at, strict=True)
+            ]
+            assert all(
+                sum(need[k] for at, need in placed if at == node) <= room[k]
+                for node, room in enumerate(rooms)
+                for k in (0, 1)
+            )
+        else:
+            assert found.core
+            together = [
+                need for job, own in zip(packing.jobs, pods, strict=True) if job in found.core for need in own
+            ]
+            assert not _fits(rooms, together)
+            part = best_fit(packing, [1.0] * len(pods))
+            assert part is not None and None in part
+
+
+def _fits(rooms: tuple[tuple[int, ...], ...], pods: list[tuple[int, int]]) -> bool:
+    return any(
+        all(
+            sum(need[k] for need, at in zip(pods, nodes, strict=True) if at == node) <= room[k]
+            for node, room in enumerate(rooms)
+            for k in (0, 1)
+        )
+        for nodes in product(range(len(rooms)), repeat=len(pods))
+    )
+
+
+def test_what_does_not_lie_on_the_nodes_is_excluded_and_the_next_best_found() -> None:
+    """Of two nodes of 6 + 6, needs of (4, 1), (1, 4), (3, 3) twice fit in sum and not on nodes."""
+    needs = ((4, 1), (1, 4), (4, 4), (3, 3))
+    jobs = [
+        PlacementJob(
+            f"j{k}", (PlacementOption("x", (PlacementPods({"gpu": gpu, "cpu": cpu}),), float(10 + k)),)
+        )
+        for k, (gpu, cpu) in enumerate(needs)
+    ]
+    group = PlacementNodes("n[0-1]", {"gpu": 6, "cpu": 6}, {"rack": "r0"})
+    given = PlacementInstance("1", ("rack", "node"), (group,), tuple(jobs))
+    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
+    assert by_bundle.termination == "optimal" and by_bundle.objective == by_shape.objective
