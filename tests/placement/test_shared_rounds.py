@@ -18,14 +18,20 @@ from tests.conftest import data_folder
 from tests.placement.rounds import instance, pods_at
 
 FOLDER = data_folder() / "placement"
+_LONG = ("conflict+spare-0", "goal-colocate_excess-3")
+"""Rounds that take a minute and ten seconds."""
 
 
 def cases(name: str) -> list[Any]:
     """Return the rounds of a file as parameters, none where it is absent; two thirds of the many are slow."""
     path = FOLDER / name
     given = json.loads(path.read_bytes())["cases"] if path.is_file() else []
+
+    def slow(at: int, name: str) -> bool:
+        return name in _LONG or (at % 3 > 0 and len(given) > 50)
+
     return [
-        pytest.param(case, id=case["name"], marks=[pytest.mark.slow] if at % 3 and len(given) > 50 else [])
+        pytest.param(case, id=case["name"], marks=[pytest.mark.slow] if slow(at, case["name"]) else [])
         for at, case in enumerate(given)
     ]
 
