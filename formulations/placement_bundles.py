@@ -23,8 +23,8 @@ __all__ = ["PlacementByBundle"]
 
 _DRAWN = 48
 """Nodes that are drawn for a pod, of those that could have it."""
-_TURNS = 100
-"""Times that nodes are drawn anew at most."""
+_TURNS, _IN_VAIN = 1_000, 5
+"""Times that nodes are drawn anew at most, and one after the other without a better choice."""
 _Jobs = dict[int, tuple[tuple[int, int], ...]]
 """By chooser class and number of the pods that it has in a bundle."""
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
@@ -117,7 +117,7 @@ class PlacementByBundle(PlacementByShape):
 
         Of a bundle that is too full the jobs that best fit does not place are left out, then each of them
         gets the best of its options that keeps all rows and fits on what is left of the nodes. Where there
-        are no rules the whole is improved by a local search over the nodes, as long as that finds more.
+        are no rules the whole is improved by a local search over the nodes, drawn anew as long as that pays.
         """
         found = choice.copy()
         for bundle in self._inside(choice):
@@ -137,14 +137,16 @@ class PlacementByBundle(PlacementByShape):
             row = self._best_left(inside, room, job, int(found[job]))
             room += self._plain.used(found[job : job + 1]) - self._plain.used(np.array([row]))
             found[job] = row
-        best = self._settled(found)
-        for turn in range(0 if best is None or prices is None or self.instance.rules else _TURNS):
-            assert best is not None and prices is not None
+        best, in_vain = self._settled(found), 0
+        if best is None or prices is None or self.instance.rules:
+            return best
+        for turn in range(_TURNS):
             better = self._polished(best, improve, prices, turn)
             better = None if better is None else self._settled(better)
-            if better is None or self._worths[better].sum() <= self._worths[best].sum():
+            if better is not None and self._worths[better].sum() > self._worths[best].sum():
+                best, in_vain = better, 0
+            elif (in_vain := in_vain + 1) == _IN_VAIN:
                 break
-            best = better
         return best
 
     def _settled(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from apportion.instances.placement.program import Integers, Program, Shape
@@ -70,6 +70,8 @@ def _of_option(
     made: Program, option: PlacementOption, classes: Sequence[int], most: int
 ) -> list[Shape] | None:
     site, level = made.site, option.required
+    if len(classes) == 1 and (alone := _whole_in_one(made, classes[0], level)) is not None:
+        return alone if len(alone) <= most else None
     scopes: list[NDArray[np.bool_]] = [np.ones(len(site.nodes), dtype=np.bool_)]
     if level is not UNSET:
         scopes = [site.place[level] == place for place in range(len(site.places[level]))]
@@ -90,6 +92,20 @@ def _of_option(
             if tried > _TRIED or len(found) > most:
                 return None
     return list(found)
+
+
+def _whole_in_one(made: Program, of: int, level: str | UnsetType) -> list[Shape] | None:
+    """Return the shapes of pods all of which are at one node: of one pod, or where places are one node each.
+
+    ``None`` where pods may lie at several nodes, or some of them nowhere.
+    """
+    pods, site = made.classes[of].pods, made.site
+    wanted = pods.required if level is UNSET else level
+    single = wanted is not UNSET and len(site.places[str(wanted)]) == len(site.nodes)
+    if pods.slices or not pods.count or pods.fewest != pods.count or not (pods.count == 1 or single):
+        return None
+    nodes = np.flatnonzero(rooms_of(made, of) >= pods.count).tolist()
+    return [((of, node, pods.count),) for node in nodes]
 
 
 def _fits(made: Program, shape: Shape) -> bool:

@@ -383,6 +383,8 @@ def _improved(
     if call.options.work_limit is not None:
         return None
     left = None if call.options.deterministic else call.seconds_left
+    if call.is_late():
+        return None
     seconds = _IMPROVED_S if left is None else min(_IMPROVED_S, _IMPROVED * left)
     try:
         with released():
