@@ -143,7 +143,8 @@ def _first(structure: CompiledModel, options: SolveOptions) -> SolveOptions:
     if not isinstance(structure, CompiledKnapsack) or not options.time_limit:
         return options
     places = isinstance(structure, PlacedStructure) and structure.places_near
-    share = _BEFORE_NODES if places else _FIRST if structure.model.goals else 1.0
+    later = any(goal.worth.any() for goal in structure.model.goals)
+    share = _BEFORE_NODES if places else _FIRST if later else 1.0
     return options.within(share * options.time_limit)
 
 
