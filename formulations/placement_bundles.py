@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from apportion.formulations.protocol import Improve, Plan
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.bundles import BundledSite, bundled_program
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import PodPacking, best_fit
+from apportion.models.packing import PodPacking, best_fit, keeps_rooms
 from apportion.models.uses import beside
 
 __all__ = ["PlacementByBundle"]
@@ -109,6 +110,26 @@ class PlacementByBundle(PlacementByShape):
                         node = site.fine.nodes[members[next(each)]]
                         at[node] = at.get(node, 0) + 1
         return plan
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the choice of a plan as far as it fits, its nodes remembered; ``None`` if it is no plan."""
+        found = super().choice(plan)
+        if found is not None and self._nodes:
+            with suppress(KeyError, TypeError):  # a plan whose numbers of pods are none
+                self._remember(found, [self._nodes_in(plan, row) for row in found.tolist()])
+        return found
+
+    def _nodes_in(self, plan: Any, row: int) -> list[int]:
+        """Return the nodes on which the pods of an option are in a plan."""
+        site, found = self.program.site, list[int]()
+        assert isinstance(site, BundledSite)
+        for bundle, pods in self._placed(row).items():
+            for of, count in pods:
+                one = self.program.classes[of]
+                on = plan["placement"][one.job.id]["on"].get(one.pods.name, {})
+                here = [node for node in on if site.number.get(node) == bundle]
+                found += [site.fine.number[node] for node in here for _ in range(on[node])][:count]
+        return found
 
     def placed_near(
         self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64] | None
@@ -248,13 +269,14 @@ class PlacementByBundle(PlacementByShape):
         return found
 
     def _remember(self, choice: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> None:
-        """Remember on which nodes the pods of every chooser are."""
+        """Remember on which nodes the pods of every chooser are, where they fit there."""
         site = self.program.site
         assert isinstance(site, BundledSite)
         for bundle, jobs in self._inside(choice).items():
             position = {node: at for at, node in enumerate(self._nodes[bundle])}
-            lying = (tuple(position[node] for node in nodes[job] if node in position) for job in jobs)
-            self._known[bundle, tuple(jobs.items())] = tuple(lying)
+            lying = tuple(tuple(position[node] for node in nodes[job] if node in position) for job in jobs)
+            if keeps_rooms(self._packing(bundle, jobs), lying):
+                self._known[bundle, tuple(jobs.items())] = lying
 
     def _left_out(self, bundle: int, there: Mapping[int, int]) -> dict[int, int] | None:
         """Return the options of a bundle's jobs, those left out that best fit does not place."""

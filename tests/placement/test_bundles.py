@@ -144,3 +144,13 @@ def test_what_does_not_lie_on_the_nodes_is_excluded_and_the_next_best_found() ->
     given = PlacementInstance("1", ("rack", "node"), (group,), tuple(jobs))
     by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
     assert by_bundle.termination == "optimal" and by_bundle.objective == by_shape.objective
+
+
+def test_a_plan_that_is_given_is_not_lost() -> None:
+    """Its nodes are kept as they are: packed anew they might not be found."""
+    given = generate_menus(3, 40, 48)
+    best = apportion.solve(given, time_limit=5.0, formulation="by_bundle")
+    again = apportion.solve(given, time_limit=0.2, formulation="by_bundle", warm_start=best)
+    assert best.objective is not None and again.objective is not None
+    assert again.objective >= best.objective
+    assert verify(given, document(again)).ok

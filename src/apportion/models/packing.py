@@ -25,7 +25,16 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MachinePacking", "NodePacking", "PodPacking", "best_fit", "heaviest", "pack", "pool_ends"]
+__all__ = [
+    "MachinePacking",
+    "NodePacking",
+    "PodPacking",
+    "best_fit",
+    "heaviest",
+    "keeps_rooms",
+    "pack",
+    "pool_ends",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,17 @@ class PodPacking:
 
 _ORDERS = 40
 """Orders in which best fit is tried."""
+
+
+def keeps_rooms(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> bool:
+    """Return whether pods lie on so many nodes, given by job, and leave no node overfull."""
+    left = [list(room) for room in packing.rooms]
+    for own, at in zip(packing.pods, nodes, strict=True):
+        if len(own) != len(at):
+            return False
+        for need, node in zip(own, at, strict=True):
+            left[node] = list(map(sub, left[node], need))
+    return all(rest >= 0 for room in left for rest in room)
 
 
 def best_fit(
