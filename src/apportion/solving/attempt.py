@@ -381,11 +381,9 @@ def _improved(
     """Return a better choice that local search finds in a part of the time left; ``None`` for none."""
     from apportion.solvers.multiknapsack.ejection import improved
 
-    if call.options.work_limit is not None:
-        return None
-    left = None if call.options.deterministic else call.seconds_left
-    if call.is_late():
-        return None
+    if call.options.deterministic or call.options.work_limit is not None or call.is_late():
+        return None  # the clock alone ends this search
+    left = call.seconds_left
     seconds = _IMPROVED_S if left is None else min(_IMPROVED_S, _IMPROVED * left)
     try:
         with released():
