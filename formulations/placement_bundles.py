@@ -17,7 +17,7 @@ from apportion.formulations.protocol import Improve, Plan
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.bundles import BundledSite, bundled_program
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import PodPacking, best_fit, keeps_rooms
+from apportion.models.packing import PodPacking, best_fit, keeps_rooms, left_over
 from apportion.models.uses import beside
 
 __all__ = ["PlacementByBundle"]
@@ -140,15 +140,18 @@ class PlacementByBundle(PlacementByShape):
         gets the best of its options that keeps all rows and fits on what is left of the nodes. Where there
         are no rules the whole is improved by a local search over the nodes, drawn anew as long as that pays.
         """
-        found = choice.copy()
-        for bundle in self._inside(choice):
-            here = self._inside(found).get(bundle, {})
+        found, inside = choice.copy(), self._inside(choice)
+        for bundle, here in inside.items():
             if here and not self._fits(bundle, here):
                 kept = self._left_out(bundle, {job: int(found[job]) for job in here})
                 if kept is None:
                     return None
-                found[list(kept)] = list(kept.values())
-        inside, room = self._inside(found), self._plain.capacities - self._plain.used(found)
+                for job, row in kept.items():
+                    for other in self._placed(int(found[job])) if row != found[job] else ():
+                        del inside[other][job]
+                    found[job] = row
+        inside = {bundle: jobs for bundle, jobs in inside.items() if jobs}
+        room = self._plain.capacities - self._plain.used(found)
         if (room < 0).any():  # a rule wanted who was left out
             return None
         if not all(self._fits(bundle, jobs) for bundle, jobs in inside.items()):
@@ -158,19 +161,19 @@ class PlacementByBundle(PlacementByShape):
             row = self._best_left(inside, room, job, int(found[job]))
             room += self._plain.used(found[job : job + 1]) - self._plain.used(np.array([row]))
             found[job] = row
-        best, in_vain = self._settled(found), 0
+        best, in_vain = self._with_derived(found), 0
         if best is None or prices is None or self.instance.rules:
             return best
         for turn in range(_TURNS):
             better = self._polished(best, improve, prices, turn)
-            better = None if better is None else self._settled(better)
+            better = None if better is None else self._with_derived(better)
             if better is not None and self._worths[better].sum() > self._worths[best].sum():
                 best, in_vain = better, 0
             elif (in_vain := in_vain + 1) == _IN_VAIN:
                 break
         return best
 
-    def _settled(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _with_derived(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return a choice with the choosers that follow from others set anew; ``None`` if it breaks a row."""
         starts, taken = self.program.starts, np.zeros(len(self.program.labels), dtype=np.int64)
         taken[self.asked.columns[choice]] = 1
@@ -329,11 +332,7 @@ class PlacementByBundle(PlacementByShape):
         self, bundle: int, inside: Mapping[int, _Jobs], job: int, pods: tuple[tuple[int, int], ...]
     ) -> tuple[int, ...] | None:
         """Return nodes for the pods of one more job beside those whose nodes are known."""
-        left = [list(self._free[node]) for node in self._nodes[bundle]]
-        there = self._packing(bundle, inside.get(bundle, {}))
-        for own, at in zip(there.pods, self._lying(bundle, inside), strict=True):
-            for need, node in zip(own, at, strict=True):
-                left[node] = [have - much for have, much in zip(left[node], need, strict=True)]
+        left = left_over(self._packing(bundle, inside.get(bundle, {})), self._lying(bundle, inside))
         alone = replace(self._packing(bundle, {job: pods}), rooms=tuple(map(tuple, left)), known=None)
         found = best_fit(alone, orders=1)
         return None if found is None else found[0]
@@ -353,8 +352,8 @@ class PlacementByBundle(PlacementByShape):
         return np.array(found, dtype=np.int64)
 
     def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> PlacementByBundle:
-        """Not asked: weights of sizes alone are never found for pods that need several resources."""
-        raise NotImplementedError(f"weights {weights} of {gpu_type}")
+        """Return the same: weights of sizes alone say nothing of pods that need several resources."""
+        return self
 
     def excluding(self, gpu_type: str, choice: NDArray[np.int64]) -> PlacementByBundle:
         """Return the same without what some choosers have placed in a bundle, or more of it, all at once."""

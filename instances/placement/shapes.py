@@ -70,7 +70,7 @@ def _of_option(
     made: Program, option: PlacementOption, classes: Sequence[int], most: int
 ) -> list[Shape] | None:
     site, level = made.site, option.required
-    if len(classes) == 1 and (alone := _whole_in_one(made, classes[0], level)) is not None:
+    if len(classes) == 1 and (alone := _single_node_shapes(made, classes[0], level)) is not None:
         return alone if len(alone) <= most else None
     scopes: list[NDArray[np.bool_]] = [np.ones(len(site.nodes), dtype=np.bool_)]
     if level is not UNSET:
@@ -94,7 +94,7 @@ def _of_option(
     return list(found)
 
 
-def _whole_in_one(made: Program, of: int, level: str | UnsetType) -> list[Shape] | None:
+def _single_node_shapes(made: Program, of: int, level: str | UnsetType) -> list[Shape] | None:
     """Return the shapes of pods all of which are at one node: of one pod, or where places are one node each.
 
     ``None`` where pods may lie at several nodes, or some of them nowhere.

@@ -22,8 +22,6 @@ _MOST_PODS = 400
 """Pods up to which is searched."""
 
 _Need = tuple[int, ...]
-_Pod = tuple[int, int, _Need]
-"""A pod: whose, which of theirs, and what it needs."""
 
 
 def pack_pods(packing: PodPacking) -> Placement:

@@ -32,6 +32,7 @@ __all__ = [
     "best_fit",
     "heaviest",
     "keeps_rooms",
+    "left_over",
     "pack",
     "pool_ends",
 ]
@@ -86,15 +87,20 @@ _ORDERS = 40
 """Orders in which best fit is tried."""
 
 
-def keeps_rooms(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> bool:
-    """Return whether pods lie on so many nodes, given by job, and leave no node overfull."""
+def left_over(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return what pods leave of every node, below 0 where one is overfull; their nodes are given by job."""
     left = [list(room) for room in packing.rooms]
     for own, at in zip(packing.pods, nodes, strict=True):
-        if len(own) != len(at):
-            return False
         for need, node in zip(own, at, strict=True):
             left[node] = list(map(sub, left[node], need))
-    return all(rest >= 0 for room in left for rest in room)
+    return left
+
+
+def keeps_rooms(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> bool:
+    """Return whether pods lie on so many nodes, given by job, and leave no node overfull."""
+    if any(len(own) != len(at) for own, at in zip(packing.pods, nodes, strict=True)):
+        return False
+    return all(rest >= 0 for room in left_over(packing, nodes) for rest in room)
 
 
 def best_fit(

@@ -171,11 +171,11 @@ def view_of(
         departed_after_s=np.array(idle.departed_after_s, dtype=np.float64),
         waiting=max(waiting, 0),
         measured=np.full(num, np.nan),
-        listed=listed_counts(jobs, reach + 1),
+        listed=allowed_counts_of(jobs, reach + 1),
     )
 
 
-def listed_counts(jobs: Sequence[Job], num_counts: int) -> NDArray[np.bool_] | None:
+def allowed_counts_of(jobs: Sequence[Job], num_counts: int) -> NDArray[np.bool_] | None:
     """Return bool [jobs, num_counts]: the counts that jobs list, all of those that list none.
 
     ``None`` where no job lists any.
@@ -374,7 +374,7 @@ def _homes(
     rates = np.array([[advisor.of(type).fitted(job, reach) for type in several] for job in jobs])
     up_s = rescale_costs([job.up_s for job in jobs], scene.limits)
     down_s = rescale_costs([job.down_s for job in jobs], scene.limits)
-    typed = TypedJobs(rates, allowed, held, low, high, up_s, down_s, listed_counts(jobs, reach + 1))
+    typed = TypedJobs(rates, allowed, held, low, high, up_s, down_s, allowed_counts_of(jobs, reach + 1))
     chosen = choose_types(typed, capacities, scene.limits.horizon_s)
     homes: list[str | None] = []
     for index in range(len(jobs)):
