@@ -96,7 +96,7 @@ def _lines(raw: bytes) -> _Lines:
     try:
         for row in reader:
             if any(row):
-                lines.append((reader.line_num, [cell.strip() for cell in row]))
+                lines.append((reader.line_num, list(map(str.strip, row))))
     except csv.Error as error:
         raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV table: {error}")) from None
     if not lines:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.budgets import examples
 from tests.hunt import truth_tenants
 from tests.hunt.rounds import drawn_round, wrong_in
 
@@ -81,7 +82,7 @@ def test_who_must_run_beyond_its_guarantee_is_due_nothing_more() -> None:
 
 
 def test_random_rounds_against_every_choice() -> None:
-    for number in range(60):
+    for number in range(examples(150)):
         told = drawn_round(Random(f"quick rounds {number}"))
         assert list(wrong_in(told)) == [], told
 

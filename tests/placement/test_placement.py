@@ -41,6 +41,7 @@ TOLD: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("part", range(8))
 def test_tiny_rounds_equal_enumeration(part: int) -> None:
     """Every pair of rules; the hunt goes on from here."""
