@@ -42,7 +42,7 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
         except PackageNotFoundError:
             named[name] = None
     if named["apportion"] is None:  # run from the sources, not installed
-        from apportion.core.version import __version__
+        from apportion.core import __version__
 
         named["apportion"] = __version__
     return named

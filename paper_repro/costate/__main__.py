@@ -2,19 +2,26 @@
 
 Ten workloads of 160 jobs, as in `paper_repro.icefrog`, on 48 and 64 GPUs. Writes ``costate_48.json`` and
 ``costate_64.json``: a row a policy and what it is told of remaining work, with how much less the average
-completion time is than that of AFS and Sia as published; intervals are 95 % by Student's t over pairs on the
-same workload.
+completion time is than that of AFS and Sia as published, how far it is above what no policy undercuts
+(`completion_bound`), and what it is paid with; intervals are 95 % by Student's t over pairs on the same
+workload.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from apportion.cli.running import in_one_line
-from paper_repro.icefrog.cases import WORKLOADS, Case, prepared
+from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.simulation.rounds.completion_bound import completion_bound
+from apportion.cluster.simulation.rounds.conditions import RoundRules
+from paper_repro.icefrog.cases import WORKLOADS, Case, Result, prepared
 from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean
 from paper_repro.shipped import NEEDS_DATA, average_completion
@@ -37,10 +44,27 @@ ROWS: tuple[tuple[str, str], ...] = (
 """Policies, and what they are told; ``+depth``: frozen afterwards where they run, theta 1."""
 AGAINST = ("afs", "sia", "pollux")
 GPUS = (48, 64)
+PAID: Mapping[str, Callable[[Result], float]] = MappingProxyType(
+    {
+        "99th percentile": lambda one: one.p99_jct_s,
+        "makespan": lambda one: one.makespan_s,
+        "GPU-hours": lambda one: one.gpu_hours,
+    }
+)
+"""What a low mean is paid with."""
 
 
-def rows_of(runs: Runs, gpus: int) -> list[dict[str, Any]]:
-    """Return the table's rows for so many GPUs."""
+def bound_of(data: Path, runs: Runs, workload: str, gpus: int) -> float:
+    """Return the mean completion time that no policy undercuts that freezes nothing."""
+    case = _case(workload, "costate", "true", gpus)
+    made = prepared(data, case)
+    completed_s = made.submitted_s + np.array(runs[case].jct_s)
+    rules = [RoundRules(round_s=CLUSTER_POLICIES[name].round_s) for name, _ in ROWS if "+" not in name]
+    return completion_bound(made, rules, completed_s).mean_s
+
+
+def rows_of(runs: Runs, gpus: int, bounds: Sequence[float]) -> list[dict[str, Any]]:
+    """Return the table's rows for so many GPUs, given what no policy undercuts on every workload."""
     found = []
     for policy, remaining in ROWS:
         own = [runs[_case(workload, policy, remaining, gpus)] for workload in WORKLOADS]
@@ -53,6 +77,13 @@ def rows_of(runs: Runs, gpus: int) -> list[dict[str, Any]]:
             theirs = [runs[_case(workload, other, "true", gpus)] for workload in WORKLOADS]
             less = [1.0 - one.avg_jct_s / beside.avg_jct_s for one, beside in zip(own, theirs, strict=True)]
             row[f"less than {other}, per cent"] = Mean.of(less).words(100.0, 1)
+        unfrozen = "+" not in policy and not CLUSTER_POLICIES[policy].freezes
+        above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
+        row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
+        first = [runs[_case(workload, *ROWS[0], gpus)] for workload in WORKLOADS]
+        for name, figure in PAID.items():
+            more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]
+            row[f"{name} more than afs, per cent"] = Mean.of(more).words(100.0, 1)
         row["restarts"] = round(Mean.of([float(one.restarts) for one in own]).value)
         found.append(row | {"CPU seconds": sum(one.seconds for one in own)})
     return found
@@ -82,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for gpus in given.gpus:
         cases = [_case(workload, *row, gpus) for workload in WORKLOADS for row in ROWS]
         runs.run(cases)
-        found = rows_of(runs, gpus)
+        found = rows_of(runs, gpus, [bound_of(given.data, runs, workload, gpus) for workload in WORKLOADS])
         print("\n".join(markdown(found)))
         write_table(
             given.out / f"costate_{gpus}.json",

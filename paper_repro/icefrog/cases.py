@@ -116,6 +116,8 @@ class Result(msgspec.Struct, frozen=True):
         CPU seconds of the simulation.
     jct_s
         Completion times.
+    gpu_hours
+        GPU-hours that jobs held.
     """
 
     avg_jct_s: float
@@ -129,6 +131,7 @@ class Result(msgspec.Struct, frozen=True):
     jobs_done: int
     seconds: float
     jct_s: tuple[int, ...]
+    gpu_hours: float
 
 
 @lru_cache(maxsize=1)
@@ -238,4 +241,5 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
         jobs_done=summary.jobs_done,
         seconds=seconds,
         jct_s=tuple(int(value) for value in jct),
+        gpu_hours=summary.gpu_hours,
     )

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from apportion.core.version import __version__
+from apportion.core import __version__
 
 if TYPE_CHECKING:
     from apportion.cluster.estimation.model_similarity import ReferenceSpeeds as ReferenceSpeeds

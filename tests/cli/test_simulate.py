@@ -175,6 +175,25 @@ def test_a_comparison_reads_its_inputs_once(
     assert all(told[name] == compared[name] for name in ("avg_jct_s", "restarts", "gpu_hours", "rounds"))
 
 
+def test_the_bound_is_told_and_computed_again_from_its_prices(example: Path, tmp_path: Path) -> None:
+    given = ["simulate", "--profiles", example / "profiles", "--workload", example / "workload.csv"]
+    given += ["--nodes", "4", "--policy", "costate", "--policy", "icefrog", "--json"]
+    told = call(main, *given, "--bound")
+    assert told.code == 0
+    answer = json.loads(told.out)
+    least = answer["bound"]["avg_jct_s"]
+    assert 0.4 * answer["avg_jct_s"] < least < answer["avg_jct_s"]
+    stored = tmp_path / "answer.json"
+    stored.write_text(told.out)
+    again = json.loads(call(main, *given, "--bound-of", stored).out)
+    assert again["bound"] == answer["bound"]
+    words = call(main, *given[:-1], "--bound-of", stored).out
+    assert "No policy without freezing ends jobs sooner than" in words
+    assert "costate ends" in words and "icefrog ends" not in words
+    refused = call(main, *given, "--bound", "--slowdown", "large_net=2")
+    assert refused.code == 2 and "without --slowdown" in refused.err
+
+
 def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:
     where = (example / "profiles", example / "workload.csv")
     told = {}

@@ -82,7 +82,7 @@ def test_clock_python_package_port_and_folder_as_a_node_tells_them(
         "write": "import os\ndef fsync(*_): raise OSError(30, 'Read-only file system')\nos.fsync = fsync",
         "port": "import socket\ndef refused(*_, **__): raise OSError('refused')\n"
         "socket.create_connection = refused",
-        "package": "import apportion.core.version; apportion.core.version.__version__ = '0.0.9'",
+        "package": "import apportion.core; apportion.core.__version__ = '0.0.9'",
         "read": "import builtins, io; builtins.open = lambda *_: io.StringIO('of another machine')",
     }
     found = {}

@@ -23,6 +23,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/solvers/test_strict_order.py",
         ),
         "apportion.proofs.claims_of_fairness": ("tests/test_verified.py", "tests/forgeries"),
+        "apportion.proofs.reference": ("tests/proofs/test_reference.py", "tests/proofs/test_forgers.py"),
         "apportion.instances.multiple_choice_knapsack.check": (
             "tests/solvers/test_strict_order.py",
             *_MEANINGS,

@@ -31,7 +31,7 @@ from apportion.cluster.policies.rounds.names import cluster_policy
 
 
 def result(average_s: float) -> Result:
-    return Result(average_s, 9e3, 9e4, 320, 0.2, 0.1, 0.5, 0.25, 160, 1.0, (int(average_s),) * 160)
+    return Result(average_s, 9e3, 9e4, 320, 0.2, 0.1, 0.5, 0.25, 160, 1.0, (int(average_s),) * 160, 99.0)
 
 
 def stored(folder: Path, told: dict[Case, Result]) -> Runs:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from apportion.cluster.policies.rounds.claims import Claims
     from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
     from apportion.cluster.simulation.rounds.accounts import FairnessAccount
-    from apportion.cluster.simulation.rounds.conditions import Beliefs
+    from apportion.cluster.simulation.rounds.completion_bound import CompletionBound
+    from apportion.cluster.simulation.rounds.conditions import Beliefs, RoundRules
     from apportion.cluster.simulation.rounds.job_states import GroundTruth
     from apportion.cluster.simulation.rounds.simulator import ClusterRun
     from apportion.draw.cluster_page import Simulated
@@ -100,6 +101,10 @@ class DurationInputs:
             raise InvalidOption("--slowdown needs --profiles: a log has no applications")
         if given["belief"] != "true":
             raise InvalidOption(f"--belief {given['belief']} needs --profiles: a log knows no speeds")
+        if given["bound"] or given["bound_of"] is not None:
+            raise InvalidOption(
+                "--bound needs --profiles: a log does not say how jobs run on other GPU counts"
+            )
         if given["tenants"] is not None:
             raise InvalidOption("--tenants needs --profiles: a log of durations has no column tenant")
         self.nodes = nodes
@@ -115,6 +120,9 @@ class DurationInputs:
     def similar(self) -> dict[str, dict[str, float]]:
         """Speeds by likeness of models: a log knows none."""
         return {}
+
+    def bound(self, runs: Sequence[tuple[str, ClusterRun]]) -> CompletionBound | None:
+        """Return none: a log's jobs run on the GPUs that they ran on."""
 
     def under(self, policy: NamedPolicy) -> UnderPolicy:
         """Return truth and beliefs for one policy, both new."""
@@ -181,6 +189,43 @@ class MeasuredInputs:
             scenario.beliefs(policy.adaptive, freezing, believed),
             scenario.unfreezable(freezing) if policy.freezes else {},
         )
+
+    def bound(self, runs: Sequence[tuple[str, ClusterRun]]) -> CompletionBound | None:
+        """Return what no policy undercuts, where it is asked for.
+
+        Raises
+        ------
+        InvalidInstance
+            If an earlier answer holds no prices.
+        InvalidOption
+            If jobs are slowed down, or the prices do not fit the machines.
+        """
+        if not (self._given["bound"] or self._given["bound_of"]):
+            return None
+        if self._slowdowns:
+            raise InvalidOption("--bound is that of the profiles: it goes without --slowdown")
+        from apportion.cli.source import text_of
+        from apportion.cluster.simulation.rounds.completion_bound import (
+            bound_at,
+            completion_bound,
+            prices_of,
+        )
+
+        rules = [_rules(self._given, CLUSTER_POLICIES[policy]) for policy, _ in runs]
+        if (answer := self._given["bound_of"]) is not None:
+            return bound_at(self._scenario, rules, *prices_of(text_of(answer), self.nodes.types))
+        return completion_bound(self._scenario, rules, runs[0][1].completed_s)
+
+
+def _rules(given: Mapping[str, Any], policy: NamedPolicy) -> RoundRules:
+    from apportion.cluster.simulation.rounds.conditions import RoundRules
+
+    return RoundRules(
+        round_s=policy.round_s if given["round_s"] is None else given["round_s"],
+        restart_s=given["restart_s"],
+        rebuild_s=given["rebuild_s"],
+        interference=given["interference"],
+    )
 
 
 def _slowdown(text: str) -> tuple[str, float]:
@@ -398,6 +443,17 @@ def _versions() -> dict[str, str]:
     metavar="FILE.json",
     help="Tenants with weights and guarantees; the workload's column tenant says whose a job is.",
 )
+@click.option(
+    "--bound",
+    is_flag=True,
+    help="Also the mean completion time that no policy undercuts, not even one that knows the future, "
+    "and the prices of GPUs that show it. Policies that freeze are not held to it.",
+)
+@click.option(
+    "--bound-of",
+    metavar="ANSWER.json",
+    help="The bound of the prices in an earlier answer of --bound --json, computed from them alone.",
+)
 @click.option("--plot", metavar="FILE", help="How the cluster was shared over time: .svg, .html, .png, .pdf.")
 @click.option(
     "--compare",
@@ -427,6 +483,7 @@ def command(**given: Any) -> None:
     inputs = inputs_of(given)
     done = [_simulated(given, inputs, policy) for policy in (given["policy_name"], *compared)]
     first = done[0][0]
+    bound = inputs.bound([(one.summary.policy, one.run) for one, _ in done])
     if given["plot"] is not None:
         write_file(given["plot"], picture(given["plot"], first))
     if given["jobs_path"] is not None:
@@ -435,7 +492,8 @@ def command(**given: Any) -> None:
         write_file(given["report"], page(given, [simulated for simulated, _ in done]))
     if given["as_json"]:
         first_one, *others = (answer(given, simulated, unfrozen) for simulated, unfrozen in done)
-        emit(msgspec.json.encode(first_one | ({"compared": others} if others else {})))
+        least = {} if bound is None else {"bound": bound.document(inputs.nodes.types)}
+        emit(msgspec.json.encode(first_one | ({"compared": others} if others else {}) | least))
         return
     lines = msgspec.to_builtins(first.summary) | msgspec.to_builtins(first.fairness)
     tenants = lines.pop("tenants")
@@ -447,6 +505,23 @@ def command(**given: Any) -> None:
         from apportion.draw.cluster_page import comparison
 
         say("\n" + "\n".join(table(comparison([simulated for simulated, _ in done]), "<>>>>>>>>")))
+    if bound is not None:
+        say(f"\n{bound_in_words(bound, [simulated for simulated, _ in done])}")
+
+
+def bound_in_words(bound: CompletionBound, done: Sequence[Simulated]) -> str:
+    """Return what no policy undercuts, and how far above it those are that it holds for."""
+    above = [
+        f"{one.summary.policy} ends {one.summary.avg_jct_s / bound.mean_s - 1.0:.1%} above it"
+        for one in done
+        if one.summary.avg_jct_s is not None
+        and one.summary.jobs_done == one.summary.jobs
+        and not CLUSTER_POLICIES[one.summary.policy].freezes
+    ]
+    least = (
+        f"No policy without freezing ends jobs sooner than {bound.mean_s:.6g} s after submission on average"
+    )
+    return "; ".join((least, *above)) + "."
 
 
 def _simulated(
@@ -461,7 +536,7 @@ def _simulated(
         summarise_cluster,
         summarise_fairness,
     )
-    from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+    from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
     from apportion.cluster.simulation.rounds.simulator import run_cluster
     from apportion.draw.cluster_page import Simulated
 
@@ -480,12 +555,7 @@ def _simulated(
             SimulatedJobs(
                 under.ground_truth, inputs.submitted_s, inputs.gpus, under.beliefs, claims=inputs.claims
             ),
-            RoundRules(
-                round_s=named.round_s if given["round_s"] is None else given["round_s"],
-                restart_s=given["restart_s"],
-                rebuild_s=given["rebuild_s"],
-                interference=given["interference"],
-            ),
+            _rules(given, named),
             observe=lambda view, plan: progress.say(f"{policy}, {_progress(view, inputs.submitted_s)}"),
             account=account,
         )

@@ -373,7 +373,7 @@ def _versions(packages: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     import platform
     from importlib.metadata import version
 
-    from apportion.core.version import __version__
+    from apportion.core import __version__
 
     found = {"python": platform.python_version(), "apportion": __version__}
     for name in dict.fromkeys(("numpy", *packages)):

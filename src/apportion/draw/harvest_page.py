@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from apportion.core.version import __version__
+from apportion.core import __version__
 from apportion.draw.report_page import COLOURS, Line, bars, lines, whole_page
 from apportion.live.record.journal import Harvested
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from apportion.core.version import __version__
+from apportion.core import __version__
 from apportion.live.channel.peer import listen
 from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of

@@ -48,7 +48,7 @@ def reach(host: str, port: int, text: str) -> "str | None":
 def package() -> "tuple[str | None, str | None]":
     """Return the version of the package here, and why there is none."""
     try:
-        from apportion.core.version import __version__
+        from apportion.core import __version__
     except Exception as error:
         return None, type(error).__name__ + ": " + str(error)
     return __version__, None

@@ -9,8 +9,8 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
+from apportion.core import __version__
 from apportion.core.errors import BackendUnavailable
-from apportion.core.version import __version__
 from apportion.scale.surviving import WorkerDied
 
 __all__ = ["DaskExecutor", "local_dask", "remote_dask"]
@@ -188,7 +188,7 @@ def _versions(client: Any) -> dict[str, Any]:
 
     def ask() -> str | None:  # a nested function travels by value, also to workers without this package
         try:
-            from apportion.core.version import __version__ as found
+            from apportion.core import __version__ as found
         except ImportError:
             return None
         return found

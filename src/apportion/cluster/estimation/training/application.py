@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from apportion.cluster.estimation.training.step_times import StepTimes
 
-__all__ = ["Application", "BatchSplit", "GoodputTable", "split_batch"]
+__all__ = ["Application", "BatchSplit", "GoodputTable", "Splits", "split_batch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +153,7 @@ _CANDIDATES = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Splits:
+class Splits:
     """Candidate splits on one placement: samples per GPU, accumulation, total batch, step seconds."""
 
     local: NDArray[np.int64]
@@ -173,7 +173,7 @@ class GoodputTable:
 
     def __init__(self, application: Application) -> None:
         self.application = application
-        self._splits: dict[tuple[tuple[int, ...], str], _Splits | None] = {}
+        self._splits: dict[tuple[tuple[int, ...], str], Splits | None] = {}
         self._best: dict[tuple[tuple[int, ...], str, int], tuple[float, BatchSplit] | None] = {}
 
     def best(self, placement: Sequence[int], gpu_type: str, epoch: int) -> tuple[float, BatchSplit] | None:
@@ -183,12 +183,16 @@ class GoodputTable:
             self._best[key] = self._maximised(*key)
         return self._best[key]
 
+    def splits(self, placement: tuple[int, ...], gpu_type: str) -> Splits | None:
+        """Return the splits that are compared on a placement; ``None`` where it cannot run."""
+        if (placement, gpu_type) not in self._splits:
+            self._splits[placement, gpu_type] = self._candidates(placement, gpu_type)
+        return self._splits[placement, gpu_type]
+
     def _maximised(
         self, placement: tuple[int, ...], gpu_type: str, epoch: int
     ) -> tuple[float, BatchSplit] | None:
-        if (placement, gpu_type) not in self._splits:
-            self._splits[placement, gpu_type] = self._candidates(placement, gpu_type)
-        splits = self._splits[placement, gpu_type]
+        splits = self.splits(placement, gpu_type)
         if splits is None:
             return None
         rate = self._gain(splits.total, epoch) / splits.seconds
@@ -202,7 +206,7 @@ class GoodputTable:
         scale = total / application.initial_batch
         return np.asarray((var + sqr) / (var / scale + sqr))
 
-    def _candidates(self, placement: tuple[int, ...], gpu_type: str) -> _Splits | None:
+    def _candidates(self, placement: tuple[int, ...], gpu_type: str) -> Splits | None:
         """Return the splits of geometrically spaced batches that respect every bound."""
         application, replicas = self.application, sum(placement)
         times = application.step_times.get(gpu_type)
@@ -227,4 +231,4 @@ class GoodputTable:
         valid = (total <= application.max_batch) & (local <= highest) & np.isfinite(seconds) & (seconds > 0)
         if not valid.any():
             return None
-        return _Splits(local[valid], accumulation[valid], total[valid], seconds[valid])
+        return Splits(local[valid], accumulation[valid], total[valid], seconds[valid])

@@ -73,6 +73,11 @@ class StepTimes:
     def __reduce__(self) -> tuple[Any, ...]:
         return (StepTimes, (self._measured, self._scalability))
 
+    @property
+    def measured(self) -> frozenset[tuple[int, ...]]:
+        """The placements that were measured, in their smallest rotations."""
+        return frozenset(self._measured)
+
     def seconds(self, placement: Sequence[int], local_batch: int) -> tuple[float, float]:
         """Return the seconds of a step and, of these, of synchronisation.
 
