@@ -1,16 +1,17 @@
 """Mean completion time under prices of work and under published policies: ``python -m paper_repro.costate``.
 
-Ten workloads of 160 jobs, as in `paper_repro.icefrog`, on 48 and 64 GPUs. Writes ``costate_48.json`` and
-``costate_64.json``: a row a policy and what it is told of remaining work, with how much less the average
-completion time is than that of AFS and Sia as published, how far it is above what no policy undercuts
-(`completion_bound`), and what it is paid with; intervals are 95 % by Student's t over pairs on the same
-workload.
+Ten workloads of 160 jobs, as in `paper_repro.icefrog`, on 48 and 64 GPUs, and on 48 with jobs of one
+application that differ in their work, or that end before they were asked to. Writes ``costate_48.json`` and
+so on: a row a policy and what it is told of remaining work, with how much less the average completion time is
+than that of AFS and Sia as published, how far it is above what no policy undercuts (`completion_bound`), and
+what it is paid with; intervals are 95 % by Student's t over pairs on the same workload.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -42,8 +43,50 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("costate+depth", "true"),
 )
 """Policies, and what they are told; ``+depth``: frozen afterwards where they run, theta 1."""
+UNLIKE: tuple[tuple[str, str], ...] = (
+    ("afs", "true"),
+    ("sia", "true"),
+    ("pollux", "true"),
+    ("costate", "true"),
+    *((policy, told) for told in ("asked", "by-application", "attained") for policy in ("afs", "costate")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One table: its rows, and what differs from the published workloads.
+
+    Attributes
+    ----------
+    rows
+        Policies, and what they are told.
+    gpus
+        Of the cluster.
+    spread, early
+        As of `Case`.
+    """
+
+    rows: tuple[tuple[str, str], ...]
+    gpus: int = 48
+    spread: float = 0.0
+    early: float = 0.0
+
+    def case(self, workload: str, policy: str, remaining: str) -> Case:
+        """Return a run."""
+        return Case(
+            workload, policy, gpus=self.gpus, remaining=remaining, spread=self.spread, early=self.early
+        )
+
+
+STUDIES: Mapping[str, Study] = MappingProxyType(
+    {
+        "48": Study(ROWS),
+        "64": Study(ROWS, 64),
+        "48_spread": Study(UNLIKE, spread=0.7),
+        "48_early": Study(UNLIKE, early=0.6),
+    }
+)
 AGAINST = ("afs", "sia", "pollux")
-GPUS = (48, 64)
 PAID: Mapping[str, Callable[[Result], float]] = MappingProxyType(
     {
         "99th percentile": lambda one: one.p99_jct_s,
@@ -54,33 +97,34 @@ PAID: Mapping[str, Callable[[Result], float]] = MappingProxyType(
 """What a low mean is paid with."""
 
 
-def bound_of(data: Path, runs: Runs, workload: str, gpus: int) -> float:
+def bound_of(data: Path, runs: Runs, study: Study, workload: str) -> float:
     """Return the mean completion time that no policy undercuts that freezes nothing."""
-    case = _case(workload, "costate", "true", gpus)
+    case = study.case(workload, "costate", "true")
     made = prepared(data, case)
     completed_s = made.submitted_s + np.array(runs[case].jct_s)
-    rules = [RoundRules(round_s=CLUSTER_POLICIES[name].round_s) for name, _ in ROWS if "+" not in name]
+    rules = [RoundRules(round_s=CLUSTER_POLICIES[name].round_s) for name, _ in study.rows if "+" not in name]
     return completion_bound(made, rules, completed_s).mean_s
 
 
-def rows_of(runs: Runs, gpus: int, bounds: Sequence[float]) -> list[dict[str, Any]]:
-    """Return the table's rows for so many GPUs, given what no policy undercuts on every workload."""
+def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str, Any]]:
+    """Return a table's rows, given what no policy undercuts on every workload, or nothing."""
     found = []
-    for policy, remaining in ROWS:
-        own = [runs[_case(workload, policy, remaining, gpus)] for workload in WORKLOADS]
+    for policy, remaining in study.rows:
+        own = [runs[study.case(workload, policy, remaining)] for workload in WORKLOADS]
         row: dict[str, Any] = {
             "policy": policy,
             "remaining work": remaining,
             "average, s": Mean.of([one.avg_jct_s for one in own]).words(),
         }
         for other in AGAINST:
-            theirs = [runs[_case(workload, other, "true", gpus)] for workload in WORKLOADS]
+            theirs = [runs[study.case(workload, other, "true")] for workload in WORKLOADS]
             less = [1.0 - one.avg_jct_s / beside.avg_jct_s for one, beside in zip(own, theirs, strict=True)]
             row[f"less than {other}, per cent"] = Mean.of(less).words(100.0, 1)
         unfrozen = "+" not in policy and not CLUSTER_POLICIES[policy].freezes
-        above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
-        row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
-        first = [runs[_case(workload, *ROWS[0], gpus)] for workload in WORKLOADS]
+        if bounds:
+            above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
+            row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
+        first = [runs[study.case(workload, *study.rows[0])] for workload in WORKLOADS]
         for name, figure in PAID.items():
             more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]
             row[f"{name} more than afs, per cent"] = Mean.of(more).words(100.0, 1)
@@ -89,17 +133,13 @@ def rows_of(runs: Runs, gpus: int, bounds: Sequence[float]) -> list[dict[str, An
     return found
 
 
-def _case(workload: str, policy: str, remaining: str, gpus: int) -> Case:
-    return Case(workload, policy, gpus=gpus, remaining=remaining)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is not known yet, print and write the tables."""
     parser = argparse.ArgumentParser(prog="python -m paper_repro.costate")
     parser.add_argument("--data", type=Path, help="folder with pollux, sia and layer_freezing")
     parser.add_argument("--out", type=Path, default=Path("costate-out"))
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--gpus", type=int, nargs="+", default=list(GPUS), choices=GPUS)
+    parser.add_argument("--tables", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--quick", action="store_true", help="two policies on the example's jobs")
     given = parser.parse_args(arguments)
     if given.quick:
@@ -107,19 +147,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.data is None:
         parser.error(NEEDS_DATA)
-    prepared(given.data, _case(WORKLOADS[0], "afs", "true", 48))  # what is missing is said at once
+    prepared(given.data, STUDIES["48"].case(WORKLOADS[0], "afs", "true"))  # what is missing is said at once
     given.out.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.data, given.out / "runs.jsonl", given.workers)
-    for gpus in given.gpus:
-        cases = [_case(workload, *row, gpus) for workload in WORKLOADS for row in ROWS]
-        runs.run(cases)
-        found = rows_of(runs, gpus, [bound_of(given.data, runs, workload, gpus) for workload in WORKLOADS])
+    for name in given.tables:
+        study = STUDIES[name]
+        runs.run([study.case(workload, *row) for workload in WORKLOADS for row in study.rows])
+        # where every job has an application of its own the bound takes minutes
+        alike = study.spread == study.early == 0.0
+        bounds = [bound_of(given.data, runs, study, workload) for workload in WORKLOADS] if alike else []
+        found = rows_of(runs, study, bounds)
         print("\n".join(markdown(found)))
+        seeds = "the ten workloads; what differs from them is drawn by the sums of their names"
         write_table(
-            given.out / f"costate_{gpus}.json",
-            Table(
-                f"paper_repro.costate --gpus {gpus}", found, "the ten workloads; the policies draw nothing"
-            ),
+            given.out / f"costate_{name}.json", Table(f"paper_repro.costate --tables {name}", found, seeds)
         )
 
 

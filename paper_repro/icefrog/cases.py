@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -24,7 +25,7 @@ from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.policies.rounds.sia import Sia, Titan
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
-from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob, homogeneous, read_workload
+from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from apportion.core.errors import InvalidOption
 from paper_repro.icefrog.account import FrozenAccount
@@ -74,6 +75,10 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         The knob p of Sia, Pollux and Titan; ``None``: as published.
     remaining
         What the policy is told of remaining work; see `apportion simulate --remaining`.
+    spread
+        Standard deviation of the logarithm of a job's work over its application's.
+    early
+        Share of the jobs that end after a tenth to all of their epochs, drawn evenly.
     """
 
     workload: str
@@ -95,6 +100,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     round_s: float | None = None
     power: float | None = None
     remaining: str = "true"
+    spread: float = 0.0
+    early: float = 0.0
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -145,10 +152,17 @@ def prepared(data: Path, case: Case) -> Scenario:
     applications, tables = _profiles(data)
     kind, number = case.workload.split("-")
     folder = data / "pollux" / "workloads" if kind == "pollux" else data / "sia" / "workloads" / kind
-    jobs = [
-        TrainingJob(job.name, job.submitted_s / case.load, job.application, job.gpus, job.batch)
-        for job in read_workload(folder / f"workload-{number}.csv", applications)
-    ]
+    rng = np.random.default_rng(zlib.crc32(case.workload.encode()))
+    jobs = []
+    for job in read_workload(folder / f"workload-{number}.csv", applications):
+        work, ends, share = (
+            np.exp(case.spread * rng.normal()),
+            rng.random() < case.early,
+            rng.uniform(0.1, 1.0),
+        )
+        most = applications[job.application].epochs
+        epochs = max(1, round(share * most)) if ends else most
+        jobs.append(replace(job, submitted_s=job.submitted_s / case.load, epochs=epochs, work=float(work)))
     made = Scenario.of(jobs, applications, homogeneous(case.gpus // 4, 4, HOMOGENEOUS))
     return Scenario(made.jobs, made.applications, made.nodes, tables)
 

@@ -74,7 +74,7 @@ def test_the_example_is_what_its_script_writes(root: Path, example: Path, tmp_pa
     ("row", "message"),
     [
         ("x,0,unknown_net,1,64", "application 'unknown_net' has no profile"),
-        ("x,soon,small_net,1,64", "time must be a number"),
+        ("x,soon,small_net,1,64", "time and work must be numbers"),
         ("x,0,small_net,0,64", "num_replicas and batch_size at least 1"),
         ("x,0,small_net,1", "has 4 fields, the header 5"),
         ("x,0,small_net,99,64", "asks for 99 GPUs, the cluster has 16"),
@@ -86,6 +86,22 @@ def test_a_wrong_job_is_told_by_its_place(example: Path, tmp_path: Path, row: st
     code, out, err = simulated(example / "profiles", workload, "fifo")
     assert (code, out) == (3, "")
     assert message in err and "Traceback" not in err
+
+
+def test_jobs_that_end_early_or_take_more_work(example: Path, tmp_path: Path) -> None:
+    def told(*rows: str) -> tuple[int | None, str, str]:
+        workload = tmp_path / "jobs.csv"
+        workload.write_text("\n".join(["name,time,application,num_replicas,batch_size,epochs,work", *rows]))
+        return simulated(example / "profiles", workload, "costate", "--remaining", "asked", "--json")
+
+    whole, early, more = (
+        json.loads(told(f"x,0,small_net,1,64,{cells}")[1])["avg_jct_s"] for cells in (",", "1,", ",2")
+    )
+    assert early < 0.5 * whole and 1.5 * whole < more < 2.5 * whole
+    code, out, err = told("x,0,small_net,1,64,99,", "y,0,small_net,1,64,,0", "z,0,small_net,1,64,some,")
+    assert (code, out) == (3, "")
+    assert "line 2: epochs must be from 1 to small_net's" in err and "line 3: work must be from" in err
+    assert "line 4: " in err and "epochs whole numbers" in err
 
 
 def test_jobs_that_would_wait_for_ever_are_named_before_any_round(example: Path, tmp_path: Path) -> None:

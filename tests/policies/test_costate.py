@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.belief import remaining_draws
+from apportion.cluster.policies.rounds.belief import profiled, remaining_draws
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.configurations import Configurations
 from apportion.cluster.policies.rounds.costate import Costate, prices_of_work
 from apportion.cluster.policies.rounds.marginal_gain import afs
 from apportion.cluster.policies.rounds.remaining_work import EstimatedWork, knowing
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
-from apportion.cluster.simulation.rounds.scenario import homogeneous, parse_nodes
+from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.core.errors import InvalidOption
 from tests.budgets import examples
@@ -155,7 +155,7 @@ def test_what_is_known_of_work_narrows_as_jobs_complete() -> None:
         return Costate()(view)
 
     truth: list[NDArray[np.float64]] = []
-    learning = EstimatedWork(watching, by_application=True)
+    learning = EstimatedWork(watching, "by-application")
 
     def both(view: ClusterView) -> ClusterPlan:
         truth.append(np.array([belief.remaining_progress for belief in view.beliefs]))
@@ -169,6 +169,47 @@ def test_what_is_known_of_work_narrows_as_jobs_complete() -> None:
     ]
     assert all((draws > 0).all() for _, each in seen for draws in each)
     assert errors[-1] < 0.1 * errors[0]
+
+
+def test_a_share_of_what_was_asked_for_is_learnt() -> None:
+    """All jobs end after half of their epochs: before any did draws reach up to all of it."""
+    profiles = {"net": application(epochs=8)}
+    jobs = [TrainingJob(f"{k}", 60.0 * k, "net", 1, 128, epochs=4, work=1.0 + k % 3) for k in range(30)]
+    made = Scenario.of(jobs, profiles, homogeneous(2, 4, "gpu"))
+    assert [float(one.progress[-1]) for one in made.applications[:3]] == [2000.0, 4000.0, 6000.0]
+    seen: list[tuple[list[NDArray[np.float64]], list[float], list[float]]] = []
+    truth: list[list[float]] = []
+
+    def watching(view: ClusterView) -> ClusterPlan:
+        beliefs = [profiled(belief) for belief in view.beliefs]
+        asked = [one.asked - one.progress for one in beliefs if one.asked is not None]
+        seen.append(([remaining_draws(one) for one in beliefs], asked, truth[-1]))
+        return Costate()(view)
+
+    learning = knowing("asked", watching)
+
+    def both(view: ClusterView) -> ClusterPlan:
+        truth.append([belief.remaining_progress for belief in view.beliefs])
+        return learning(view)
+
+    beliefs = made.beliefs(True)
+    run_cluster(
+        both,
+        made.nodes,
+        SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, beliefs),
+        RoundRules(),
+    )
+    assert all(
+        draws.min() > 0.0 and draws.max() <= left * (1.0 + 1e-9)
+        for each, asked, _ in seen
+        for draws, left in zip(each, asked, strict=True)
+    )
+    errors = [
+        float(np.mean([abs(draws.mean() - known) / 4000.0 for draws, known in zip(each, own, strict=True)]))
+        for each, _, own in seen
+        if each
+    ]
+    assert np.mean(errors[-10:]) < 0.5 * np.mean(errors[:3])
 
 
 def test_draws_of_a_job_stay_where_they_were() -> None:

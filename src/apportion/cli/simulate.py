@@ -354,7 +354,8 @@ def _versions() -> dict[str, str]:
     "--workload",
     required=True,
     metavar="FILE.csv",
-    help="Jobs: name, time, application, num_replicas, batch_size.",
+    help="Jobs: name, time, application, num_replicas, batch_size; perhaps epochs, where a job ends after "
+    "fewer than its application's, and work, how many times its application's progress an epoch takes.",
 )
 @click.option(
     "--policy",
@@ -411,8 +412,9 @@ def _versions() -> dict[str, str]:
 @click.option(
     "--remaining",
     type=click.Choice(REMAINING),
-    help="What a policy that uses it knows of jobs' remaining work: the truth; what all completed jobs "
-    "teach; what those of the same application do. Default: attained for costate, the truth for others.",
+    help="What a policy that uses it knows of jobs' remaining work: the truth; what users asked for, and how "
+    "much of that jobs take; what jobs of the same application take; what all jobs take. Default: attained "
+    "for costate, the truth for others.",
 )
 @click.option(
     "--slowdown",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,14 @@ class Application:
     def max_batch(self) -> int:
         """The greatest validated batch."""
         return int(self.batches[-1])
+
+    def ending(self, epochs: int, work: float) -> Application:
+        """Return one like it that ends after so many epochs, each of so many times the work."""
+        if (epochs, work) == (self.epochs, 1.0):
+            return self
+        return replace(
+            self, epochs=epochs, progress=self.progress[: epochs + 1] * work, iteration=self.iteration * work
+        )
 
     def iterations_to(self, batch: int, epoch: int) -> float:
         """Return the iterations at `batch` that the table gives for `epoch`."""

@@ -115,6 +115,8 @@ class JobBelief:
         Where the job chooses its batch by itself, the table it chooses from; ``None``: the batch is fixed.
     freezing
         What freezing is believed to do; ``None``: this job is not to be frozen.
+    asked
+        Progress that its user asked for, which the job may end short of; ``None``: the application's.
     """
 
     application: Application
@@ -123,6 +125,7 @@ class JobBelief:
     progress: float
     goodput: GoodputTable | None = None
     freezing: BelievedFreezing | None = None
+    asked: float | None = None
 
     @property
     def remaining_progress(self) -> float:

@@ -19,8 +19,9 @@ BELIEFS = ("true", "similar", "fitted", "none", "bootstrapped")
 """The truth; what similar applications do; nothing at first, then what is seen; nothing; one-GPU profiles."""
 
 
-REMAINING = ("true", "attained", "by-application")
-"""What a policy may know of remaining work: the truth; what completed jobs teach; what those alike do."""
+REMAINING = ("true", "asked", "by-application", "attained")
+"""What is known of remaining work: the truth; what users asked for, and how much of it others took; what jobs
+of the same application took; what all jobs took."""
 
 
 def believing(

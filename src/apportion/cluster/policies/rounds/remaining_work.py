@@ -7,7 +7,8 @@ the same quantiles for a job at all times so that they move little from round to
 ``attained``: totals of all completed jobs, those still running censored (Kaplan and Meier, *Nonparametric
 estimation from incomplete observations*, JASA 53, 1958), with a Lomax law of tail exponent 1 worth a few jobs
 as prior. ``by-application``: log-normal about the completed jobs of the same application, their variance
-pooled over applications; before the first one completes, as ``attained``.
+pooled over applications; before the first one completes, as ``attained``. ``asked``: the share of what their
+users asked for that jobs take, estimated from all jobs in the same way; prior: any share alike, or all of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.belief import Belief, JobBelief, with_work
+from apportion.cluster.policies.rounds.belief import Belief, JobBelief, profiled, with_work
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.names import REMAINING
 from apportion.core.errors import one_of
@@ -33,7 +34,10 @@ _SCALE_S, _PRIOR_JOBS = 3600.0, 3.0
 _SPREAD = 0.1
 """Standard deviation of log totals within an application, as known from one more job."""
 _LEAST = 1e-3
-"""Share of the typical total that is still ahead at least."""
+"""Share of the typical total, or of what was asked for, that is still ahead at least."""
+_SHARES = np.linspace(0.0, 1.0, 41)
+_PRIOR_HAZARD = 0.02
+"""Of the shares of what was asked for: bins, and the prior's chance to end in each."""
 
 
 def knowing(remaining: str, policy: ClusterPolicy) -> ClusterPolicy:
@@ -45,7 +49,7 @@ def knowing(remaining: str, policy: ClusterPolicy) -> ClusterPolicy:
         If there is none of that name.
     """
     one_of("remaining", remaining, REMAINING)
-    return policy if remaining == "true" else EstimatedWork(policy, remaining == "by-application")
+    return policy if remaining == "true" else EstimatedWork(policy, remaining)
 
 
 def unit_rate(belief: Belief, gpu_type: str, per_node: int) -> float:
@@ -91,18 +95,19 @@ class EstimatedWork:
     ----------
     policy
         Who decides.
-    by_application
-        Whether jobs of one application are alike.
+    remaining
+        What it is told, of `REMAINING`.
     draws
         How many draws a job has.
     """
 
     policy: ClusterPolicy
-    by_application: bool = False
+    remaining: str = "attained"
     draws: int = 8
     _totals: list[float] = field(default_factory=list)
+    _shares: list[float] = field(default_factory=list)
     _of_application: dict[str, list[float]] = field(default_factory=dict)
-    _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _seen: dict[int, tuple[str, float, float]] = field(default_factory=dict)
     _quantiles: dict[int | str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
@@ -110,9 +115,12 @@ class EstimatedWork:
         attained = Attained.of(view)
         names = [_application(belief) for belief in view.beliefs]
         self._learn(view, names, attained)
-        draws = self._by_application(view, names, attained) if self.by_application else None
-        if draws is None:
-            quantiles = np.stack([self._quantile(job) for job in view.jobs.tolist()])
+        quantiles = np.stack([self._quantile(job) for job in view.jobs.tolist()])
+        if self.remaining == "by-application":
+            draws = self._by_application(view, names, attained)
+        elif self.remaining == "asked":
+            draws = self._of_what_was_asked(view, attained, quantiles)
+        else:
             draws = self._totals_beyond(attained.work, attained.work, quantiles) - attained.work[:, None]
         work = draws * attained.unit[:, None]
         beliefs = [with_work(belief, work[at]) for at, belief in enumerate(view.beliefs)]
@@ -122,14 +130,16 @@ class EstimatedWork:
         """Take in who has completed: a total is looked at once its job has gone."""
         here = set(view.jobs.tolist())
         for job in [job for job in self._seen if job not in here]:
-            name, total = self._seen.pop(job)
+            name, total, share = self._seen.pop(job)
             self._totals.append(total)
+            self._shares.append(share)
             self._of_application.setdefault(name, []).append(total)
         for at, job in enumerate(view.jobs.tolist()):
-            belief, total = view.beliefs[at], float(attained.work[at])
+            belief, total, share = view.beliefs[at], float(attained.work[at]), 1.0
             if isinstance(belief, JobBelief):
-                total = float(belief.application.progress[-1]) / float(attained.unit[at])
-            self._seen[job] = names[at], total
+                progress = float(belief.application.progress[-1])
+                total, share = progress / float(attained.unit[at]), progress / _asked(belief)
+            self._seen[job] = names[at], total, share
 
     def _quantile(self, key: int | str) -> NDArray[np.float64]:
         """Return float64 [draws]: one quantile in each stratum, in an order of the key's own."""
@@ -187,6 +197,29 @@ class EstimatedWork:
             totals = np.exp(typical + spread * score)
             found[at] = np.maximum(totals - work[:, None], _LEAST * np.exp(typical))
         return found
+
+    def _of_what_was_asked(
+        self, view: ClusterView, attained: Attained, quantiles: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return float64 [jobs, draws]: remaining work where jobs take a share of what was asked for."""
+        asked = np.array([_asked(profiled(belief)) for belief in view.beliefs]) / attained.unit
+        share = attained.work / asked
+        ended = np.array(self._shares)
+        # who takes all of it has not ended before
+        events = np.histogram(ended[ended < _SHARES[-2]], _SHARES)[0]
+        seen = np.sort(np.concatenate((ended, share)))
+        at_risk = seen.size - np.searchsorted(seen, _SHARES[:-1])
+        rate = (events + _PRIOR_JOBS * _PRIOR_HAZARD) / (
+            np.maximum(at_risk - 0.5 * events, 0.0) + _PRIOR_JOBS
+        )
+        hazard = np.concatenate(([0.0], np.cumsum(rate)))
+        beyond = np.interp(share, _SHARES, hazard)[:, None] - np.log1p(-quantiles)
+        taken = np.where(beyond >= hazard[-1], 1.0, np.interp(beyond, hazard, _SHARES))
+        return np.maximum(taken - share[:, None], _LEAST) * asked[:, None]
+
+
+def _asked(belief: JobBelief) -> float:
+    return float(belief.application.progress[-1]) if belief.asked is None else belief.asked
 
 
 def _application(belief: Belief) -> str:

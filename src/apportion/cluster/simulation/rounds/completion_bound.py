@@ -280,19 +280,26 @@ def _released(submitted_s: NDArray[np.float64], rules: Sequence[RoundRules]) -> 
 
 def _epochs(scenario: Scenario, rules: Sequence[RoundRules]) -> list[_Epochs]:
     whole = all(np.all(np.mod((one.round_s, *np.ravel(one.restart_s)), 1.0) == 0.0) for one in rules)
-    names = np.array([job.application for job in scenario.jobs])
+    alike: dict[int, list[int]] = {}
+    batches: dict[str, set[int]] = {}
+    for at, (job, application) in enumerate(zip(scenario.jobs, scenario.applications, strict=True)):
+        alike.setdefault(id(application), []).append(at)
+        batches.setdefault(job.application, set()).add(job.batch)
+    greatest = {
+        name: greatest_rates(scenario.tables[name], sorted(asked), scenario.nodes)
+        for name, asked in batches.items()
+    }
     found = []
-    for name, table in scenario.tables.items():
-        jobs = np.flatnonzero(names == name)
-        batches = sorted({scenario.jobs[job].batch for job in jobs.tolist()})
-        rates, types, gpus = greatest_rates(table, batches, scenario.nodes)
-        work = np.diff(table.application.progress)
+    for jobs in alike.values():
+        application = scenario.applications[jobs[0]]
+        rates, types, gpus = greatest[application.name]
+        rates, work = rates[: application.epochs], np.diff(application.progress)
         with np.errstate(divide="ignore", invalid="ignore"):
             seconds = np.where(rates > 0.0, work[:, None] / rates * _ROUNDED, np.inf) - 0.5
         if whole:
             seconds = np.ceil(seconds)
         seconds = seconds[seconds.min(axis=1) > 0.0]  # others take no time
-        found.append(_Epochs(jobs, types, gpus, seconds))
+        found.append(_Epochs(np.array(jobs), types, gpus, seconds))
     return found
 
 

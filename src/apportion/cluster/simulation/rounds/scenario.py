@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from apportion.cluster.estimation.training.application import Application, GoodputTable
 from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
-from apportion.cluster.estimation.training.numeric_csv import text_columns
+from apportion.cluster.estimation.training.numeric_csv import optional_columns, text_columns
 from apportion.cluster.policies.rounds.belief import BelievedFreezing, JobBelief, RememberedBelief
 from apportion.cluster.policies.rounds.cluster_view import Nodes
 from apportion.cluster.policies.rounds.placing import filled
@@ -54,6 +54,10 @@ class TrainingJob:
         GPUs its user asks for.
     batch
         Samples of an optimiser step its user asks for.
+    epochs
+        After how many of its application's epochs it really ends; ``None``: all, which its user asked for.
+    work
+        How many times its application's progress every epoch takes.
     """
 
     name: str
@@ -61,10 +65,12 @@ class TrainingJob:
     application: str
     gpus: int
     batch: int
+    epochs: int | None = None
+    work: float = 1.0
 
 
 def read_workload(path: str | Path, applications: Mapping[str, Application]) -> tuple[TrainingJob, ...]:
-    """Read a CSV with columns name, time, application, num_replicas, batch_size.
+    """Read a CSV with columns name, time, application, num_replicas, batch_size, and perhaps epochs and work.
 
     Raises
     ------
@@ -75,23 +81,36 @@ def read_workload(path: str | Path, applications: Mapping[str, Application]) -> 
     problems: list[Problem] = []
     jobs: dict[str, TrainingJob] = {}
     columns = ("name", "time", "application", "num_replicas", "batch_size")
-    for line, (name, time, application, gpus, batch) in text_columns(path, columns):
+    more = optional_columns(path, ("epochs", "work"))
+    for row, (line, (name, time, application, gpus, batch)) in enumerate(text_columns(path, columns)):
         where = f"{path}, line {line}"
         if application not in applications:
             known = ", ".join(applications)
             problems.append(Problem(where, f"application {application!r} has no profile; known: {known}"))
             continue
         try:
-            job = TrainingJob(name, float(time), application, int(gpus), int(batch))
-        except ValueError:
-            problems.append(
-                Problem(where, "time must be a number, num_replicas and batch_size whole numbers")
+            job = TrainingJob(
+                name,
+                float(time),
+                application,
+                int(gpus),
+                int(batch),
+                int(more["epochs"][row]) if more.get("epochs", {row: ""})[row] else None,
+                float(more["work"][row]) if more.get("work", {row: ""})[row] else 1.0,
             )
+        except ValueError:
+            said = "time and work must be numbers, num_replicas, batch_size and epochs whole numbers"
+            problems.append(Problem(where, said))
             continue
         if not (0 <= job.submitted_s <= _MANY and 1 <= job.gpus <= _MANY and 1 <= job.batch <= _MANY):
             problems.append(Problem(where, "time must be at least 0, num_replicas and batch_size at least 1"))
         elif name in jobs:
             problems.append(Problem(where, f"name {name!r} stands twice"))
+        most = applications[application].epochs
+        if not (job.epochs is None or 1 <= job.epochs <= most):
+            problems.append(Problem(where, f"epochs must be from 1 to {application}'s {most}"))
+        if not 1e-6 <= job.work <= 1e6:
+            problems.append(Problem(where, "work must be from a millionth to a million"))
         jobs[name] = job
     if problems:
         raise InvalidInstance(problems[:_SHOWN])
@@ -145,7 +164,12 @@ class Scenario:
                 problems.append(Problem(name, f"was measured on none of the cluster's GPUs, only on {known}"))
         if problems:
             raise InvalidInstance(problems[:20])
-        applications = tuple(profiles[job.application] for job in jobs)
+        ending: dict[tuple[str, int, float], Application] = {}  # jobs that are alike share theirs
+        applications = tuple(
+            ending.setdefault((job.application, epochs, job.work), profile.ending(epochs, job.work))
+            for job in jobs
+            if (profile := profiles[job.application]) and (epochs := job.epochs or profile.epochs)
+        )
         tables = {name: GoodputTable(profiles[name]) for name in sorted(used)}
         return cls(tuple(jobs), applications, nodes, tables)
 
@@ -278,6 +302,7 @@ class Scenario:
                 progress=float(states.progress[job]),
                 goodput=self.tables[application.name] if adaptive else None,
                 freezing=None if profile is None else BelievedFreezing(profile, theta),
+                asked=float(self.tables[application.name].application.progress[-1]) * self.jobs[job].work,
             )
             known = memories.setdefault((application.name, None if adaptive else belief.batch), {})
             return RememberedBelief.of(belief, known, None if errors is None else errors[job])
