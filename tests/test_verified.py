@@ -13,6 +13,7 @@ import pytest
 import apportion
 from apportion import proofs
 from apportion.core.outcome import Termination
+from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.ledger import under_floors
 from apportion.io import stored
 from apportion.proofs.verified_document import FIELDS
@@ -238,6 +239,8 @@ def test_a_bound_where_a_job_has_no_option_follows_from_nothing() -> None:
         ({"verified_bound": False}, "verified_bound must be"),
         ({"certificate": 1}, "certificate must be"),
         ({"certificate": {}}, "certificate must be"),
+        ({"certificate.source": 1}, "certificate.source must be"),
+        ({"certificate.digest": None}, "certificate.source must be"),
         ({"certificate.more": 1}, "certificate must be"),
         ({"certificate.multipliers": [1.0]}, "certificate.multipliers must be"),
         ({"certificate.multipliers": {"idle_nodes": "960"}}, "certificate.multipliers must be"),
@@ -420,6 +423,11 @@ def test_what_is_said_of_a_check_fits_what_was_found() -> None:
     assert said("most", {"verified_bound": 6000.0})["evidence"] == "the multipliers do not show it"
     crowd = {"allocation": {f"j{k}": ["a"] for k in range(3)} | {"x": [], "y": [], "z": [], "u": [], "w": []}}
     assert said("most", {"plan": crowd})["plan"].count(";") == 4
+    assert (
+        stored.verify(small(), {"schema_version": "1", "jobs": []}).checks[0][2].startswith("is an instance")
+    )
+    assert said("most", {**NO_BOUND, **LIMIT})["bound"] == "none is claimed"
+    assert said("most", {"bound": 5520.0, "gap": 0.0})["bound"].endswith("which do not show it")
     assert stored.verify(small(), 3).checks == (("document", False, "must be a JSON object"),)
     assert not stored.verify(small(), {**json.loads(honest("most")[1]), "name": "other"}).ok
 
@@ -433,6 +441,92 @@ def test_a_proof_that_fits_is_told_as_it_is_and_another_as_claiming_something_el
         monkeypatch.setattr(proofs, "verify", lambda instance, proof, verdict=verdict: verdict)
         checks = {name: message for name, _, message in stored.verify(instance, json.loads(text), b"").checks}
         assert checks["proof"].endswith(told)
+
+
+def test_a_proof_that_is_refused_is_told_as_it_is() -> None:
+    instance, text = honest("most")
+    found = {line.claim: line for line in stored.verify(instance, json.loads(text), b"no proof").claims}
+    assert found["proof"].verdict == "refused" and "claims more" not in found["proof"].how
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict", "how"),
+    [
+        ({"feasible": False, "violations": ["x"]}, "word", "is about a point that was withheld"),
+        ({"feasible": True}, "refused", "is about a plan, and there is none"),
+        ("feasible", "refused", "is about a plan, and there is none"),
+    ],
+    ids=str,
+)
+def test_a_check_without_a_plan_is_a_word_about_what_was_withheld(check: Any, verdict: str, how: str) -> None:
+    instance, text = honest("none")
+    found = {line.claim: line for line in stored.verify(instance, json.loads(text) | {"check": check}).claims}
+    assert (found["check"].verdict, found["check"].how) == (verdict, how)
+
+
+def test_what_is_refused_is_not_verified_though_no_word_is_taken() -> None:
+    instance, text = honest("most")
+    found = stored.verify(instance, json.loads(text) | {"name": "other"})
+    assert not found.words and not found.ok and not found.verified
+
+
+def test_a_bound_of_a_search_is_its_word_and_shown_by_a_proof_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, text = honest("most")
+    told = json.loads(text) | {"bound": LOOSE, "gap": gap(LOOSE), **LIMIT, "evidence": None}
+    told |= {"verified_bound": None, "certificate": told["certificate"] | {"source": "solver"}}
+    told["certificate"]["multipliers"] = None
+    assert verdicts(instance, told)["bound"] == "word"
+    for shown, verdict in ((LOOSE, "derived"), (LOOSE - 1e-4, "derived"), (LOOSE + 1.0, "word")):
+        claim = proofs.Verdict("proved", "", proofs.Claim("no_better_plan", shown))
+        monkeypatch.setattr(proofs, "verify", lambda instance, proof, claim=claim: claim)
+        assert verdicts(instance, told, b"")["bound"] == verdict, shown
+
+
+@pytest.mark.parametrize(("which", "proved", "fair"), [("least", 7.99, 8.5), ("most", 5600.0, 5519.0)])
+def test_the_tightest_of_two_bounds_counts(
+    monkeypatch: pytest.MonkeyPatch, which: str, proved: float, fair: float
+) -> None:
+    """Multipliers show the optimum, a proof less: what is as fair is held against the optimum."""
+    from apportion.proofs import verified_document
+
+    instance, text = honest(which)
+    told = json.loads(text)
+    claim = proofs.Verdict("proved", "", proofs.Claim("no_better_plan", proved))
+    monkeypatch.setattr(proofs, "verify", lambda instance, proof: claim)
+    seen: list[Any] = []
+    true = verified_document.shares_of
+    monkeypatch.setattr(verified_document, "shares_of", lambda *given: seen.append(given[-1]) or true(*given))
+    stored.verify(instance, told, b"")
+    assert float(seen[0]) == told["verified_bound"]
+
+
+def test_a_search_that_stopped_at_its_gap_shows_it_by_its_bound() -> None:
+    """The multipliers' own bound, and no other one, makes of a gap more than a word."""
+    instance, text = honest("most")
+    told = json.loads(text) | {"termination": "gap_reached", "solution": "feasible"}
+    told |= {"verified_bound": 5530.0, "bound": 5530.0, "gap": gap(5530.0)}
+    told["certificate"] |= {"multipliers": {"idle_nodes": 961.0}, "source": "multipliers"}
+    exact = kind_of(instance).exact_bound(instance, {"idle_nodes": 961.0})
+    assert exact is not None
+    told |= {"verified_bound": float(exact), "bound": float(exact), "gap": gap(float(exact))}
+    assert verdicts(instance, told)["evidence"] == "derived"
+    other = float(exact) + 3.0
+    told |= {"bound": other, "gap": gap(other)}
+    told["certificate"]["source"] = "solver"
+    assert verdicts(instance, told)["evidence"] == "refused"
+    told |= {"termination": "time_limit", "bound": float(exact), "gap": gap(float(exact))}
+    assert verdicts(instance, told)["evidence"] == "refused"
+
+
+def test_a_proof_near_a_tiny_objective_is_one_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = apportion.KnapsackJob("x", (apportion.KnapsackOption("a", 5e-10, {"gpu": 1}),), True)
+    instance = apportion.MultipleChoiceKnapsackInstance("1", "maximize", {"gpu": 1}, (tiny,), name="k")
+    told = json.loads(stored.encode(stored.document(apportion.solve(instance))))
+    assert told["objective"] == 5e-10
+    for shown, verdict in ((5e-10 + 1e-19, "derived"), (5e-10 + 1e-12, "refused"), (-5e-10, "refused")):
+        claim = proofs.Verdict("proved", "", proofs.Claim("no_better_plan", shown))
+        monkeypatch.setattr(proofs, "verify", lambda instance, proof, claim=claim: claim)
+        assert verdicts(instance, told, b"")["proof"] == verdict, shown
 
 
 def test_phases_that_were_not_measured_took_no_time() -> None:

@@ -289,18 +289,26 @@ def misshared(told: Told, solution: Any, tolerance: float = 0.0, gap: float = 0.
     fairness = told.get("fairness")
     if fairness is None or fairness.get("keep", 1.0) < 1.0 or fairness.get("floors") or not told["jobs"]:
         return
-    plans = [
-        plan for plan in _plans(told) if all(_of(told, plan, name) >= share for name, share in due.items())
-    ]
-    for place, group in enumerate(_groups(told)):
-        best = max((_vector(told, plan, group) for plan in plans), default=[])
+    levels, plans = fairest(told)
+    for place, (group, best) in enumerate(zip(_groups(told), levels, strict=True)):
         ours = _vector(told, mine, group)
         if ours != best:
             yield f"group {place} has the levels {ours}, {best} can be had"
             return
-        plans = [plan for plan in plans if _vector(told, plan, group) == best]
     if told.get("objective") != "makespan":
         yield from _outdone(told, solution, [plan.total for plan in plans], tolerance, gap)
+
+
+def fairest(told: Told) -> tuple[list[list[int]], list[_Plan]]:
+    """Return the sorted levels of every group that are due, and all plans that have them."""
+    due, levels = due_shares(told), []
+    plans = [
+        plan for plan in _plans(told) if all(_of(told, plan, name) >= share for name, share in due.items())
+    ]
+    for group in _groups(told):
+        levels.append(max((_vector(told, plan, group) for plan in plans), default=[]))
+        plans = [plan for plan in plans if _vector(told, plan, group) == levels[-1]]
+    return levels, plans
 
 
 def _outdone(

@@ -22,7 +22,13 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/test_verified.py",
             "tests/solvers/test_strict_order.py",
         ),
-        "apportion.proofs.claims_of_fairness": ("tests/test_verified.py", "tests/forgeries"),
+        "apportion.proofs.claims_of_fairness": (
+            "tests/test_verified.py",
+            "tests/claims/test_due_shares.py",
+            "tests/test_wrong_claims.py",
+            "tests/fairness/test_unproved_levels.py",
+            "tests/forgeries",
+        ),
         "apportion.proofs.reference": ("tests/proofs/test_reference.py", "tests/proofs/test_forgers.py"),
         "apportion.instances.multiple_choice_knapsack.check": (
             "tests/solvers/test_strict_order.py",

@@ -255,3 +255,37 @@ def test_what_a_bound_on_one_sum_says_of_its_goals() -> None:
             assert limit is None or limit >= best
         if sums[at] == max(sums):
             assert one.limits(Fraction(max(sums)) + Fraction(1, 2), points[at]) == points[at]
+
+
+def test_a_proof_shows_goals_whose_least_is_best_too() -> None:
+    """Six plans of one value: the least cost of which two are alike, of these the most cores."""
+    options = [(3, 1), (2, 1), (2, 4), (4, 9)]
+    jobs = [
+        {
+            "id": name,
+            "options": [
+                {
+                    "id": f"{cost} {cores}",
+                    "value": 5.0,
+                    "uses": {"gpu": 1},
+                    "goals": {"cost": cost, "cores": cores},
+                }
+                for cost, cores in options
+            ],
+        }
+        for name in ("a", "b")
+    ]
+    goals = [{"name": "cost", "sense": "minimize"}, {"name": "cores"}]
+    instance = menus(goals=goals, jobs=jobs)
+    solution = apportion.solve(instance, proof=True)
+    assert [goal.value for goal in solution.goals][:2] == [4, 8]
+    assert solution.proof is not None
+    record, proof = document(solution, proof_name="proof"), encode(solution.proof)
+    cost, *rest = record["goals"]
+    for bound, verdict in ((4, "derived"), (3, "derived"), (0, "derived"), (5, "refused")):
+        found = verify(instance, {**record, "goals": [{**cost, "bound": bound}, *rest]}, proof)
+        assert next(line.verdict for line in found.claims if line.claim == "goal cost") == verdict, bound
+    lines = {line.claim: line.verdict for line in verify(instance, record, proof).claims}
+    assert lines["goal cost"] == lines["goal cores"] == "derived"
+    words = {line.claim: line.verdict for line in verify(instance, record).claims}
+    assert words["goal cost"] == words["goal cores"] == "word"

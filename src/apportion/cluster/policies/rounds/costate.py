@@ -67,24 +67,24 @@ def prices_of_work(
     [2.0, 1.0]
     """
     jobs, draws = remaining.shape
+    useful = _useful(rates, menu)
+    rates, gpus, gpu_type = rates[:, useful], menu.gpus[useful], menu.gpu_type[useful]
     with np.errstate(divide="ignore"):
         seconds = np.where(rates > 0.0, 1.0 / rates, np.inf)
-    own = [np.flatnonzero(menu.gpu_type == kind) for kind in range(types.size)]
+    own = [np.flatnonzero(gpu_type == kind) for kind in range(types.size)]
     worth = [np.zeros((draws, int(total) + 1)) for total in types]
-    before = [
-        np.arange(int(total) + 1) - menu.gpus[at][:, None] for at, total in zip(own, types, strict=True)
-    ]
+    before = [np.arange(int(total) + 1) - gpus[at][:, None] for at, total in zip(own, types, strict=True)]
     price = np.zeros((jobs, draws))
     here = np.arange(jobs)  # of whom some draw has no price yet, or not long ago
     left = np.ones((jobs, draws), dtype=np.bool_)
     every = np.arange(draws)
-    lost = np.empty((draws, menu.gpus.size))
+    lost = np.empty((draws, gpus.size))
     for _ in range(jobs):
         if here.size > 2 * np.count_nonzero(waits := left.any(axis=1)):
             here, left, rates = here[waits], left[waits], rates[waits]
             seconds, remaining = seconds[waits], remaining[waits]
         for at, total, table in zip(own, types, worth, strict=True):
-            lost[:, at] = 1.0 + table[:, -1:] - table[:, int(total) - menu.gpus[at]]
+            lost[:, at] = 1.0 + table[:, -1:] - table[:, int(total) - gpus[at]]
         asked = np.stack([(row * seconds).min(axis=1) for row in lost], axis=1)
         with np.errstate(invalid="ignore"):
             ahead = np.where(np.isfinite(asked), asked * remaining, np.inf)
@@ -93,7 +93,7 @@ def prices_of_work(
         paid = asked[last, every]
         paid = np.where(np.isfinite(paid), paid, 0.0)
         price[here[last], every] = paid
-        kind = menu.gpu_type[(lost * seconds[last]).argmin(axis=1)]
+        kind = gpu_type[(lost * seconds[last]).argmin(axis=1)]
         for index, (at, shift, table) in enumerate(zip(own, before, worth, strict=True)):
             rows = np.flatnonzero((kind == index) & (paid > 0.0))
             if rows.size:
@@ -101,6 +101,17 @@ def prices_of_work(
                 under = np.where(shift >= 0, table[rows][:, np.maximum(shift, 0)], -np.inf)
                 table[rows] = np.maximum(table[rows], (under + earned[:, :, None]).max(axis=1))
     return price
+
+
+def _useful(rates: NDArray[np.float64], menu: Configurations) -> NDArray[np.int64]:
+    """Return the configurations that are quicker for some job than fewer GPUs of their type."""
+    found = []
+    for kind in np.unique(menu.gpu_type):
+        at = np.flatnonzero(menu.gpu_type == kind)
+        at = at[np.argsort(menu.gpus[at], kind="stable")]
+        fewer = np.maximum.accumulate(rates[:, at], axis=1)
+        found.append(at[(np.diff(fewer, axis=1, prepend=0.0) > 0.0).any(axis=0)])
+    return np.sort(np.concatenate(found))
 
 
 @dataclass(frozen=True, slots=True)
