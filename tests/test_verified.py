@@ -249,6 +249,7 @@ def test_a_bound_where_a_job_has_no_option_follows_from_nothing() -> None:
         ({"evidence": "by_magic"}, "evidence 'by_magic' is unknown"),
         ({"levels": {}}, "levels must be"),
         ({"floors": []}, "levels must be"),
+        ({"levels": [{}]}, "levels must be objects"),
         ({"proof": 1}, "proof must be"),
         ({"termination": "bored"}, "termination 'bored' is unknown"),
     ],

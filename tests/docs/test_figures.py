@@ -56,6 +56,7 @@ SETTINGS = {
     "docs/matching.md": ("costs like 0.1",),
     "docs/replay.md": ("under\n2 % of the machine is busy", "the paper's 93 %"),
     "paper_repro/accuracy/README.md": ("to 0.9 of\nthe layers", "stops at 0.7"),
+    "paper_repro/costate/README.md": ("standard deviation of 0.7", "60 % of the jobs end"),
     "paper_repro/icefrog/README.md": (
         "down to 0.7 of the\n  layers",
         "deeper than 0.7",
