@@ -505,18 +505,29 @@ def test_a_search_that_stopped_at_its_gap_shows_it_by_its_bound() -> None:
     """The multipliers' own bound, and no other one, makes of a gap more than a word."""
     instance, text = honest("most")
     told = json.loads(text) | {"termination": "gap_reached", "solution": "feasible"}
-    told |= {"verified_bound": 5530.0, "bound": 5530.0, "gap": gap(5530.0)}
     told["certificate"] |= {"multipliers": {"idle_nodes": 961.0}, "source": "multipliers"}
     exact = kind_of(instance).exact_bound(instance, {"idle_nodes": 961.0})
     assert exact is not None
     told |= {"verified_bound": float(exact), "bound": float(exact), "gap": gap(float(exact))}
     assert verdicts(instance, told)["evidence"] == "derived"
+    assert verdicts(instance, told | {"termination": "optimal"})["evidence"] == "refused"
     other = float(exact) + 3.0
     told |= {"bound": other, "gap": gap(other)}
     told["certificate"]["source"] = "solver"
     assert verdicts(instance, told)["evidence"] == "refused"
     told |= {"termination": "time_limit", "bound": float(exact), "gap": gap(float(exact))}
     assert verdicts(instance, told)["evidence"] == "refused"
+
+
+def test_a_proof_of_a_gap_shows_it_by_the_stated_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, text = honest("most")
+    told = json.loads(text) | {"termination": "gap_reached", "solution": "feasible", "evidence": "by_proof"}
+    told |= {"bound": 5530.0, "gap": gap(5530.0), "verified_bound": None}
+    told["certificate"] |= {"source": "solver", "multipliers": None}
+    for shown, verdict in ((5530.0, "derived"), (5525.0, "derived"), (5540.0, "refused")):
+        claim = proofs.Verdict("proved", "", proofs.Claim("no_better_plan", shown))
+        monkeypatch.setattr(proofs, "verify", lambda instance, proof, claim=claim: claim)
+        assert verdicts(instance, told, b"")["evidence"] == verdict, shown
 
 
 def test_a_proof_near_a_tiny_objective_is_one_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from apportion.instances.kinds import kind_of
 from apportion.proofs import claims_of_fairness
 from apportion.proofs.claims_of_fairness import due_shares
 from tests.budgets import examples
+from tests.fairness.test_placed_kinds import on_machines, on_nodes
 from tests.hunt import truth_tenants
 from tests.hunt.rounds import drawn_round
 
@@ -19,7 +21,13 @@ from tests.hunt.rounds import drawn_round
 def test_guarantees_levels_and_the_best_of_equally_fair_plans() -> None:
     looked_at = 0
     for number in range(examples(600)):
-        told = drawn_round(Random(f"due {number}"))
+        told = drawn_round(rng := Random(f"due {number}"))
+        for one in (*told["jobs"], *told["tenants"]):
+            if rng.random() < 0.3:
+                one["priority"] = rng.choice((-1, 0, 1, 2))
+        for job in told["jobs"]:
+            if rng.random() < 0.5:
+                job["submitted_s"] = float(rng.randint(0, 3))
         instance = apportion.read(told)
         due = truth_tenants.due_shares(told)
         levels, plans = truth_tenants.fairest(told) if "fairness" in told else ([], [])
@@ -34,6 +42,8 @@ def test_guarantees_levels_and_the_best_of_equally_fair_plans() -> None:
         # without a share of its own, what is due is derived all the same
         alone = due_shares(kind, instance, {})
         assert alone is not None and dict(alone.guaranteed) == due, number
+        if not levels and due:
+            assert found.best is None and alone.best is not None, number
         if levels:
             assert alone.levels == found.levels and alone.best == found.best, number
             sign = 1 if told["sense"] == "maximize" else -1
@@ -41,6 +51,26 @@ def test_guarantees_levels_and_the_best_of_equally_fair_plans() -> None:
             assert found.best is not None, number
             assert 0 <= sign * found.best - best <= found.rounding <= Fraction(1, 10**12), number
     assert looked_at > 0.7 * examples(600)
+
+
+@pytest.mark.parametrize("draw", [on_nodes, on_machines])
+def test_where_choices_must_be_placed_nothing_is_derived(draw: Any) -> None:
+    instance = apportion.read(draw(3, "dominant_share"))
+    assert due_shares(kind_of(instance), instance, {}) is None
+
+
+def test_jobs_of_nobody_are_made_equal_too() -> None:
+    options = [
+        {"id": "small", "value": 1.0, "uses": {"gpu": 1}},
+        {"id": "large", "value": 9.0, "uses": {"gpu": 3}},
+    ]
+    jobs = [{"id": name, "required": False, "options": options} for name in "ab"]
+    told = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
+    instance = apportion.read({**told, "capacities": {"gpu": 4}, "jobs": jobs, "fairness": {"over": "jobs"}})
+    found = due_shares(kind_of(instance), instance, {})
+    assert found is not None and found.unit == 4
+    assert found.levels == ((1, 3),) and found.best is not None
+    assert abs(found.best - 10) <= found.rounding
 
 
 def test_what_has_too_many_states_is_not_derived(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,22 +131,17 @@ def due_shares(kind: ProblemType, instance: Any, kept: Mapping[str, int]) -> Due
     found = states.shares
     allowed = np.ones(len(found), dtype=np.bool_)
 
-    def reached(some: Iterable[str]) -> NDArray[np.bool_]:
-        enough = allowed.copy()
-        for name in some:
-            enough &= found[:, column[name]] >= alone[name]
-        return enough
+    def reached(name: str) -> NDArray[np.bool_]:
+        return allowed & (found[:, column[name]] >= alone[name])
 
     if not len(found):
         return DueShares(ledger.unit, {}, kept=True, levels=None, best=None)
-    if reached(alone).any():
-        allowed = reached(alone)
-    else:  # jobs that must run hold more than their tenant's own: one after the other, as many as can be kept
-        held: dict[str, int] = {}
-        for name in alone:
-            if reached([name]).any():
-                allowed, held[name] = reached([name]), alone[name]
-        alone = held
+    # jobs that must run may hold more than their tenant's own: one after the other, as many as can be kept
+    held: dict[str, int] = {}
+    for name in alone:
+        if reached(name).any():
+            allowed, held[name] = reached(name), alone[name]
+    alone = held
     levels = []
     for group in groups:
         rows = np.flatnonzero(allowed)

@@ -437,8 +437,7 @@ class _Claims:
         shown, objective = proved[1], self._record["objective"]
         if shown is None or objective is None or self._plan is not Plan.KEEPS_RULES:
             return False
-        optimal = self._record["termination"] == Termination.OPTIMAL
-        return bool(optimal and abs(shown - objective) <= absolute_gap(objective, float(_TOLERANCE)))
+        return bool(abs(shown - objective) <= absolute_gap(objective, float(_TOLERANCE)))
 
     def _shown_bound(self, exact: Fraction | None, proved: tuple[Proved, float | None]) -> Fraction | None:
         """Return the tightest bound that is derived."""
@@ -467,8 +466,8 @@ class _Claims:
         multipliers_show = proof_shows = False
         if trusted and exact is not None:
             met = meets(objective, record["verified_bound"])
-            gap = termination is Termination.GAP_REACHED and bound is Bound.SHOWN
-            multipliers_show = met or (gap and record["bound"] == record["verified_bound"])
+            within = termination is Termination.GAP_REACHED and record["bound"] == record["verified_bound"]
+            multipliers_show = met or within
         if proved[0] is Proved.NO_BETTER_PLAN and trusted:
             met = proved[1] is not None and meets(objective, proved[1])
             proof_shows = met if termination is Termination.OPTIMAL else self._proof_bounds(proved)
