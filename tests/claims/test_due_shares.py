@@ -32,7 +32,12 @@ def test_guarantees_levels_and_the_best_of_equally_fair_plans() -> None:
         due = truth_tenants.due_shares(told)
         levels, plans = truth_tenants.fairest(told) if "fairness" in told else ([], [])
         if truth_tenants.best(told, due)[1] is None:
-            continue  # guarantees that no plan keeps together
+            if truth_tenants.best(told)[1] is not None:  # as many of the guarantees as a plan keeps together
+                some = due_shares(kind_of(instance), instance, {})
+                assert some is not None and truth_tenants.best(told, some.guaranteed)[1] is not None, number
+                for name in set(due) - set(some.guaranteed):
+                    assert truth_tenants.best(told, {**some.guaranteed, name: due[name]})[1] is None, number
+            continue
         looked_at += 1
         kind = kind_of(instance)
         found = due_shares(kind, instance, due)

@@ -287,6 +287,8 @@ def test_a_proof_shows_goals_whose_least_is_best_too() -> None:
         assert next(line.verdict for line in found.claims if line.claim == "goal cost") == verdict, bound
     lines = {line.claim: line.verdict for line in verify(instance, record, proof).claims}
     assert lines["goal cost"] == lines["goal cores"] == "derived"
+    untold = {name: value for name, value in record.items() if name != "goals"}
+    assert {line.claim: line.verdict for line in verify(instance, untold, proof).claims}["proof"] == "refused"
     garbage = {line.claim: line.verdict for line in verify(instance, record, b"no proof").claims}
     assert garbage["proof"] == "refused" and garbage["goal cost"] == "word"
     words = {line.claim: line.verdict for line in verify(instance, record).claims}

@@ -75,7 +75,7 @@ def malformed(record: Any) -> str | None:
         isinstance(multipliers, Mapping) and all(is_number(price) for price in multipliers.values())
     ):
         return "certificate.multipliers must be null or an object of finite numbers"
-    if not _one_of(record.get("evidence"), _EVIDENCE):
+    if record.get("evidence") not in _EVIDENCE:
         return f"evidence {record['evidence']!r} is unknown"
     if not isinstance(record.get("levels", []), list) or not isinstance(record.get("floors", {}), Mapping):
         return "levels must be a list and floors an object"
@@ -85,20 +85,14 @@ def malformed(record: Any) -> str | None:
         return "goals must be a list of objects of name, sense, value, bound and seconds"
     if not isinstance(record.get("proof"), str | None):
         return "proof must be the name of a file or null"
-    if not _one_of(record["termination"], tuple(Termination)):
+    if record["termination"] not in tuple(Termination):
         return f"termination {record['termination']!r} is unknown"
     return None
 
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a number that doubles hold: no NaN, and no integer beyond them."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) if isinstance(value, float) else abs(value) <= _LARGEST
-
-
-def _one_of(value: Any, known: tuple[Any, ...]) -> bool:
-    return (value is None or isinstance(value, str)) and value in known
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _is_level(level: Any) -> bool:
@@ -107,7 +101,7 @@ def _is_level(level: Any) -> bool:
         and set(level) == _LEVEL
         and isinstance(level["name"], str)
         and all(is_number(level[name]) for name in ("share", "weight", "bound"))
-        and _one_of(level["evidence"], (None, "by_search"))
+        and level["evidence"] in (None, "by_search")
     )
 
 
@@ -314,7 +308,9 @@ class _Claims:
         from apportion.proofs import verify as walk
 
         verdict = walk(self._held, self._proof)
-        shown = None if verdict.proved or "goals" not in self._record else self._proved_in_one_sum()
+        shown = (
+            None if verdict.proved or "goals" not in self._record else self._proved_in_one_sum(self._proof)
+        )
         if shown is not None:
             return shown
         if not verdict.proved or verdict.claim is None:
@@ -324,7 +320,7 @@ class _Claims:
             return (Proved.NO_PLAN, None), line
         return (Proved.NO_BETTER_PLAN, verdict.claim.bound), line
 
-    def _proved_in_one_sum(self) -> tuple[tuple[Proved, float | None], Line] | None:
+    def _proved_in_one_sum(self, proof: bytes) -> tuple[tuple[Proved, float | None], Line] | None:
         """Return what a proof about the one sum of objective and goals shows; ``None`` if it is none."""
         from apportion.proofs import verify as walk
 
@@ -332,7 +328,7 @@ class _Claims:
         one = None if option_set is None else option_set.in_one_sum(self._held)
         if one is None or option_set is None or self._plan is not Plan.KEEPS_RULES:
             return None
-        verdict = walk(one.instance, self._proof or b"")
+        verdict = walk(one.instance, proof)
         if not verdict.proved or verdict.claim is None or verdict.claim.bound is None:
             return None
         objective = self._kind.exact_objective(self._held, plan)
