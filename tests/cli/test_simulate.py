@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,21 @@ def test_the_bound_is_told_and_computed_again_from_its_prices(example: Path, tmp
     assert "costate ends" in words and "icefrog ends" not in words
     refused = call(main, *given, "--bound", "--slowdown", "large_net=2")
     assert refused.code == 2 and "without --slowdown" in refused.err
+
+
+def test_a_job_is_told_why_it_gets_its_gpus(example: Path) -> None:
+    given = ["simulate", "--profiles", example / "profiles", "--workload", example / "workload.csv"]
+    given += ["--nodes", "4", "--policy", "costate"]
+    told = call(main, *given, "--why", "large_net-3")
+    lines = [line for line in told.out.splitlines() if "delays all jobs together by" in line]
+    assert told.code == 0 and len(lines) > 1 and lines[0].startswith("0.0")
+    assert all(line.split(" h, GPUs: ")[1] != after.split(" h, GPUs: ")[1] for line, after in pairwise(lines))
+    for wrong, said in (
+        (["--why", "large_net-x"], "large_net-3"),
+        (["--why", "large_net-3", "--json"], "--json"),
+    ):
+        refused = call(main, *given, *wrong)
+        assert refused.code == 2 and said in refused.err
 
 
 def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from apportion.cluster.policies.rounds.belief import profiled, remaining_draws
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.configurations import Configurations
-from apportion.cluster.policies.rounds.costate import Costate, prices_of_work
+from apportion.cluster.policies.rounds.costate import Costate, Weighed, prices_of_work, why
 from apportion.cluster.policies.rounds.marginal_gain import afs
 from apportion.cluster.policies.rounds.remaining_work import EstimatedWork, knowing
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
@@ -145,6 +145,37 @@ def test_several_types_of_gpus_are_shared_within_their_counts() -> None:
         RoundRules(),
     )
     assert not np.isnan(run.completed_s).any()
+
+
+def test_a_decision_is_said_in_prices_of_work() -> None:
+    """Two jobs of speed equal to their GPUs, four GPUs: an hour of the shorter one delays both."""
+    profiles = {"net": application()}
+    jobs = [TrainingJob("long", 0.0, "net", 1, 128, work=30.0), TrainingJob("short", 0.0, "net", 1, 128)]
+    made = Scenario.of(jobs, profiles, homogeneous(1, 4, "gpu"))
+    seen: list[Weighed] = []
+    beliefs = made.beliefs(True)
+    run_cluster(
+        Costate(note=seen.append),
+        made.nodes,
+        SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, beliefs),
+        RoundRules(),
+    )
+    first = seen[0]
+    long, short = first.delay_s.tolist()
+    assert short > long > 900.0  # the long one ends last: an hour's work delays itself alone, on up to four GPUs
+    worth = [first.values[job, at] for job, at in enumerate(first.chosen) if at >= 0]
+    for job in (0, 1):
+        words = why(first, job)
+        assert f"by {first.delay_s[job]:.0f} s, more than of {job} of 1 others" in words
+    assert sum(worth) > 0.0
+    # where one has all, the other is told what a GPU would save and what it would cost
+    waits = [one for one in seen if (one.chosen < 0).any()]
+    for one in waits:
+        position = int((one.chosen < 0).argmax())
+        words = why(one, position)
+        assert "GPUs: none" in words and "others would lose" in words
+        gained = np.nanmax(one.gained(position, -1))
+        assert f"would save {gained:.3g} s a second" in words
 
 
 def test_what_is_known_of_work_narrows_as_jobs_complete() -> None:

@@ -17,7 +17,7 @@ import click
 
 from apportion.cli.output import emit, say
 from apportion.cluster.policies.rounds.names import BELIEFS, CLUSTER_POLICIES, REMAINING, NamedPolicy
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import InvalidOption, one_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.cluster.estimation.training.application import Application
     from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
     from apportion.cluster.policies.rounds.claims import Claims
-    from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
+    from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy, ClusterView, Nodes
     from apportion.cluster.simulation.rounds.accounts import FairnessAccount
     from apportion.cluster.simulation.rounds.completion_bound import CompletionBound
     from apportion.cluster.simulation.rounds.conditions import Beliefs, RoundRules
@@ -456,6 +456,11 @@ def _versions() -> dict[str, str]:
     metavar="ANSWER.json",
     help="The bound of the prices in an earlier answer of --bound --json, computed from them alone.",
 )
+@click.option(
+    "--why",
+    metavar="JOB",
+    help="Say under costate why a job gets the GPUs that it gets, whenever they change, in prices of work.",
+)
 @click.option("--plot", metavar="FILE", help="How the cluster was shared over time: .svg, .html, .png, .pdf.")
 @click.option(
     "--compare",
@@ -483,6 +488,10 @@ def command(**given: Any) -> None:
         check_target(given[target])
     given["policy_name"], *compared = dict.fromkeys((*given.pop("policies"), *given["compare"]))
     inputs = inputs_of(given)
+    if given["why"] is not None:
+        one_of("why", given["why"], inputs.names)
+        if "costate" not in (given["policy_name"], *compared) or given["as_json"]:
+            raise InvalidOption("--why tells of --policy costate, in words: it goes without --json")
     done = [_simulated(given, inputs, policy) for policy in (given["policy_name"], *compared)]
     first = done[0][0]
     bound = inputs.bound([(one.summary.policy, one.run) for one, _ in done])
@@ -543,6 +552,9 @@ def _simulated(
     from apportion.draw.cluster_page import Simulated
 
     named = CLUSTER_POLICIES[policy]
+    made, reasons = named.make(given["seed"]), list[str]()
+    if policy == "costate" and given["why"] is not None:
+        made = _noting(made, inputs.names.index(given["why"]), reasons)
     under = inputs.under(named)
     account = FairnessAccount(inputs.nodes, under.beliefs, inputs.gpus, inputs.claims)
     _tell_unfreezable(policy, under.unfreezable)
@@ -551,7 +563,7 @@ def _simulated(
         run = run_cluster(
             knowing(
                 given["remaining"] or named.remaining,
-                believing(given["belief"], named.make(given["seed"]), lambda: inputs.similar),
+                believing(given["belief"], made, lambda: inputs.similar),
             ),
             inputs.nodes,
             SimulatedJobs(
@@ -564,7 +576,28 @@ def _simulated(
     summary = summarise_cluster(run, policy, time.perf_counter() - begun)
     looked_at = given["plot"] is not None or given["report"] is not None
     drawing = drawn(policy, account, run) if looked_at else None
+    if reasons:
+        say("\n".join(reasons) + "\n")
     return Simulated(run, summary, summarise_fairness(run, account), drawing), under.unfreezable
+
+
+def _noting(policy: Any, job: int, reasons: list[str]) -> ClusterPolicy:
+    """Return the policy of prices of work, noting why a job gets what it gets whenever that changes."""
+    from dataclasses import replace
+
+    from apportion.cluster.policies.rounds.costate import Weighed, why
+
+    had = -1
+
+    def note(weighed: Weighed) -> None:
+        nonlocal had
+        for position in (weighed.view.jobs == job).nonzero()[0].tolist():
+            if weighed.chosen[position] != had or not reasons:
+                reasons.append(why(weighed, position))
+            had = weighed.chosen[position]
+
+    noting: ClusterPolicy = replace(policy, note=note)
+    return noting
 
 
 def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:

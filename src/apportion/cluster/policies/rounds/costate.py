@@ -18,6 +18,7 @@ averaged over the draws: prices of the average flap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ from apportion.cluster.policies.rounds.configurations import (
 )
 from apportion.cluster.policies.rounds.placing import place_whole
 
-__all__ = ["Costate", "prices_of_work"]
+__all__ = ["Costate", "Weighed", "prices_of_work", "why"]
 
 _LEAST_WORTH = 0.01
 """Share of its worth that a configuration keeps however soon the job would have to start again."""
@@ -114,6 +115,96 @@ def _useful(rates: NDArray[np.float64], menu: Configurations) -> NDArray[np.int6
     return np.sort(np.concatenate(found))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed:
+    """What a decision by prices of work rests on.
+
+    Attributes
+    ----------
+    view
+        The round, remaining work as it is believed.
+    menu
+        The configurations.
+    price
+        float64 [jobs]: seconds of all jobs' completion per unit of progress.
+    rates
+        float64 [jobs, configurations]: progress per second.
+    values
+        float64 [jobs, configurations]: what the knapsack maximised: seconds of all jobs' completion that a
+        second on a configuration saves; NaN forbids.
+    chosen
+        int64 [jobs]: a configuration, -1 for waiting.
+    """
+
+    view: ClusterView
+    menu: Configurations
+    price: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    values: NDArray[np.float64]
+    chosen: NDArray[np.int64]
+
+    @property
+    def delay_s(self) -> NDArray[np.float64]:
+        """float64 [jobs]: by how much an hour of its work on one GPU delays all jobs together."""
+        each = np.where(self.rates > 0.0, self.rates / self.menu.gpus, np.nan)
+        fewest = np.nanargmin(np.where(self.rates > 0.0, self.menu.gpus, np.inf), axis=1)
+        return np.asarray(3600.0 * self.price * np.nan_to_num(each[np.arange(fewest.size), fewest]))
+
+    def gained(self, position: int, at: int) -> NDArray[np.float64]:
+        """Return float64 [configurations]: what each saves more than one has, a GPU; NaN for no more GPUs."""
+        saved, gpus = np.append(self.values[position], 0.0), np.append(self.menu.gpus, 0)
+        alike = (self.menu.gpu_type == self.menu.gpu_type[at]) if at >= 0 else np.True_
+        more = np.where(alike & (self.menu.gpus > gpus[at]), self.menu.gpus - gpus[at], np.nan)
+        return np.asarray((self.values[position] - saved[at]) / more)
+
+
+def why(weighed: Weighed, position: int) -> str:
+    """Return in words why a job of a round has what it has.
+
+    Parameters
+    ----------
+    weighed
+        What the decision rests on.
+    position
+        The job's, in the round's view.
+    """
+    menu, chosen, delay_s = weighed.menu, weighed.chosen.tolist(), weighed.delay_s
+    at, names = chosen[position], weighed.view.nodes.types
+    has = f"{menu.gpus[at]} of type {names[menu.gpu_type[at]]}" if at >= 0 else "none"
+    below = int((delay_s < delay_s[position]).sum())
+    words = [
+        f"{weighed.view.time_s / 3600.0:.2f} h, GPUs: {has}",
+        f"an hour of its work on one GPU delays all jobs together by {delay_s[position]:.0f} s, "
+        f"more than of {below} of {len(chosen) - 1} others",
+    ]
+    gains = weighed.gained(position, at)
+    if np.isfinite(gains).any():
+        best = int(np.nanargmax(gains))
+        kind = int(menu.gpu_type[best])
+        least = min(
+            (
+                (weighed.values[job, own] - fewer) / (menu.gpus[own] - gpus)
+                for job, own in enumerate(chosen)
+                if job != position and own >= 0 and menu.gpu_type[own] == kind
+                for gpus, fewer in _fewer(weighed, job, own)
+            ),
+            default=None,
+        )
+        others = "nobody else has any" if least is None else f"others would lose {least:.3g} with each"
+        more = (
+            f"with {menu.gpus[best]} of type {names[kind]} every further one would save {gains[best]:.3g} s"
+        )
+        words.append(f"{more} a second, {others}")
+    return "; ".join(words) + "."
+
+
+def _fewer(weighed: Weighed, job: int, at: int) -> list[tuple[int, float]]:
+    """Return the numbers of GPUs of its type below those that a job has, from 0, and what each saves."""
+    menu, values = weighed.menu, weighed.values[job]
+    less = (menu.gpu_type == menu.gpu_type[at]) & (menu.gpus < menu.gpus[at]) & np.isfinite(values)
+    return [(0, 0.0), *zip(menu.gpus[less].tolist(), values[less].tolist(), strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class Costate:
     """The policy of prices of work.
@@ -126,11 +217,14 @@ class Costate:
         Share of what a restart costs that counts for a running job's staying.
     gap
         Relative optimality gap of a round with several GPU types.
+    note
+        Called with what every decision rests on; `why` says it of one job.
     """
 
     horizon_s: float = 600.0
     stay: float = 0.5
     gap: float = 1e-4
+    note: Callable[[Weighed], None] | None = None
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
@@ -146,6 +240,8 @@ class Costate:
             return ClusterPlan([()] * view.num_jobs)
         chosen = choose(view.nodes, menu, values * (_SCALE / np.nanmax(values)), self.gap, current)
         gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
+        if self.note is not None:
+            self.note(Weighed(view, menu, price, rates, values, chosen))
         return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
 
     def _values(
