@@ -162,7 +162,7 @@ def test_a_decision_is_said_in_prices_of_work() -> None:
     )
     first = seen[0]
     long, short = first.delay_s.tolist()
-    assert short > long > 900.0  # the long one ends last: an hour's work delays itself alone, on up to four GPUs
+    assert short > long > 900.0  # the long one ends last: its work delays itself alone
     worth = [first.values[job, at] for job, at in enumerate(first.chosen) if at >= 0]
     for job in (0, 1):
         words = why(first, job)

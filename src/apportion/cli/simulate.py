@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.cluster.estimation.training.application import Application
     from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
     from apportion.cluster.policies.rounds.claims import Claims
-    from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy, ClusterView, Nodes
+    from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
     from apportion.cluster.simulation.rounds.accounts import FairnessAccount
     from apportion.cluster.simulation.rounds.completion_bound import CompletionBound
     from apportion.cluster.simulation.rounds.conditions import Beliefs, RoundRules
@@ -252,18 +252,8 @@ def jobs_table(done: list[Simulated], names: Sequence[str]) -> bytes:
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "policy",
-            "job",
-            "submitted_s",
-            "completed_s",
-            "gpu_hours",
-            "hours_with_gpus",
-            "frozen_fraction",
-            "restarts",
-        ]
-    )
+    columns = "policy job submitted_s completed_s gpu_hours hours_with_gpus frozen_fraction restarts"
+    writer.writerow(columns.split())
     for one in done:
         run = one.run
         for job in range(run.submitted_s.size):
@@ -552,9 +542,15 @@ def _simulated(
     from apportion.draw.cluster_page import Simulated
 
     named = CLUSTER_POLICIES[policy]
-    made, reasons = named.make(given["seed"]), list[str]()
+    made, reasons = named.make(given["seed"]), None
     if policy == "costate" and given["why"] is not None:
-        made = _noting(made, inputs.names.index(given["why"]), reasons)
+        from dataclasses import replace
+
+        from apportion.cluster.policies.rounds.costate import Costate, Reasons
+
+        assert isinstance(made, Costate)
+        reasons = Reasons(inputs.names.index(given["why"]))
+        made = replace(made, note=reasons)
     under = inputs.under(named)
     account = FairnessAccount(inputs.nodes, under.beliefs, inputs.gpus, inputs.claims)
     _tell_unfreezable(policy, under.unfreezable)
@@ -576,28 +572,9 @@ def _simulated(
     summary = summarise_cluster(run, policy, time.perf_counter() - begun)
     looked_at = given["plot"] is not None or given["report"] is not None
     drawing = drawn(policy, account, run) if looked_at else None
-    if reasons:
-        say("\n".join(reasons) + "\n")
+    if reasons is not None:
+        say("\n".join(reasons.lines) + "\n")
     return Simulated(run, summary, summarise_fairness(run, account), drawing), under.unfreezable
-
-
-def _noting(policy: Any, job: int, reasons: list[str]) -> ClusterPolicy:
-    """Return the policy of prices of work, noting why a job gets what it gets whenever that changes."""
-    from dataclasses import replace
-
-    from apportion.cluster.policies.rounds.costate import Weighed, why
-
-    had = -1
-
-    def note(weighed: Weighed) -> None:
-        nonlocal had
-        for position in (weighed.view.jobs == job).nonzero()[0].tolist():
-            if weighed.chosen[position] != had or not reasons:
-                reasons.append(why(weighed, position))
-            had = weighed.chosen[position]
-
-    noting: ClusterPolicy = replace(policy, note=note)
-    return noting
 
 
 def _tell_unfreezable(policy: str, jobs: Mapping[str, int]) -> None:

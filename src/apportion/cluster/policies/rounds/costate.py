@@ -19,7 +19,7 @@ averaged over the draws: prices of the average flap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from apportion.cluster.policies.rounds.configurations import (
 )
 from apportion.cluster.policies.rounds.placing import place_whole
 
-__all__ = ["Costate", "Weighed", "prices_of_work", "why"]
+__all__ = ["Costate", "Reasons", "Weighed", "prices_of_work", "why"]
 
 _LEAST_WORTH = 0.01
 """Share of its worth that a configuration keeps however soon the job would have to start again."""
@@ -196,6 +196,31 @@ def why(weighed: Weighed, position: int) -> str:
         )
         words.append(f"{more} a second, {others}")
     return "; ".join(words) + "."
+
+
+@dataclass(slots=True)
+class Reasons:
+    """Notes why one job gets the GPUs that it gets, whenever they change.
+
+    Attributes
+    ----------
+    job
+        Its number in the workload.
+    lines
+        As `why` says them.
+    """
+
+    job: int
+    lines: list[str] = field(default_factory=list)
+    _had: int = -1
+
+    def __call__(self, weighed: Weighed) -> None:
+        """Note a decision; see `Costate.note`."""
+        for position in np.flatnonzero(weighed.view.jobs == self.job).tolist():
+            has = int(weighed.chosen[position])
+            if has != self._had or not self.lines:
+                self.lines.append(why(weighed, position))
+            self._had = has
 
 
 def _fewer(weighed: Weighed, job: int, at: int) -> list[tuple[int, float]]:
