@@ -79,6 +79,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         Standard deviation of the logarithm of a job's work over its application's.
     early
         Share of the jobs that end after a tenth to all of their epochs, drawn evenly.
+    restart_s
+        Standstill after a restart.
     """
 
     workload: str
@@ -102,6 +104,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     remaining: str = "true"
     spread: float = 0.0
     early: float = 0.0
+    restart_s: float = 30.0
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -233,6 +236,7 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
         RoundRules(
             round_s=cluster_policy(name).round_s if case.round_s is None else case.round_s,
             rebuild_s=case.rebuild_s,
+            restart_s=case.restart_s,
             limit_s=_LONGEST_S,
         ),
         observe=_both(account, watch) if freezes else watch,

@@ -317,7 +317,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
             ),
             Reader(
                 "pickled-frame",
-                _trace("trace.pkl"),
+                _at("paper_repro.pickled_frame:read_pickled_frame", "trace.pkl"),
                 _frames,
                 (b"cnumpy\n", b"R.", b"tb", b"\x93", b"O8", b"M8"),
             ),

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paper_repro.pickled_frame import main as convert
+from paper_repro.pickled_frame import read_pickled_frame
 
 from apportion.cluster.estimation.training.step_times import StepTimes
 from apportion.cluster.simulation.generated import generated_jobs, generated_trace
 from apportion.cluster.simulation.idle_trace import IdleTrace, content, node_changes
 from apportion.cluster.simulation.job_logs import JobLog, read_sacct, read_swf
-from apportion.cluster.simulation.pickled_frame import read_pickled_frame
 from apportion.cluster.simulation.placement import idle_trace_of_jobs
 from apportion.cluster.simulation.rounds.workload_files import read_durations
 from apportion.cluster.simulation.snapshot import read_trace
@@ -51,10 +52,14 @@ def test_a_pickled_frame_is_read_without_pandas(tmp_path: Path, protocol: int) -
     expected(read_pickled_frame(plain))
     zipped = tmp_path / "frame.pkl.gz"
     zipped.write_bytes(gzip.compress(plain.read_bytes()))
-    expected(read_trace(zipped))
+    expected(read_pickled_frame(zipped))
     with tarfile.open(tmp_path / "frame.tar.gz", "w:gz") as archive:
         archive.add(plain, "dataset/frame.pkl")
-    expected(read_trace(tmp_path / "frame.tar.gz"))
+    expected(read_pickled_frame(tmp_path / "frame.tar.gz"))
+    convert([str(plain), str(tmp_path / "frame.npz")])
+    expected(read_trace(tmp_path / "frame.npz"))
+    with pytest.raises(InvalidInstance, match=r"pickled frames are not read: python -m paper_repro"):
+        read_trace(plain)
 
 
 def test_a_frame_cut_to_some_rows_and_columns_is_read(tmp_path: Path) -> None:

@@ -28,8 +28,7 @@ _CHECKPOINT_S = 30.0
     "trace_path",
     required=True,
     metavar="FILE",
-    help="Idle nodes: .npz, the authors' pickled frame (.pkl), a job log (.swf, .swf.gz) or sacct -P text; "
-    "or 'generated', see --seed.",
+    help="Idle nodes: .npz, a job log (.swf, .swf.gz) or sacct -P text; or 'generated', see --seed.",
 )
 @click.option(
     "--jobs",

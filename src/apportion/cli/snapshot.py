@@ -14,7 +14,7 @@ __all__ = ["command"]
     "--trace",
     required=True,
     metavar="FILE",
-    help="Idle intervals of a machine's nodes (.npz, .pkl), or a job log (.swf, .swf.gz, sacct -P text).",
+    help="Idle intervals of a machine's nodes (.npz), or a job log (.swf, .swf.gz, sacct -P text).",
 )
 @click.option("--jobs", required=True, metavar="FILE.csv", help="The submitted jobs.")
 @click.option("--at", "at_s", required=True, type=float, metavar="SECONDS", help="Since the trace's t0.")

@@ -141,7 +141,7 @@ def _text(path: Path) -> str:
 
 INPUTS: Mapping[str, Input] = MappingProxyType(
     {
-        "trace": Input("replay and snapshot", _trace, (".npz", ".pkl", ".pickle", ".tar", ".tgz", ".swf")),
+        "trace": Input("replay and snapshot", _trace, (".npz", ".swf")),
         "jobs": Input("replay and snapshot", _jobs, columns=frozenset({"Tcup", "Tcdw"})),
         "curves": Input("replay", _curves),
         "durations": Input("simulate", _durations, columns=frozenset({"timestamp", "duration", "num_gpus"})),

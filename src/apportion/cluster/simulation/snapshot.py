@@ -51,14 +51,13 @@ def read_trace(
     cores_per_node: int | None = None,
     most_cut: float | None = None,
 ) -> IdleTrace:
-    """Read a trace of idle nodes from ``.npz``, a pickled frame, an SWF log or ``sacct -P`` text.
+    """Read a trace of idle nodes from ``.npz``, an SWF log or ``sacct -P`` text.
 
     Parameters
     ----------
     path
-        ``*.npz``; ``*.pkl`` or ``*.pickle`` (the authors' frame); else a job log, plain or gzipped, in
-        SWF (``*.swf``, or text that begins with ``;``) or of ``sacct -P``; ``-`` reads one from
-        standard input.
+        ``*.npz``; else a job log, plain or gzipped, in SWF (``*.swf``, or text that begins with ``;``) or
+        of ``sacct -P``; ``-`` reads one from standard input.
     nodes
         Nodes of the machine of a job log; by default what the log says.
     cores_per_node
@@ -81,9 +80,8 @@ def read_trace(
     if name.endswith(".npz"):
         return read_idle_trace(path)
     if name.endswith((".pkl", ".pickle", ".tar", ".tgz")):
-        from apportion.cluster.simulation.pickled_frame import read_pickled_frame
-
-        return read_pickled_frame(path)
+        how = "python -m paper_repro.pickled_frame FRAME.pkl TRACE.npz, in a checkout, makes an archive of it"
+        raise InvalidInstance(Problem(str(path), f"pickled frames are not read: {how}"))
     from apportion.cluster.simulation.job_logs import read_sacct, read_swf
     from apportion.cluster.simulation.placement import MOST_CUT, idle_trace_of_jobs
 

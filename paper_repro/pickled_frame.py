@@ -1,4 +1,6 @@
-"""Reader of the BFTrainer authors' trace: a pickled pandas frame, read without pandas and without trust.
+"""``python -m paper_repro.pickled_frame FRAME.pkl TRACE.npz``: the BFTrainer authors' trace, converted once.
+
+Reader of a pickled pandas frame, without pandas and without trust.
 
 A pickle can run any code it names. Here nothing is run: names of numpy and pandas are kept as names, any
 other is refused, and arrays are built from their bytes. From these are taken the table (rows: instants,
@@ -20,12 +22,13 @@ because every opcode makes at most one object that refers to others.
 
 from __future__ import annotations
 
+import argparse
 import io
 import math
 import pickletools
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -34,10 +37,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.cli.running import in_one_line
 from apportion.cluster.simulation.idle_trace import IdleTrace, content
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.files import write_whole
 
-__all__ = ["Call", "Name", "arrays_in", "read_inert", "read_pickled_frame"]
+__all__ = ["Call", "Name", "arrays_in", "main", "read_inert", "read_pickled_frame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,3 +379,22 @@ def _trace(idle: NDArray[np.bool_], times: NDArray[Any], names: list[str], name:
     return IdleTrace.from_arrays(
         node, seconds[begin], seconds[end], seconds, names, str(times[0].astype("datetime64[s]")), name
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read a frame and write the archive that `apportion replay --trace` takes."""
+    parser = argparse.ArgumentParser(prog="python -m paper_repro.pickled_frame")
+    parser.add_argument("frame", type=Path, help=".pkl, plain or gzipped, or .tar.gz with no other pickle")
+    parser.add_argument("trace", type=Path, help=".npz")
+    given = parser.parse_args(arguments)
+    trace = read_pickled_frame(given.frame)
+    names = ("node", "start_s", "end_s", "event_s")
+    arrays = {name: getattr(trace, name) for name in names} | {"node_names": np.array(trace.names)}
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, t0=np.array(trace.t0), **arrays)
+    write_whole(given.trace, packed.getvalue())
+
+
+if __name__ == "__main__":
+    with in_one_line("python -m paper_repro.pickled_frame"):
+        main()
