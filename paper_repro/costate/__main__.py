@@ -22,6 +22,7 @@ from apportion.cli.running import in_one_line
 from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
 from apportion.cluster.simulation.rounds.conditions import RoundRules
+from paper_repro.costate.fairness import fairness_rows
 from paper_repro.icefrog.cases import WORKLOADS, Case, Result, prepared
 from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean
@@ -185,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder with pollux, sia and layer_freezing")
     parser.add_argument("--out", type=Path, default=Path("costate-out"))
     parser.add_argument("--workers", type=int, default=1)
-    names = [*STUDIES, "settings"]
+    names = [*STUDIES, "settings", "fairness"]
     parser.add_argument("--tables", nargs="+", default=names, choices=names)
     parser.add_argument("--quick", action="store_true", help="two policies on the example's jobs")
     given = parser.parse_args(arguments)
@@ -198,7 +199,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.data, given.out / "runs.jsonl", given.workers)
     for name in given.tables:
-        found = setting_rows(runs) if name == "settings" else study_rows(given.data, runs, STUDIES[name])
+        if name == "settings":
+            found = setting_rows(runs)
+        elif name == "fairness":
+            found = fairness_rows(given.data)
+        else:
+            found = study_rows(given.data, runs, STUDIES[name])
         print("\n".join(markdown(found)))
         seeds = "the ten workloads; what differs from them is drawn by the sums of their names"
         write_table(

@@ -16,6 +16,7 @@ from apportion.cluster.policies.rounds.configurations import Configurations
 from apportion.cluster.policies.rounds.costate import Costate, Weighed, prices_of_work, why
 from apportion.cluster.policies.rounds.marginal_gain import afs
 from apportion.cluster.policies.rounds.remaining_work import EstimatedWork, knowing
+from apportion.cluster.simulation.rounds.accounts import FairnessAccount, summarise_fairness
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
@@ -132,6 +133,39 @@ def test_mean_completion_is_less_than_under_afs_and_little_more_without_an_oracl
     assert known < mean_s(simulated(afs))
     assert learnt < 1.5 * known
     assert mean_s(simulated(knowing("by-application", Costate()))) < 1.5 * known
+
+
+def test_weights_order_jobs_by_work_over_weight() -> None:
+    """One GPU: the costate of a job is its own weight and those of all that end after it (Smith's rule)."""
+    menu = Configurations(np.zeros(1, np.int64), np.ones(1, np.int64), ((1,),))
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        work, weight = rng.uniform(1.0, 9.0, (6, 1)), rng.uniform(0.5, 2.0, 6)
+        order = np.argsort(-work[:, 0] / weight)
+        found = prices_of_work(np.ones((6, 1)), work, menu, np.array([1]), weight).ravel()
+        assert np.allclose(found[order], np.cumsum(weight[order]))
+    alike = prices_of_work(np.ones((6, 1)), work, menu, np.array([1]), np.ones(6))
+    assert (alike == prices_of_work(np.ones((6, 1)), work, menu, np.array([1]))).all()
+
+
+def test_who_is_late_counts_more_where_fairness_is_asked_for() -> None:
+    def ratios(policy: ClusterPolicy) -> tuple[float, float]:
+        jobs = [(10.0 * k, ("net", "bert")[k % 2], 1 + k % 4, 128) for k in range(40)]
+        made = scenario(jobs, homogeneous(2, 4, "gpu"))
+        beliefs = made.beliefs(True)
+        account = FairnessAccount(made.nodes, beliefs, made.requested_gpus, None)
+        run = run_cluster(
+            policy,
+            made.nodes,
+            SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, beliefs),
+            RoundRules(),
+            account=account,
+        )
+        return mean_s(run), summarise_fairness(run, account).worst_finish_time_ratio or np.nan
+
+    mean, worst = ratios(Costate())
+    fair_mean, fair_worst = ratios(Costate(fairness=2.0))
+    assert fair_worst < worst and fair_mean < 1.2 * mean
 
 
 def test_several_types_of_gpus_are_shared_within_their_counts() -> None:

@@ -480,7 +480,7 @@ def command(**given: Any) -> None:
     inputs = inputs_of(given)
     if given["why"] is not None:
         one_of("why", given["why"], inputs.names)
-        if "costate" not in (given["policy_name"], *compared) or given["as_json"]:
+        if not {"costate", "costate-fair"} & {given["policy_name"], *compared} or given["as_json"]:
             raise InvalidOption("--why tells of --policy costate, in words: it goes without --json")
     done = [_simulated(given, inputs, policy) for policy in (given["policy_name"], *compared)]
     first = done[0][0]
@@ -543,14 +543,14 @@ def _simulated(
 
     named = CLUSTER_POLICIES[policy]
     made, reasons = named.make(given["seed"]), None
-    if policy == "costate" and given["why"] is not None:
+    if given["why"] is not None:
         from dataclasses import replace
 
         from apportion.cluster.policies.rounds.costate import Costate, Reasons
 
-        assert isinstance(made, Costate)
-        reasons = Reasons(inputs.names.index(given["why"]))
-        made = replace(made, note=reasons)
+        if isinstance(made, Costate):
+            reasons = Reasons(inputs.names.index(given["why"]))
+            made = replace(made, note=reasons)
     under = inputs.under(named)
     account = FairnessAccount(inputs.nodes, under.beliefs, inputs.gpus, inputs.claims)
     _tell_unfreezable(policy, under.unfreezable)

@@ -12,8 +12,10 @@ GPU types have an M each; a job counts in that of the type where its price is le
 
 A round then maximises sum v_j(k_j) within the GPUs of every type: v_j(k) = p_j r_j(k), of which a running job
 that changes loses S / min(H, x_j / r_j(k)) to its restart of S seconds, and a running job's claim to stay is
-half of p_j r_j(now) S / H. Where remaining work is not known but drawn (`remaining_work`), prices are
-averaged over the draws: prices of the average flap.
+half of p_j r_j(now) S / H. Weights of jobs stand for the 1, and jobs end in the order of what p_j x_j over
+their weight would be if all weighed alike; where fairness is asked for they grow with how late a job is
+believed to end beside an equal part of the cluster (`finish_time_fairness`). Where remaining work is not
+known but drawn (`remaining_work`), prices are averaged over the draws: prices of the average flap.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.belief import remaining_draws
+from apportion.cluster.policies.rounds.claims import claims_of
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
 from apportion.cluster.policies.rounds.configurations import (
     Configurations,
@@ -33,6 +36,7 @@ from apportion.cluster.policies.rounds.configurations import (
     configurations,
     current_configuration,
 )
+from apportion.cluster.policies.rounds.finish_time_fairness import FinishTimesTracker
 from apportion.cluster.policies.rounds.placing import place_whole
 
 __all__ = ["Costate", "Reasons", "Weighed", "prices_of_work", "why"]
@@ -44,7 +48,11 @@ _SCALE = 100.0
 
 
 def prices_of_work(
-    rates: NDArray[np.float64], remaining: NDArray[np.float64], menu: Configurations, types: NDArray[np.int64]
+    rates: NDArray[np.float64],
+    remaining: NDArray[np.float64],
+    menu: Configurations,
+    types: NDArray[np.int64],
+    weights: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return float64 [jobs, draws]: the price of a unit of each job's work.
 
@@ -58,6 +66,8 @@ def prices_of_work(
         The configurations.
     types
         int64 [types]: the GPUs of every type.
+    weights
+        float64 [jobs] > 0: how much a second of each job's completion counts; ``None``: all alike, 1.
 
     Examples
     --------
@@ -80,21 +90,27 @@ def prices_of_work(
     left = np.ones((jobs, draws), dtype=np.bool_)
     every = np.arange(draws)
     lost = np.empty((draws, gpus.size))
+    counts = np.ones(jobs) if weights is None else weights
+    alike = float(counts.mean())
     for _ in range(jobs):
         if here.size > 2 * np.count_nonzero(waits := left.any(axis=1)):
-            here, left, rates = here[waits], left[waits], rates[waits]
+            here, left, rates, counts = here[waits], left[waits], rates[waits], counts[waits]
             seconds, remaining = seconds[waits], remaining[waits]
         for at, total, table in zip(own, types, worth, strict=True):
-            lost[:, at] = 1.0 + table[:, -1:] - table[:, int(total) - gpus[at]]
-        asked = np.stack([(row * seconds).min(axis=1) for row in lost], axis=1)
+            lost[:, at] = alike + table[:, -1:] - table[:, int(total) - gpus[at]]
+        asked = typical = np.stack([(row * seconds).min(axis=1) for row in lost], axis=1)
+        if weights is not None:
+            extra = counts[:, None] - alike
+            asked = np.stack([((extra + row) * seconds).min(axis=1) for row in lost], axis=1)
         with np.errstate(invalid="ignore"):
-            ahead = np.where(np.isfinite(asked), asked * remaining, np.inf)
+            ahead = np.where(np.isfinite(typical), typical * remaining / counts[:, None], np.inf)
         last = np.where(left, ahead, -1.0).argmax(axis=0)
+        more = (counts[last] - alike)[:, None]
         left[last, every] = False
         paid = asked[last, every]
         paid = np.where(np.isfinite(paid), paid, 0.0)
         price[here[last], every] = paid
-        kind = gpu_type[(lost * seconds[last]).argmin(axis=1)]
+        kind = gpu_type[((lost + more) * seconds[last]).argmin(axis=1)]
         for index, (at, shift, table) in enumerate(zip(own, before, worth, strict=True)):
             rows = np.flatnonzero((kind == index) & (paid > 0.0))
             if rows.size:
@@ -242,6 +258,9 @@ class Costate:
         Share of what a restart costs that counts for a running job's staying.
     gap
         Relative optimality gap of a round with several GPU types.
+    fairness
+        Power of a job's finish-time ratio (its completion time over that with an equal part of the cluster,
+        as believed) by which its completion counts more.
     note
         Called with what every decision rests on; `why` says it of one job.
     """
@@ -249,7 +268,9 @@ class Costate:
     horizon_s: float = 600.0
     stay: float = 0.5
     gap: float = 1e-4
+    fairness: float = 0.0
     note: Callable[[Weighed], None] | None = None
+    _finish: FinishTimesTracker = field(default_factory=FinishTimesTracker)
 
     def __call__(self, view: ClusterView) -> ClusterPlan:
         """Decide a round."""
@@ -257,7 +278,7 @@ class Costate:
         rates = np.nan_to_num(believed_rates(view, menu, range(view.num_jobs)))
         draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
         types = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
-        price = prices_of_work(rates, draws, menu, types.astype(np.int64)).mean(axis=1)
+        price = prices_of_work(rates, draws, menu, types.astype(np.int64), self._weights(view)).mean(axis=1)
         current = current_configuration(view, menu)
         values = self._values(view, rates, price[:, None] * rates, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan
@@ -268,6 +289,14 @@ class Costate:
         if self.note is not None:
             self.note(Weighed(view, menu, price, rates, values, chosen))
         return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
+
+    def _weights(self, view: ClusterView) -> NDArray[np.float64] | None:
+        """Return float64 [jobs]: how much a second of each job's completion counts; ``None``: all alike."""
+        weights = claims_of(view).weight
+        if self.fairness:
+            ratio = self._finish.now(view).after(0.0, np.zeros(view.num_jobs))
+            weights = weights * np.maximum(ratio, 1e-3) ** self.fairness
+        return None if (weights == 1.0).all() else np.maximum(weights, 1e-9)
 
     def _values(
         self,

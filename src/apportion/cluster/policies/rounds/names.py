@@ -102,6 +102,12 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "costate": NamedPolicy(
             "apportion.cluster.policies.rounds.costate:Costate", adaptive=True, remaining="attained"
         ),
+        "costate-fair": NamedPolicy(
+            "apportion.cluster.policies.rounds.costate:Costate",
+            options={"fairness": 2.0},
+            adaptive=True,
+            remaining="attained",
+        ),
         "sia": NamedPolicy("apportion.cluster.policies.rounds.sia:Sia", adaptive=True),
         "icefrog": NamedPolicy(
             "apportion.cluster.policies.rounds.icefrog:IceFrog", adaptive=True, freezes=True
