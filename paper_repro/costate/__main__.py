@@ -23,6 +23,7 @@ from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
 from apportion.cluster.simulation.rounds.conditions import RoundRules
 from paper_repro.costate.fairness import fairness_rows
+from paper_repro.costate.three_types import three_types_rows
 from paper_repro.icefrog.cases import WORKLOADS, Case, Result, prepared
 from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean
@@ -186,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder with pollux, sia and layer_freezing")
     parser.add_argument("--out", type=Path, default=Path("costate-out"))
     parser.add_argument("--workers", type=int, default=1)
-    names = [*STUDIES, "settings", "fairness"]
+    names = [*STUDIES, "settings", "fairness", "three_types"]
     parser.add_argument("--tables", nargs="+", default=names, choices=names)
     parser.add_argument("--quick", action="store_true", help="two policies on the example's jobs")
     given = parser.parse_args(arguments)
@@ -203,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = setting_rows(runs)
         elif name == "fairness":
             found = fairness_rows(given.data)
+        elif name == "three_types":
+            found = three_types_rows(given.data)
         else:
             found = study_rows(given.data, runs, STUDIES[name])
         print("\n".join(markdown(found)))

@@ -106,7 +106,6 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
             "apportion.cluster.policies.rounds.costate:Costate",
             options={"fairness": 2.0},
             adaptive=True,
-            remaining="attained",
         ),
         "sia": NamedPolicy("apportion.cluster.policies.rounds.sia:Sia", adaptive=True),
         "icefrog": NamedPolicy(
