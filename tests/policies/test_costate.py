@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.belief import profiled, remaining_draws
+from apportion.cluster.policies.rounds.claims import Claims
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.configurations import Configurations
 from apportion.cluster.policies.rounds.costate import Costate, Weighed, prices_of_work, why
@@ -166,6 +167,43 @@ def test_who_is_late_counts_more_where_fairness_is_asked_for() -> None:
     mean, worst = ratios(Costate())
     fair_mean, fair_worst = ratios(Costate(fairness=2.0))
     assert fair_worst < worst and fair_mean < 1.2 * mean
+
+
+def test_tenants_are_served_evenly_first_and_by_prices_within() -> None:
+    """Ten jobs of one tenant came before two of another, that has half of the eight GPUs all the same."""
+    jobs = [(0.0, "net", 1, 128)] * 10 + [(0.0, "bert", 4, 128)] * 2
+    made = scenario(jobs, homogeneous(2, 4, "gpu"))
+    tenant = np.array([0] * 10 + [1] * 2)
+    alike = np.ones(12)
+    claims = Claims(
+        tenants=("many", "few"),
+        share=np.array([0.5, 0.5]),
+        entitled=np.zeros((2, 1), dtype=np.int64),
+        first_come=np.zeros(2, dtype=np.bool_),
+        tenant=tenant,
+        weight=alike,
+        deadline_s=alike * np.inf,
+        gpu_cost=np.ones(1),
+    )
+    seen: list[list[int]] = []
+
+    def observed(view: ClusterView, plan: ClusterPlan) -> None:
+        if (view.jobs >= 10).sum() == 2:
+            held = [
+                sum(map(len, np.array(plan.nodes, dtype=object)[view.jobs // 10 == who])) for who in (0, 1)
+            ]
+            seen.append(held)
+
+    run_cluster(
+        Costate(),
+        made.nodes,
+        SimulatedJobs(
+            made.ground_truth(True), made.submitted_s, made.requested_gpus, made.beliefs(True), claims=claims
+        ),
+        RoundRules(),
+        observe=observed,
+    )
+    assert seen and all(held == [4, 4] for held in seen)
 
 
 def test_several_types_of_gpus_are_shared_within_their_counts() -> None:

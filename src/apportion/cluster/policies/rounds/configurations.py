@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.cluster.policies.rounds.claims import Claims
 from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
 from apportion.cluster.policies.rounds.placing import filled
 from apportion.core.interruption import uninterrupted
@@ -28,6 +29,7 @@ __all__ = [
     "Configurations",
     "believed_rates",
     "choose",
+    "choose_within_fair_levels",
     "configurations",
     "count_menu",
     "current_configuration",
@@ -175,3 +177,68 @@ def choose(
         warm[job[rows]] = rows
     rows = np.asarray(solved(model, gap if types > 1 else 0.0, warm).require())
     return np.where(rows >= 0, configuration[rows], -1)
+
+
+def choose_within_fair_levels(
+    nodes: Nodes,
+    menu: Configurations,
+    values: NDArray[np.float64],
+    claims: Claims,
+    gap: float = 1e-4,
+) -> NDArray[np.int64]:
+    """Return int64 [jobs]: as `choose`, among the plans that serve the worst-off tenant best, then the next.
+
+    Parameters
+    ----------
+    nodes, menu, values, gap
+        As of `choose`.
+    claims
+        Of the jobs: tenants with their shares as weights, and what is their own as guarantees.
+    """
+    from apportion.instances.multiple_choice_knapsack import (
+        KnapsackJob,
+        KnapsackOption,
+        MultipleChoiceKnapsackInstance,
+    )
+    from apportion.instances.tenants import Fairness, Quota, Tenant
+    from apportion.solving.api import solve
+
+    capacities = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types)).astype(np.int64)
+    own = np.where(claims.entitled.sum(axis=0) <= capacities, claims.entitled, 0)  # machines may be gone
+    jobs = [
+        KnapsackJob(
+            str(job),
+            tuple(
+                KnapsackOption(
+                    str(at),
+                    round(float(values[job, at]), _DECIMALS),
+                    {nodes.types[menu.gpu_type[at]]: int(menu.gpus[at])},
+                )
+                for at in np.flatnonzero(np.isfinite(values[job])).tolist()
+            ),
+            required=False,
+            tenant=claims.tenants[claims.tenant[job]],
+        )
+        for job in range(values.shape[0])
+    ]
+    instance = MultipleChoiceKnapsackInstance(
+        "1",
+        "maximize",
+        dict(zip(nodes.types, capacities.tolist(), strict=True)),
+        tuple(jobs),
+        tenants=tuple(
+            Tenant(
+                name,
+                weight=float(claims.share[at]),
+                quotas={kind: Quota(int(gpus)) for kind, gpus in zip(nodes.types, own[at], strict=True)},
+            )
+            for at, name in enumerate(claims.tenants)
+        ),
+        fairness=Fairness(),
+    )
+    solution = uninterrupted(solve(instance, time_limit=None, gap=gap, deterministic=True))
+    chosen = np.full(values.shape[0], -1, dtype=np.int64)
+    for job, option in (solution.plan or {"choice": {}})["choice"].items():
+        if option is not None:
+            chosen[int(job)] = int(option)
+    return chosen

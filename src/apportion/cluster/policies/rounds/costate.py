@@ -33,6 +33,7 @@ from apportion.cluster.policies.rounds.configurations import (
     Configurations,
     believed_rates,
     choose,
+    choose_within_fair_levels,
     configurations,
     current_configuration,
 )
@@ -248,7 +249,7 @@ def _fewer(weighed: Weighed, job: int, at: int) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Costate:
-    """The policy of prices of work.
+    """The policy of prices of work; where there are tenants, among the plans that share out GPUs most evenly.
 
     Attributes
     ----------
@@ -284,7 +285,11 @@ class Costate:
         values[~(rates > 0.0)] = np.nan
         if not np.nanmax(values, initial=0.0) > 0.0:
             return ClusterPlan([()] * view.num_jobs)
-        chosen = choose(view.nodes, menu, values * (_SCALE / np.nanmax(values)), self.gap, current)
+        scaled, claims = values * (_SCALE / np.nanmax(values)), claims_of(view)
+        if len(claims.tenants) > 1:
+            chosen = choose_within_fair_levels(view.nodes, menu, scaled, claims, self.gap)
+        else:
+            chosen = choose(view.nodes, menu, scaled, self.gap, current)
         gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
         if self.note is not None:
             self.note(Weighed(view, menu, price, rates, values, chosen))
