@@ -46,6 +46,7 @@ _FINE_S, _LATE = 240.0, 90
 _OWN, _TRIED = (0.2, 100.0), ((8, 32), (40, 80))
 """How many a and b of the worths are tried while prices are searched, and in the end."""
 _LEAST_RESTART_S = 1.5
+"""What a stay on one configuration may make of rounding; see above."""
 _STEP, _SLOWS, _MOMENTUM = 0.2, 15.0, 0.8
 _ROUNDED = 1.0 - 1e-9
 """Times of epochs are computed here in another order than in the simulation."""
@@ -236,9 +237,7 @@ def _dual(
         upto = np.concatenate((np.zeros((gain.shape[0], 1)), np.cumsum(gain * seconds, axis=1)), axis=1)
         for job in one.jobs.tolist():
             begin = released[job]
-            first = (
-                int(np.searchsorted(edges, begin, side="right")) - 1
-            )  # `begin` is at least 0, as edges[0] is
+            first = int(np.searchsorted(edges, begin, side="right")) - 1  # the first edge is 0
             if first >= seconds.size:  # after all prices: its work takes as long as it takes
                 total += begin + fastest_s
                 continue
@@ -271,11 +270,11 @@ def _available(nodes: Nodes) -> NDArray[np.int64]:
 
 
 def _released(submitted_s: NDArray[np.float64], rules: Sequence[RoundRules]) -> NDArray[np.float64]:
-    """Return float64 [jobs]: when each can begin to train at the earliest."""
+    """Return float64 [jobs]: when each can begin to train, less what its first stay may make of rounding."""
     starts = [
         np.maximum(np.ceil(submitted_s / one.round_s), 1.0) * one.round_s + one.restart_s for one in rules
     ]
-    return np.asarray(np.min(starts, axis=0))
+    return np.asarray(np.min(starts, axis=0) - _LEAST_RESTART_S)
 
 
 def _epochs(scenario: Scenario, rules: Sequence[RoundRules]) -> list[_Epochs]:
