@@ -250,6 +250,14 @@ def test_a_decision_is_said_in_prices_of_work() -> None:
         assert f"would save {gained:.3g} s a second" in words
 
 
+def test_where_no_machine_is_there_everybody_waits() -> None:
+    made = scenario([(0.0, "net", 1, 128), (0.0, "bert", 2, 128)], homogeneous(2, 4, "gpu"))
+    rules = RoundRules(present=lambda time_s: np.array([time_s > 200.0, time_s > 100.0]))
+    jobs = SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, made.beliefs(True))
+    run = run_cluster(Costate(), made.nodes, jobs, rules)
+    assert (run.completed_s > 120.0).all()
+
+
 def test_what_is_known_of_work_narrows_as_jobs_complete() -> None:
     seen: list[tuple[ClusterView, list[NDArray[np.float64]]]] = []
 

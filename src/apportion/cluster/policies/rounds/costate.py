@@ -277,14 +277,14 @@ class Costate:
         """Decide a round."""
         menu = configurations(view.nodes)
         rates = np.nan_to_num(believed_rates(view, menu, range(view.num_jobs)))
+        if not (rates > 0.0).any():  # no machine is there, or none of a type that anybody runs on
+            return ClusterPlan([()] * view.num_jobs)
         draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
         types = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
         price = prices_of_work(rates, draws, menu, types.astype(np.int64), self._weights(view)).mean(axis=1)
         current = current_configuration(view, menu)
         values = self._values(view, rates, price[:, None] * rates, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan
-        if not np.nanmax(values, initial=0.0) > 0.0:
-            return ClusterPlan([()] * view.num_jobs)
         scaled, claims = values * (_SCALE / np.nanmax(values)), claims_of(view)
         if len(claims.tenants) > 1:
             chosen = choose_within_fair_levels(view.nodes, menu, scaled, claims, self.gap)
