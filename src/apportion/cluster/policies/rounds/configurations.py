@@ -195,50 +195,40 @@ def choose_within_fair_levels(
     claims
         Of the jobs: tenants with their shares as weights, and what is their own as guarantees.
     """
-    from apportion.instances.multiple_choice_knapsack import (
-        KnapsackJob,
-        KnapsackOption,
-        MultipleChoiceKnapsackInstance,
-    )
-    from apportion.instances.tenants import Fairness, Quota, Tenant
+    from apportion.io.builders import Knapsack
     from apportion.solving.api import solve
 
     capacities = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types)).astype(np.int64)
     own = np.where(claims.entitled.sum(axis=0) <= capacities, claims.entitled, 0)  # machines may be gone
-    jobs = [
-        KnapsackJob(
+    tenants = [
+        {
+            "id": name,
+            "weight": float(claims.share[at]),
+            "quotas": {
+                kind: {"guarantee": int(gpus)} for kind, gpus in zip(nodes.types, own[at], strict=True)
+            },
+        }
+        for at, name in enumerate(claims.tenants)
+    ]
+    totals = dict(zip(nodes.types, capacities.tolist(), strict=True))
+    menus = Knapsack(totals, tenants=tenants, fairness={})
+    for job, worth in enumerate(values):
+        options = np.flatnonzero(np.isfinite(worth))
+        gpus = menu.gpus[options]
+        menus.add_job(
             str(job),
-            tuple(
-                KnapsackOption(
-                    str(at),
-                    round(float(values[job, at]), _DECIMALS),
-                    {nodes.types[menu.gpu_type[at]]: int(menu.gpus[at])},
-                )
-                for at in np.flatnonzero(np.isfinite(values[job])).tolist()
-            ),
+            np.round(worth[options], _DECIMALS),
+            {
+                name: np.where(menu.gpu_type[options] == kind, gpus, 0)
+                for kind, name in enumerate(nodes.types)
+            },
+            options=list(map(str, options)),
             required=False,
             tenant=claims.tenants[claims.tenant[job]],
         )
-        for job in range(values.shape[0])
-    ]
-    instance = MultipleChoiceKnapsackInstance(
-        "1",
-        "maximize",
-        dict(zip(nodes.types, capacities.tolist(), strict=True)),
-        tuple(jobs),
-        tenants=tuple(
-            Tenant(
-                name,
-                weight=float(claims.share[at]),
-                quotas={kind: Quota(int(gpus)) for kind, gpus in zip(nodes.types, own[at], strict=True)},
-            )
-            for at, name in enumerate(claims.tenants)
-        ),
-        fairness=Fairness(),
-    )
-    solution = uninterrupted(solve(instance, time_limit=None, gap=gap, deterministic=True))
+    solution = uninterrupted(solve(menus.instance(), time_limit=None, gap=gap, deterministic=True))
     chosen = np.full(values.shape[0], -1, dtype=np.int64)
-    for job, option in (solution.plan or {"choice": {}})["choice"].items():
+    for name, option in (solution.plan or {"choice": {}})["choice"].items():
         if option is not None:
-            chosen[int(job)] = int(option)
+            chosen[int(name)] = int(option)
     return chosen
