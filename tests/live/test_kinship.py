@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -64,7 +65,12 @@ def _rank(site: Site) -> int:
 def _watchdogs(agent: int) -> list[int]:
     """Return the children that run the watchdog; one between fork and exec is none yet."""
     name = watching.__file__.encode()
-    return [pid for pid in children_of(agent) if name in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    found = []
+    for pid in children_of(agent):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
+            if name in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def _watchdog(agent: int) -> int:
