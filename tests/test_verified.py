@@ -448,7 +448,7 @@ def test_a_proof_that_fits_is_told_as_it_is_and_another_as_claiming_something_el
         assert checks["proof"].endswith(told)
 
 
-def test_a_proof_that_is_refused_is_told_as_it_is() -> None:
+def test_a_refused_proof_keeps_the_reason_of_its_refusal() -> None:
     instance, text = honest("most")
     found = {line.claim: line for line in stored.verify(instance, json.loads(text), b"no proof").claims}
     assert found["proof"].verdict == "refused" and "claims more" not in found["proof"].how
@@ -463,7 +463,7 @@ def test_a_proof_that_is_refused_is_told_as_it_is() -> None:
     ],
     ids=str,
 )
-def test_a_check_without_a_plan_is_a_word_about_what_was_withheld(check: Any, verdict: str, how: str) -> None:
+def test_a_check_without_a_plan_claims_that_one_was_withheld(check: Any, verdict: str, how: str) -> None:
     instance, text = honest("none")
     found = {line.claim: line for line in stored.verify(instance, json.loads(text) | {"check": check}).claims}
     assert (found["check"].verdict, found["check"].how) == (verdict, how)
@@ -771,7 +771,7 @@ WITHOUT_A_PLAN = {
     ],
     ids=str,
 )
-def test_each_claim_about_shares_is_told_for_what_it_is(
+def test_each_claim_about_shares_has_its_own_verdict(
     changes: dict[str, Any], claim: str, verdict: str, how: str
 ) -> None:
     instance = rounds_of_two()

@@ -158,14 +158,11 @@ def prepared(data: Path, case: Case) -> Scenario:
     rng = np.random.default_rng(zlib.crc32(case.workload.encode()))
     jobs = []
     for job in read_workload(folder / f"workload-{number}.csv", applications):
-        work, ends, share = (
-            np.exp(case.spread * rng.normal()),
-            rng.random() < case.early,
-            rng.uniform(0.1, 1.0),
-        )
+        work = float(np.exp(case.spread * rng.normal()))
+        ends, share = rng.random() < case.early, rng.uniform(0.1, 1.0)
         most = applications[job.application].epochs
         epochs = max(1, round(share * most)) if ends else most
-        jobs.append(replace(job, submitted_s=job.submitted_s / case.load, epochs=epochs, work=float(work)))
+        jobs.append(replace(job, submitted_s=job.submitted_s / case.load, epochs=epochs, work=work))
     made = Scenario.of(jobs, applications, homogeneous(case.gpus // 4, 4, HOMOGENEOUS))
     return Scenario(made.jobs, made.applications, made.nodes, tables)
 

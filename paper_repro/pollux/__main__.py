@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     nodes, named = homogeneous(16, 4, HOMOGENEOUS), cluster_policy(given.search)
     rows: list[dict[str, Any]] = []
     name = given.search if given.remaining == "true" else f"{given.search}, {given.remaining}"
-    file = "published" if given.search == "pollux" else name.replace(", ", "_")
+    file = "published" if name == "pollux" else name.replace(", ", "_")
     progress = Progress("workloads", len(given.workloads))
     for number in given.workloads:
         scenario = Scenario.of(drawn(jobs, number), profiles, nodes)

@@ -90,16 +90,16 @@ def test_a_wrong_job_is_told_by_its_place(example: Path, tmp_path: Path, row: st
 
 
 def test_jobs_that_end_early_or_take_more_work(example: Path, tmp_path: Path) -> None:
-    def told(*rows: str) -> tuple[int | None, str, str]:
+    def run_of(*rows: str) -> tuple[int | None, str, str]:
         workload = tmp_path / "jobs.csv"
         workload.write_text("\n".join(["name,time,application,num_replicas,batch_size,epochs,work", *rows]))
         return simulated(example / "profiles", workload, "costate", "--remaining", "asked", "--json")
 
     whole, early, more = (
-        json.loads(told(f"x,0,small_net,1,64,{cells}")[1])["avg_jct_s"] for cells in (",", "1,", ",2")
+        json.loads(run_of(f"x,0,small_net,1,64,{cells}")[1])["avg_jct_s"] for cells in (",", "1,", ",2")
     )
     assert early < 0.5 * whole and 1.5 * whole < more < 2.5 * whole
-    code, out, err = told("x,0,small_net,1,64,99,", "y,0,small_net,1,64,,0", "z,0,small_net,1,64,some,")
+    code, out, err = run_of("x,0,small_net,1,64,99,", "y,0,small_net,1,64,,0", "z,0,small_net,1,64,some,")
     assert (code, out) == (3, "")
     assert "line 2: epochs must be from 1 to small_net's" in err and "line 3: work must be from" in err
     assert "line 4: " in err and "epochs whole numbers" in err
@@ -192,7 +192,7 @@ def test_a_comparison_reads_its_inputs_once(
     assert all(told[name] == compared[name] for name in ("avg_jct_s", "restarts", "gpu_hours", "rounds"))
 
 
-def test_the_bound_is_told_and_computed_again_from_its_prices(example: Path, tmp_path: Path) -> None:
+def test_the_bound_is_printed_and_computed_again_from_its_prices(example: Path, tmp_path: Path) -> None:
     given = ["simulate", "--profiles", example / "profiles", "--workload", example / "workload.csv"]
     given += ["--nodes", "4", "--policy", "costate", "--policy", "icefrog", "--json"]
     told = call(main, *given, "--bound")
@@ -211,7 +211,7 @@ def test_the_bound_is_told_and_computed_again_from_its_prices(example: Path, tmp
     assert refused.code == 2 and "without --slowdown" in refused.err
 
 
-def test_a_job_is_told_why_it_gets_its_gpus(example: Path) -> None:
+def test_why_a_job_gets_its_gpus_is_printed_whenever_they_change(example: Path) -> None:
     given = ["simulate", "--profiles", example / "profiles", "--workload", example / "workload.csv"]
     given += ["--nodes", "4", "--policy", "costate"]
     told = call(main, *given, "--why", "large_net-3")

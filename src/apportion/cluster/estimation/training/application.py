@@ -93,6 +93,16 @@ class Application:
         scale = batch / self.initial_batch
         return (var + sqr) / (var / scale + sqr)
 
+    def gains(self, totals: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64 [totals, epochs]: `gain` of many batches in every epoch."""
+        batches, sqr, var = self.batches, self.grad_sqr, self.grad_var
+        if batches.size > 1:
+            high = np.clip(np.searchsorted(batches, totals, side="right"), 1, batches.size - 1)
+            share = ((totals - batches[high - 1]) / (batches[high] - batches[high - 1]))[:, None]
+            sqr, var = (table[high - 1] + share * (table[high] - table[high - 1]) for table in (sqr, var))
+        scale = (totals / self.initial_batch)[:, None]
+        return np.asarray((var + sqr) / (var / scale + sqr))
+
     def _at(self, table: NDArray[np.float64], batch: int, epoch: int) -> float:
         """Interpolate between the two validated batches around `batch`; the outermost pair beyond them."""
         if self.batches.size == 1:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.cluster_view import ClusterView
-from apportion.cluster.policies.rounds.placing import gpus_by_type
 
 __all__ = ["Claims", "claims_of"]
 
@@ -68,7 +67,7 @@ def claims_of(view: ClusterView) -> Claims:
     return Claims(
         ("everybody",),
         np.ones(1),
-        gpus_by_type(view)[None, :],
+        view.nodes.gpus_by_type[None, :],
         np.zeros(1, dtype=np.bool_),
         np.zeros(jobs, dtype=np.int64),
         np.ones(jobs),

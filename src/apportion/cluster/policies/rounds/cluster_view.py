@@ -49,6 +49,11 @@ class Nodes:
         """GPUs of the whole cluster."""
         return int(self.gpus.sum())
 
+    @property
+    def gpus_by_type(self) -> NDArray[np.int64]:
+        """int64 [types]: the GPUs of every type."""
+        return np.bincount(self.kind, weights=self.gpus, minlength=len(self.types)).astype(np.int64)
+
     def of_type(self, gpu_type: int) -> NDArray[np.int64]:
         """Return the indices of the nodes of one GPU type."""
         return np.flatnonzero(self.kind == gpu_type)

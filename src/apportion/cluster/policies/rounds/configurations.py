@@ -164,11 +164,10 @@ def choose(
     uses[np.arange(job.size), menu.gpu_type[configuration]] = menu.gpus[configuration]
     offsets = np.zeros(values.shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(job, minlength=values.shape[0]), out=offsets[1:])
-    capacities = np.bincount(nodes.kind, weights=nodes.gpus, minlength=types).astype(np.int64)
     # the last bits of powers and logarithms differ by machine: what is alike shall tie everywhere
     worth = np.round(values[job, configuration], _DECIMALS)
     model = MultipleChoiceKnapsack.from_arrays(
-        worth, uses, offsets, capacities, required=False, capacity_names=nodes.types
+        worth, uses, offsets, nodes.gpus_by_type, required=False, capacity_names=nodes.types
     )
     warm = None
     if preferred is not None:
@@ -198,7 +197,7 @@ def choose_within_fair_levels(
     from apportion.io.builders import Knapsack
     from apportion.solving.api import solve
 
-    capacities = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types)).astype(np.int64)
+    capacities = nodes.gpus_by_type
     own = np.where(claims.entitled.sum(axis=0) <= capacities, claims.entitled, 0)  # machines may be gone
     tenants = [
         {

@@ -280,8 +280,8 @@ class Costate:
         if not (rates > 0.0).any():  # no machine is there, or none of a type that anybody runs on
             return ClusterPlan([()] * view.num_jobs)
         draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
-        types = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types))
-        price = prices_of_work(rates, draws, menu, types.astype(np.int64), self._weights(view)).mean(axis=1)
+        types = view.nodes.gpus_by_type
+        price = prices_of_work(rates, draws, menu, types, self._weights(view)).mean(axis=1)
         current = current_configuration(view, menu)
         values = self._values(view, rates, price[:, None] * rates, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, Nodes
 from apportion.cluster.policies.rounds.configurations import solved
 from apportion.cluster.policies.rounds.matching import best_types
-from apportion.cluster.policies.rounds.placing import free_gpus, gpus_by_type, place_by_type, shares_problem
+from apportion.cluster.policies.rounds.placing import free_gpus, place_by_type, shares_problem
 from apportion.cluster.policies.rounds.shares_problem import IsolatedTime
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
@@ -136,7 +136,7 @@ class Shockwave:
 
     def _round(self, view: ClusterView, now: FinishTimesNow) -> NDArray[np.int64]:
         """Return the type of every job for one round: most planned rounds first, then who is worst off."""
-        left = gpus_by_type(view)
+        left = view.nodes.gpus_by_type
         chosen = np.full(view.num_jobs, -1, dtype=np.int64)
         jobs = view.jobs.tolist()
         worst = now.after(view.round_s, np.zeros(view.num_jobs))
@@ -205,7 +205,7 @@ class Shockwave:
             welfare[job, kind, place],
             uses,
             offsets,
-            gpus_by_type(view) * self._rounds,
+            view.nodes.gpus_by_type * self._rounds,
             required=least > 0,
             capacity_names=view.nodes.types,
         )

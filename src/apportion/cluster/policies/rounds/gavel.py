@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from apportion.cluster.estimation.profiling import without_last_bits
 from apportion.cluster.policies.rounds.claims import claims_of
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
-from apportion.cluster.policies.rounds.placing import free_gpus, gpus_by_type, place_on_freest, shares_problem
+from apportion.cluster.policies.rounds.placing import free_gpus, place_on_freest, shares_problem
 from apportion.cluster.policies.rounds.shares_problem import IsolatedTime, SharesProblem
 from apportion.cluster.policies.rounds.shares_programme import (
     Entity,
@@ -313,7 +313,7 @@ class Gavel:
     def _placed(self, view: ClusterView, wanted: list[tuple[int, int]]) -> list[tuple[int, ...]]:
         nodes: list[tuple[int, ...]] = [()] * view.num_jobs
         kinds = view.nodes.kind
-        left = gpus_by_type(view)
+        left = view.nodes.gpus_by_type
         chosen: dict[int, int] = {}
         for job, kind in wanted:
             gpus = int(view.requested_gpus[job])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.claims import Claims, claims_of
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
-from apportion.cluster.policies.rounds.placing import believed_speeds, gpus_by_type, place_by_type
+from apportion.cluster.policies.rounds.placing import believed_speeds, place_by_type
 from apportion.core.errors import InvalidOption
 
 __all__ = ["Division", "KaiQueue", "KaiQueues", "divided", "divided_over_quota"]
@@ -213,7 +213,7 @@ class _Round:
         self._chosen = np.array(
             [view.nodes.kind[held[0]] if held else -1 for held in view.held], dtype=np.int64
         )
-        self._left = gpus_by_type(view)
+        self._left = view.nodes.gpus_by_type
         running = self._chosen >= 0
         np.subtract.at(self._left, self._chosen[running], self._gpus[running])
         self._held = np.bincount(

@@ -33,7 +33,7 @@ from apportion.cluster.policies.rounds.fair_preemption import (
 )
 from apportion.cluster.policies.rounds.flavors import Assignment, Mode, assigned
 from apportion.cluster.policies.rounds.kueue_objects import PodSet, QueueRules, ResourceGroup, Workload
-from apportion.cluster.policies.rounds.placing import believed_speeds, gpus_by_type, place_by_type
+from apportion.cluster.policies.rounds.placing import believed_speeds, place_by_type
 from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree, TreeNode
 
 __all__ = ["Cycle", "CycleRules", "KueueTournament", "head_order", "scheduling_cycle"]
@@ -324,7 +324,7 @@ class KueueTournament:
 def _state(view: ClusterView, claims: Claims) -> CycleState:
     """Return the empty cluster: a queue for every tenant, what nobody owns at the cohort."""
     types = view.nodes.types
-    total = gpus_by_type(view)
+    total = view.nodes.gpus_by_type
     nodes = [TreeNode("cluster", None, False, 1.0, _quotas(types, total - claims.entitled.sum(axis=0)))]
     rules = {}
     for number, name in enumerate(claims.tenants):

@@ -166,7 +166,7 @@ def _picked(view: ClusterView, menus: list[list[_Choice]], gap: float) -> Iterat
             for job, kind in zip(choice.jobs, choice.types, strict=True):
                 uses[row, kind] += view.requested_gpus[job]
     offsets = np.concatenate(([0], np.cumsum([len(menu) for menu in menus])))
-    capacities = np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=types).astype(np.int64)
+    capacities = view.nodes.gpus_by_type
     values = np.array([choice.value for choice in flat])
     model = MultipleChoiceKnapsack.from_arrays(
         values, uses, offsets, capacities, required=False, capacity_names=view.nodes.types

@@ -25,7 +25,6 @@ __all__ = [
     "believed_speeds",
     "filled",
     "free_gpus",
-    "gpus_by_type",
     "place_by_type",
     "place_counts",
     "place_on_freest",
@@ -175,13 +174,6 @@ def run_lengths(nodes: Sequence[int]) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-def gpus_by_type(view: ClusterView) -> NDArray[np.int64]:
-    """Return int64 [types]: the GPUs of every type."""
-    return np.bincount(view.nodes.kind, weights=view.nodes.gpus, minlength=len(view.nodes.types)).astype(
-        np.int64
-    )
-
-
 def believed_speeds(view: ClusterView) -> NDArray[np.float64]:
     """Return float64 [jobs, types]: progress per second on the requested GPUs, 0 where it cannot run."""
     speeds = np.zeros((view.num_jobs, len(view.nodes.types)))
@@ -198,7 +190,9 @@ def believed_speeds(view: ClusterView) -> NDArray[np.float64]:
 def shares_problem(view: ClusterView) -> SharesProblem:
     """Return the jobs of a view as a problem over shares of time."""
     return SharesProblem(
-        believed_speeds(view), view.requested_gpus.astype(np.float64), gpus_by_type(view).astype(np.float64)
+        believed_speeds(view),
+        view.requested_gpus.astype(np.float64),
+        view.nodes.gpus_by_type.astype(np.float64),
     )
 
 

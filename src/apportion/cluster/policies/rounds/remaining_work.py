@@ -150,13 +150,9 @@ class EstimatedWork:
 
     def _hazard(self, running: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the cumulative hazard of totals at the edges; jobs that run are censored."""
-        prior = np.diff(np.log(_EDGES + _SCALE_S))
         ended = np.asarray(self._totals, dtype=np.float64)
-        events = np.histogram(ended, _EDGES)[0]
-        seen = np.sort(np.concatenate((ended, running)))
-        at_risk = seen.size - np.searchsorted(seen, _EDGES[:-1])
-        rate = (events + _PRIOR_JOBS * prior) / (np.maximum(at_risk - 0.5 * events, 0.0) + _PRIOR_JOBS)
-        return np.concatenate(([0.0], np.cumsum(rate)))
+        prior = np.diff(np.log(_EDGES + _SCALE_S))
+        return _cumulative_hazard(ended, np.concatenate((ended, running)), _EDGES, prior)
 
     def _totals_beyond(
         self, running: NDArray[np.float64], work: NDArray[np.float64], quantiles: NDArray[np.float64]
@@ -206,16 +202,36 @@ class EstimatedWork:
         share = attained.work / asked
         ended = np.array(self._shares)
         # who takes all of it has not ended before
-        events = np.histogram(ended[ended < _SHARES[-2]], _SHARES)[0]
-        seen = np.sort(np.concatenate((ended, share)))
-        at_risk = seen.size - np.searchsorted(seen, _SHARES[:-1])
-        rate = (events + _PRIOR_JOBS * _PRIOR_HAZARD) / (
-            np.maximum(at_risk - 0.5 * events, 0.0) + _PRIOR_JOBS
-        )
-        hazard = np.concatenate(([0.0], np.cumsum(rate)))
+        before = ended[ended < _SHARES[-2]]
+        hazard = _cumulative_hazard(before, np.concatenate((ended, share)), _SHARES, _PRIOR_HAZARD)
         beyond = np.interp(share, _SHARES, hazard)[:, None] - np.log1p(-quantiles)
         taken = np.where(beyond >= hazard[-1], 1.0, np.interp(beyond, hazard, _SHARES))
         return np.maximum(taken - share[:, None], _LEAST) * asked[:, None]
+
+
+def _cumulative_hazard(
+    ended: NDArray[np.float64],
+    seen: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    prior: NDArray[np.float64] | float,
+) -> NDArray[np.float64]:
+    """Return float64 [edges]: the cumulative hazard by bins, with a prior hazard worth a few jobs.
+
+    Parameters
+    ----------
+    ended
+        Where jobs have ended.
+    seen
+        Up to where jobs were seen, those that ended among them.
+    edges
+        Of the bins.
+    prior
+        The prior's hazard in each of them.
+    """
+    events = np.histogram(ended, edges)[0]
+    at_risk = seen.size - np.searchsorted(np.sort(seen), edges[:-1])
+    rate = (events + _PRIOR_JOBS * prior) / (np.maximum(at_risk - 0.5 * events, 0.0) + _PRIOR_JOBS)
+    return np.concatenate(([0.0], np.cumsum(rate)))
 
 
 def _asked(belief: JobBelief) -> float:

@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.estimation.training.application import Application, GoodputTable, split_batch
+from apportion.cluster.estimation.training.application import GoodputTable, split_batch
 from apportion.cluster.estimation.training.step_times import smallest_rotation
 from apportion.cluster.policies.rounds.cluster_view import Nodes
 from apportion.cluster.simulation.rounds.conditions import RoundRules
@@ -157,16 +157,22 @@ def completion_bound(
         float64 [jobs]: when jobs complete under some policy: where the search begins.
     steps
         Steps of the prices.
+
+    Raises
+    ------
+    InvalidOption
+        If restarts are short.
     """
     submitted_s = scenario.submitted_s
     last = float(submitted_s.max()) + 10_000.0
     horizon = max(float(np.nanmax(completed_s)) * 1.3, last + 20_000.0)
     edges = np.unique(np.concatenate((np.arange(0.0, last, _FINE_S), np.geomspace(last, horizon, _LATE))))
     there = (submitted_s[:, None] <= edges[:-1]) & (completed_s[:, None] > edges[:-1])
-    available = _available(scenario.nodes)
+    available = scenario.nodes.gpus_by_type
     # as many jobs as there are share the GPUs: a price of so many seconds, less what jobs gain by waiting
     prices = np.tile(0.8 * there.sum(axis=0) / available.sum(), (available.size, 1))
-    work, released = _epochs(scenario, rules), _released(submitted_s, rules)
+    released = _released(submitted_s, rules)
+    work = _epochs(scenario, rules)
     best, kept = -np.inf, prices
     speed = np.zeros_like(prices)
     for step in range(steps):
@@ -193,9 +199,7 @@ def bound_at(
     InvalidOption
         If restarts are short, times do not rise, or a price is below 0 or missing.
     """
-    available = _available(scenario.nodes)
-    if min(float(np.min(one.restart_s)) for one in rules) < _LEAST_RESTART_S:
-        raise InvalidOption(f"the bound needs restarts of at least {_LEAST_RESTART_S} s")
+    available = scenario.nodes.gpus_by_type
     rising = (
         edges_s.size > 1 and edges_s[0] == 0.0 and np.isfinite(edges_s).all() and (np.diff(edges_s) > 0).all()
     )
@@ -264,13 +268,10 @@ def _dual(
     return total - terms * 2.0**-52 * size, used
 
 
-def _available(nodes: Nodes) -> NDArray[np.int64]:
-    counts = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types))
-    return counts.astype(np.int64)
-
-
 def _released(submitted_s: NDArray[np.float64], rules: Sequence[RoundRules]) -> NDArray[np.float64]:
     """Return float64 [jobs]: when each can begin to train, less what its first stay may make of rounding."""
+    if min(float(np.min(one.restart_s)) for one in rules) < _LEAST_RESTART_S:
+        raise InvalidOption(f"the bound needs restarts of at least {_LEAST_RESTART_S} s")
     starts = [
         np.maximum(np.ceil(submitted_s / one.round_s), 1.0) * one.round_s + one.restart_s for one in rules
     ]
@@ -391,20 +392,4 @@ def _rates(
         total, seconds = np.append(total, chosen.total), np.append(seconds, chosen.seconds)
     if not total.size:
         return np.zeros(application.epochs)
-    return np.asarray((_gains(application, total) / seconds[:, None]).max(axis=0))
-
-
-def _gains(application: Application, total: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return float64 [totals, epochs]: `Application.gain`."""
-    batches = application.batches
-    if batches.size == 1:
-        sqr, var = application.grad_sqr, application.grad_var
-    else:
-        high = np.clip(np.searchsorted(batches, total, side="right"), 1, batches.size - 1)
-        share = ((total - batches[high - 1]) / (batches[high] - batches[high - 1]))[:, None]
-        sqr, var = (
-            table[high - 1] + share * (table[high] - table[high - 1])
-            for table in (application.grad_sqr, application.grad_var)
-        )
-    scale = (total / application.initial_batch)[:, None]
-    return np.asarray((var + sqr) / (var / scale + sqr))
+    return np.asarray((application.gains(total) / seconds[:, None]).max(axis=0))

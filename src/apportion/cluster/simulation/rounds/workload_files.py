@@ -77,7 +77,7 @@ def read_tenants(path: str | Path, nodes: Nodes) -> TenantsFile:
         file = msgspec.json.decode(Path(path).read_bytes(), type=TenantsFile)
     except (OSError, msgspec.MsgspecError) as error:
         raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
-    counted = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types)).astype(np.int64)
+    counted = nodes.gpus_by_type
     gpus = dict(zip(nodes.types, counted.tolist(), strict=True))
     problems: list[Problem] = []
     owner = SimpleNamespace(tenants=file.tenants, jobs=(), fairness=msgspec.UNSET)
@@ -156,7 +156,7 @@ def claims_from(
     leaves = tree.leaves
     share = np.array([_share(tree, name) for name in leaves])
     share = share / share.sum() if share.sum() > 0 else np.full(share.size, 1 / share.size)
-    counted = np.bincount(nodes.kind, weights=nodes.gpus, minlength=len(nodes.types)).astype(np.int64)
+    counted = nodes.gpus_by_type
     if any(tenant.quotas for tenant in file.tenants):
         guarantees = [tree.guarantees(name) for name in nodes.types]
         entitled = np.array([[of_type[leaf] for of_type in guarantees] for leaf in leaves], dtype=np.int64)
