@@ -1,4 +1,4 @@
-"""Nodes of one place that admit the same pods, taken together: how many pods lie there is asked first.
+"""Nodes of one place where the same pods may be, worth the same, taken together: how many lie there is first.
 
 A bundle has what its nodes have in sum, and room for as many pods as they have one by one; pods that need l
 or more of a resource are at most as many as there are l free on each node. That is a relaxation: on which
@@ -70,6 +70,10 @@ class BundledSite(Site):
         del free  # that of the nodes decides, not their sum
         return np.minimum(self._sums(self.fine.rooms(pods, self._free)), pods.count)
 
+    def value_at(self, pods: PlacementPods, node: int) -> float:
+        """Return what such a pod adds to the value at any node of a bundle."""
+        return self.fine.value_at(pods, int(self.members[node][0]))
+
     def counted(self, resource: str, needs: Integers) -> list[tuple[int, int, int]]:
         """Return bundle, need l and how often l is free there, wherever the sum does not say as much.
 
@@ -109,6 +113,7 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     if instance.levels and _names_level(instance, instance.levels[-1]):
         return None
     alone, upper = _named_nodes(instance), instance.levels[:-1]
+    worth = _worth_at(instance)
     places = [fine.place[level].tolist() for level in upper]
     admits = [
         (tuple(sorted(group.labels.items())), frozenset(group.taints), group.ready, frozenset(group.capacity))
@@ -117,7 +122,7 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     bundles: dict[Any, int] = {}
     of = []
     for at, (name, group) in enumerate(zip(fine.nodes, fine.group.tolist(), strict=True)):
-        key = at if name in alone else (admits[group], *(place[at] for place in places))
+        key = at if name in alone else (admits[group], worth.get(name), *(place[at] for place in places))
         of.append(bundles.setdefault(key, len(bundles)))
     bundle = np.array(of, dtype=np.int64)
     first, size = np.unique(bundle, return_index=True)[1], np.bincount(bundle)
@@ -159,18 +164,26 @@ def takes_bundles(instance: PlacementInstance) -> bool:
 
 
 def _named_nodes(instance: PlacementInstance) -> set[str]:
-    """Return the nodes that pods run at, or that pods, rules and goals name."""
+    """Return the nodes that pods run at, or that rules and goals name."""
     found = set[str]()
     for job in instance.jobs:
         if job.current is not None:
             found.update(*job.current.on.values())
-        for option in job.options:
-            found.update(*(pods.value_at for pods in option.pods))
     for one in (*instance.rules, *instance.wanted):
         found.update(getattr(one, "nodes", ()))
         to = getattr(one, "to", {})
         found.update(to.values() if isinstance(to, Mapping) else ())
     return found
+
+
+def _worth_at(instance: PlacementInstance) -> dict[str, tuple[tuple[int, float], ...]]:
+    """Return what pods are worth at nodes beside their value: by node, which pods and how much."""
+    each = (pods.value_at for job in instance.jobs for option in job.options for pods in option.pods)
+    found: dict[str, list[tuple[int, float]]] = {}
+    for at, worths in enumerate(each):
+        for node, worth in worths.items():
+            found.setdefault(node, []).append((at, worth))
+    return {node: tuple(own) for node, own in found.items()}
 
 
 def _names_level(instance: PlacementInstance, level: str) -> bool:

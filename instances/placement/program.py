@@ -213,6 +213,8 @@ class Program:
     settled: dict[int, Settle] = field(default_factory=dict)
     told_by: str = ""
     _used: dict[tuple[int, ...], Form] = field(default_factory=dict)
+    _worths: dict[tuple[int, int, int, float], tuple[Fraction, Fraction]] = field(default_factory=dict)
+    """By what a column was worth, kept alive here, and what it places: the number before and after."""
 
     def chooser(self, name: str) -> None:
         """Begin a chooser."""
@@ -230,8 +232,12 @@ class Program:
         pods = self.classes[of].pods
         self.entries.append((column, of, node, count))
         if pods.value or pods.value_at:
-            each = Fraction(pods.value) + Fraction(pods.value_at.get(self.site.nodes[node], 0.0))
-            self.values[column] += count * each
+            before, there = self.values[column], self.site.value_at(pods, node)
+            key = id(before), of, count, there
+            if key not in self._worths:
+                each = Fraction(pods.value) + Fraction(there)
+                self._worths[key] = before, before + count * each
+            self.values[column] = self._worths[key][1]
 
     def row(self, name: str, form: Form, room: int) -> None:
         """Add a row: the form is at most the room."""

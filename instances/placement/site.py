@@ -74,6 +74,10 @@ class Site:
         del resource, needs
         return []
 
+    def value_at(self, pods: PlacementPods, node: int) -> float:
+        """Return what such a pod adds to the value at a node."""
+        return pods.value_at.get(self.nodes[node], 0.0)
+
     def limits(self, resource: str) -> bool:
         """Return whether a resource is limited: every one but the number of pods where no node says it."""
         return resource != PODS or resource in self.resources

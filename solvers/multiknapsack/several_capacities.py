@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -39,6 +40,8 @@ _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
 _LONG_REPAIR = 200_000
 """Uses from which a limit could end a repair before anything fits: a greedy choice comes first."""
+_REPAIR_SHARE = 0.1
+"""Share of the time left that a repair of menus of few uses has: a local search from any choice does more."""
 _MANY = 8
 """Capacities from which a choice by density comes before multipliers, which take long to find."""
 _SOON_READ = 4_000_000
@@ -216,7 +219,7 @@ class _Run:
         elif not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
-            near_choices(menus, top, dual.multipliers, dual.choices, best, self._clock.late)
+            near_choices(menus, top, dual.multipliers, dual.choices, best, self._late_soon())
             self._mark("repair")
             rest = best, self._shown, self._options, self._clock, self._counters, self._mark
             found = SparseSearch(menus, dual, *rest).run()
@@ -239,6 +242,14 @@ class _Run:
             ending = search.run()
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
+
+    def _late_soon(self) -> Callable[[], bool]:
+        """Return what says whether a share of the time left is over, at a limit by the clock."""
+        clock, left = self._clock, self._clock.seconds_left
+        if left is None or self._options.deterministic:
+            return clock.late
+        until = clock.seconds + _REPAIR_SHARE * left
+        return lambda: clock.seconds >= until
 
     def _is_hurried(self, menus: OptionTable) -> bool:
         """Return whether a dual may take all of a short limit, and a choice by density does not."""

@@ -46,6 +46,25 @@ def test_named_nodes_stay_by_themselves() -> None:
     assert found.free("gpu").sum() == 64
 
 
+def test_nodes_are_together_that_every_pod_is_worth_the_same_at() -> None:
+    """Two of four racks are nearer to the data of a job, by the same; two nodes of one are nearer still."""
+    near = dict.fromkeys([f"n{at}" for at in (*range(4), *range(8, 12))], 0.5) | {"n0": 0.75, "n1": 0.75}
+    jobs = [
+        PlacementJob(
+            f"j{k}",
+            (PlacementOption("x", (PlacementPods({"gpu": 5}, value=0.25, value_at=near),), 1.0 + k),),
+        )
+        for k in range(9)
+    ]
+    given = site(jobs, 16, 4)
+    found = bundled_site(given)
+    assert found is not None
+    assert sorted(map(len, found.members)) == [2, 2, 4, 4, 4]
+    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
+    assert by_bundle.objective == by_shape.objective == sum(1.25 + k for k in range(9)) + 2 * 0.75 + 6 * 0.5
+    assert by_bundle.bound == by_bundle.objective and verify(given, document(by_bundle)).ok
+
+
 def test_who_speaks_of_single_nodes_has_no_bundles() -> None:
     pods = PlacementPods({"gpu": 1}, 2, required="node")
     assert bundled_site(site([PlacementJob("a", (PlacementOption("x", (pods,), 1.0),))], 8, 2)) is None
