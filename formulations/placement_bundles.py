@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from apportion.formulations.placement import PlacementByShape
 from apportion.formulations.protocol import Improve, Plan
 from apportion.instances.placement import PlacementInstance
-from apportion.instances.placement.bundles import BundledSite, bundled_program
+from apportion.instances.placement.bundles import BundledSite, bundled_program, shared_level
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import PodPacking, best_fit, keeps_rooms, left_over
+from apportion.models.packing import PodPacking, beside_others, best_fit, keeps_rooms, left_over
 from apportion.models.uses import beside
 
 __all__ = ["PlacementByBundle"]
@@ -68,8 +67,24 @@ class PlacementByBundle(PlacementByShape):
         pods = tuple(
             tuple(self._needs[of] for of, count in own for _ in range(count)) for own in jobs.values()
         )
-        rooms = tuple(self._free[node] for node in self._nodes[bundle])
-        return PodPacking(rooms, tuple(jobs), pods, self._known.get((bundle, tuple(jobs.items()))))
+        rooms, own = tuple(self._free[node] for node in self._nodes[bundle]), tuple(jobs.values())
+        known = self._known.get((bundle, tuple(jobs.items())))
+        return PodPacking(rooms, tuple(jobs), pods, known, tuple(self._places(bundle, one) for one in own))
+
+    def _places(self, bundle: int, pods: tuple[tuple[int, int], ...]) -> NDArray[np.int64] | None:
+        """Return the place of every node of a bundle where pods must share one that bundles do not tell."""
+        level = shared_level(self.program.classes[pods[0][0]].option) if pods else None
+        if level not in self._across or sum(count for _, count in pods) < 2:
+            return None
+        return self._across[str(level)][bundle]
+
+    @cached_property
+    def _across(self) -> dict[str, list[NDArray[np.int64]]]:
+        """By level that bundles are across, of every bundle the places of its nodes."""
+        site = self.program.site
+        if not isinstance(site, BundledSite):
+            return {}
+        return {level: [site.fine.place[level][own] for own in site.members] for level in site.across}
 
     def _inside(self, choice: NDArray[np.int64]) -> dict[int, _Jobs]:
         """Return what lies in every bundle of several nodes, choosers in ascending order."""
@@ -132,7 +147,11 @@ class PlacementByBundle(PlacementByShape):
         return found
 
     def placed_near(
-        self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64] | None
+        self,
+        choice: NDArray[np.int64],
+        improve: Improve,
+        prices: NDArray[np.float64] | None,
+        is_late: Callable[[], bool],
     ) -> NDArray[np.int64] | None:
         """Return a choice close by that lies on the nodes; ``None`` if none was found.
 
@@ -157,14 +176,21 @@ class PlacementByBundle(PlacementByShape):
         if not all(self._fits(bundle, jobs) for bundle, jobs in inside.items()):
             return None
         out = np.flatnonzero((found == self._waits) & (choice != self._waits))
+        filled = {bundle: _Filled(self._packing(bundle, jobs), jobs) for bundle, jobs in inside.items()}
         for job in out[np.argsort(-self._worths[choice[out]], kind="stable")].tolist():
-            row = self._best_left(inside, room, job, int(found[job]))
+            row = self._best_left(filled, room, job, int(found[job]))
             room += self._plain.used(found[job : job + 1]) - self._plain.used(np.array([row]))
             found[job] = row
+        for bundle, one in filled.items():
+            self._known[bundle, tuple(sorted(one.jobs.items()))] = tuple(
+                one.lying[job] for job in sorted(one.jobs)
+            )
         best, in_vain = self._with_derived(found), 0
         if best is None or prices is None or self.instance.rules:
             return best
         for turn in range(_TURNS):
+            if is_late():
+                break
             better = self._polished(best, improve, prices, turn)
             better = None if better is None else self._with_derived(better)
             if better is not None and self._worths[better].sum() > self._worths[best].sum():
@@ -303,8 +329,8 @@ class PlacementByBundle(PlacementByShape):
             self._known[bundle, tuple(jobs.items())] = tuple(own or () for own in nodes)
         return nodes is not None
 
-    def _best_left(self, inside: dict[int, _Jobs], room: NDArray[np.int64], job: int, now: int) -> int:
-        """Return the best option of a job, that has nothing now, beside the others, and write it down."""
+    def _best_left(self, filled: dict[int, _Filled], room: NDArray[np.int64], job: int, now: int) -> int:
+        """Return the best option of a job, that has nothing now, beside the others, and put it there."""
         model = self._plain
         own = np.arange(model.offsets[job], model.offsets[job + 1])
         own = own[self._worths[own] > self._worths[now]]
@@ -312,30 +338,18 @@ class PlacementByBundle(PlacementByShape):
         rows: list[int] = own[np.argsort(-self._worths[own], kind="stable")].tolist()
         for row in rows:
             placed = self._placed(row)
-            nodes = {bundle: self._beside(bundle, inside, job, pods) for bundle, pods in placed.items()}
-            if all(at is not None for at in nodes.values()):
-                for bundle, pods in placed.items():
-                    lying = dict(zip(inside.get(bundle, {}), self._lying(bundle, inside), strict=True))
-                    now_there = dict(sorted({**inside.get(bundle, {}), job: pods}.items()))
-                    lying[job] = nodes[bundle] or ()
-                    self._known[bundle, tuple(now_there.items())] = tuple(lying[one] for one in now_there)
-                    inside[bundle] = now_there
+            for bundle in placed.keys() - filled.keys():
+                filled[bundle] = _Filled(self._packing(bundle, {}), {})
+            if all(filled[at].puts(job, pods, self._packing(at, {job: pods})) for at, pods in placed.items()):
                 return row
+            for bundle in placed:
+                filled[bundle].drops(job)
         return now
 
     def _lying(self, bundle: int, inside: Mapping[int, _Jobs]) -> _Nodes:
         """Return where the pods of a bundle are known to lie."""
         there = inside.get(bundle, {})
         return self._known[bundle, tuple(there.items())] if there else ()
-
-    def _beside(
-        self, bundle: int, inside: Mapping[int, _Jobs], job: int, pods: tuple[tuple[int, int], ...]
-    ) -> tuple[int, ...] | None:
-        """Return nodes for the pods of one more job beside those whose nodes are known."""
-        left = left_over(self._packing(bundle, inside.get(bundle, {})), self._lying(bundle, inside))
-        alone = replace(self._packing(bundle, {job: pods}), rooms=tuple(map(tuple, left)), known=None)
-        found = best_fit(alone, orders=1)
-        return None if found is None else found[0]
 
     @cached_property
     def _worths(self) -> NDArray[np.float64]:
@@ -374,6 +388,30 @@ class PlacementByBundle(PlacementByShape):
         other = copy(self)
         other.model = self._plain
         return other
+
+
+class _Filled:
+    """The pods of a bundle by job, their nodes, and what they leave of these."""
+
+    def __init__(self, packing: PodPacking, jobs: _Jobs) -> None:
+        known = packing.known or ()
+        self.jobs, self.lying = dict(jobs), dict(zip(packing.jobs, known, strict=True))
+        self._left = left_over(packing, known)
+        self._weights = 1.0 / np.maximum(1, np.array(packing.rooms).sum(axis=0))
+        self._needs: dict[int, tuple[tuple[int, ...], ...]] = {}
+
+    def puts(self, job: int, pods: tuple[tuple[int, int], ...], alone: PodPacking) -> bool:
+        """Put the pods of one more job beside the others, if that goes; say so."""
+        nodes = beside_others(self._left, alone.pods[0], self._weights, alone.places[0])
+        if nodes is not None:
+            self.jobs[job], self.lying[job], self._needs[job] = pods, tuple(nodes), alone.pods[0]
+        return nodes is not None
+
+    def drops(self, job: int) -> None:
+        """Drop the pods of a job that was put here, if it was."""
+        if job in self._needs:
+            np.add.at(self._left.T, list(self.lying.pop(job)), np.array(self._needs.pop(job)))
+            del self.jobs[job]
 
 
 class _AtNodes:

@@ -119,7 +119,11 @@ class NearPlacingFormulation(PlacedFormulation, Protocol):
     """A placed formulation that finds choices close by that lie on the nodes."""
 
     def placed_near(
-        self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64] | None
+        self,
+        choice: NDArray[np.int64],
+        improve: Improve,
+        prices: NDArray[np.float64] | None,
+        is_late: Callable[[], bool],
     ) -> NDArray[np.int64] | None:
         """Return a choice close by that can be placed; ``None`` if none was found.
 
@@ -132,6 +136,8 @@ class NearPlacingFormulation(PlacedFormulation, Protocol):
         prices
             float64 [capacities of the first model] >= 0: what a unit is worth; ``None`` where that is not
             known.
+        is_late
+            Whether nothing is to be improved any more.
         """
         ...
 

@@ -14,18 +14,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.program import Form, Integers, Program
-from apportion.instances.placement.schema import PlacementInstance, PlacementPods
+from apportion.instances.placement.schema import PlacementInstance, PlacementOption, PlacementPods
 from apportion.instances.placement.site import Site, site_of
 
-__all__ = ["BundledSite", "bundled_program", "bundled_site", "takes_bundles"]
+__all__ = ["BundledSite", "bundled_program", "bundled_site", "shared_level", "takes_bundles"]
 
 _FEWER = 4
 """So many times fewer bundles than nodes make them worth it."""
 _MANY, _MANY_UNLIKE = 10_000, 100_000
 """Pairs of an option and a node from which on nodes are taken together, alike or not."""
+_MANY_PLACES = 100_000
+"""Pairs of an option and a bundle of one place from which on alike nodes of all places are taken together."""
 _ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
 """Placed shapes of all jobs together, and of one job in any case."""
 
@@ -40,10 +43,13 @@ class BundledSite(Site):
         The site with every node.
     bundle
         int64 [nodes of `fine`]: the bundle of every node.
+    across
+        The levels of several places that have nodes in one bundle.
     """
 
     fine: Site
     bundle: Integers
+    across: tuple[str, ...] = ()
 
     @cached_property
     def members(self) -> tuple[Integers, ...]:
@@ -112,9 +118,20 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     fine = site_of(instance)
     if instance.levels and _names_level(instance, instance.levels[-1]):
         return None
+    by_place = _bundled(instance, fine, across=False)
+    options = sum(len(job.options) for job in instance.jobs)
+    if options * len(by_place.nodes) >= _MANY_PLACES and _asks_of_places_by_job(instance):
+        within = _bundled(instance, fine, across=True)
+        if within.is_alike and all(_is_one_each(fine.place[level], within.bundle) for level in within.across):
+            return within
+    return by_place
+
+
+def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> BundledSite:
+    """Return the bundles of the nodes of one place of every level, or of nodes across these places."""
     alone, upper = _named_nodes(instance), instance.levels[:-1]
     worth = _worth_at(instance)
-    places = [fine.place[level].tolist() for level in upper]
+    places = [] if across else [fine.place[level].tolist() for level in upper]
     admits = [
         (tuple(sorted(group.labels.items())), frozenset(group.taints), group.ready, frozenset(group.capacity))
         for group in fine.groups
@@ -132,12 +149,25 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     )
     place = {level: fine.place[level][first] for level in upper}
     named = {level: fine.places[level] for level in upper}
-    if instance.levels:
-        place[instance.levels[-1]] = np.arange(len(names), dtype=np.int64)
-        named[instance.levels[-1]] = names
+    for level in instance.levels if across else instance.levels[-1:]:
+        place[level], named[level] = np.arange(len(names), dtype=np.int64), names
     return BundledSite(
-        instance.levels, names, fine.group[first], fine.groups, place, named, fine=fine, bundle=bundle
+        instance.levels,
+        names,
+        fine.group[first],
+        fine.groups,
+        place,
+        named,
+        fine=fine,
+        bundle=bundle,
+        across=upper if across else (),
     )
+
+
+def _is_one_each(place: Integers, bundle: Integers) -> bool:
+    """Return whether the nodes of every place are of one bundle."""
+    pairs = np.unique(np.stack((place, bundle)), axis=1)[0]
+    return bool(np.unique(pairs).size == pairs.size)
 
 
 def bundled_program(instance: PlacementInstance) -> tuple[Program, list[Form]]:
@@ -184,6 +214,26 @@ def _worth_at(instance: PlacementInstance) -> dict[str, tuple[tuple[int, float],
         for node, worth in worths.items():
             found.setdefault(node, []).append((at, worth))
     return {node: tuple(own) for node, own in found.items()}
+
+
+def shared_level(option: PlacementOption) -> str | UnsetType | None:
+    """Return the level of which all pods of an option share a place, if any; ``None`` where pods differ."""
+    asked = {pods.required for pods in option.pods} if len(option.pods) > 1 else set()
+    single = option.pods[0].required if len(option.pods) == 1 else UNSET
+    if asked - {UNSET} or (single is not UNSET and option.required is not UNSET):
+        return None
+    return option.required if single is UNSET else single
+
+
+def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
+    """Return whether all that is asked of places is that the pods of an option share one."""
+    if instance.rules or any(hasattr(one, "level") for one in instance.wanted):
+        return False
+    options = [option for job in instance.jobs for option in job.options]
+    asked = (pods for option in options for pods in option.pods)
+    return all(pods.preferred is UNSET and not pods.slices for pods in asked) and all(
+        shared_level(option) is not None for option in options
+    )
 
 
 def _names_level(instance: PlacementInstance, level: str) -> bool:

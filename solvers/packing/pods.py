@@ -1,13 +1,15 @@
 """Put pods that need several resources onto nodes, or show that they do not fit.
 
 First by best fit in several orders. Where that does not place all, a search tries every node that is unlike
-the others, the largest pods first, up to a number of steps.
+the others, the largest pods first and those that must share a place one after the other, up to a number of
+steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import truediv
+from typing import Any
 
 from apportion.models.packing import PodPacking, best_fit
 from apportion.solvers.packing.few_moves import Placement
@@ -20,7 +22,6 @@ _CORE_STEPS = 2_000
 """The same for every attempt to show as much with fewer jobs."""
 _MOST_PODS = 400
 """Pods up to which is searched."""
-
 _Need = tuple[int, ...]
 
 
@@ -49,30 +50,54 @@ def _searched(
     packing: PodPacking, jobs: Sequence[int], steps: int
 ) -> tuple[bool | None, dict[tuple[int, int], int]]:
     """Return whether the pods of some jobs fit, ``None`` where that was not decided, and on which nodes."""
-    rooms = packing.rooms
+    rooms, places = packing.rooms, packing.places_of()
     totals = [max(1, sum(each)) for each in zip(*rooms, strict=True)]
-    pods = [(job, at, need) for job in jobs for at, need in enumerate(packing.pods[job])]
-    pods.sort(key=lambda pod: (-sum(map(truediv, pod[2], totals)), pod[2]))
-    left, found, dead = list(rooms), dict[tuple[int, int], int](), set[tuple[int, tuple[_Need, ...]]]()
+
+    def order(pod: tuple[int, int, _Need]) -> tuple[Any, ...]:
+        """Return the turn of a pod: first those of jobs of one place, job by job, the largest first."""
+        size, of_job = (
+            sum(map(truediv, map(sum, zip(*some, strict=True)), totals))
+            for some in ([pod[2]], packing.pods[pod[0]])
+        )
+        shares = places[pod[0]] is not None
+        return (not shares, -of_job if shares else 0, pod[0] if shares else 0, -size, pod[2])
+
+    pods = sorted(((job, at, need) for job in jobs for at, need in enumerate(packing.pods[job])), key=order)
+    levels = [*{id(one): one.tolist() for one in places if one is not None}.values()]
+    left, found, dead = list(rooms), dict[tuple[int, int], int](), set[Any]()
     tried = 0
 
-    def place(turn: int) -> bool | None:
+    def alike() -> list[tuple[Any, ...]]:
+        """Return by node what it has in common with those that are as good: where it is, or beside what."""
+        if len(levels) != 1:
+            return [*zip(*levels, strict=True)] or [()] * len(left)
+        rooms_at: dict[int, list[_Need]] = {}
+        for at, room in zip(levels[0], left, strict=True):
+            rooms_at.setdefault(at, []).append(room)
+        beside = {at: tuple(sorted(those)) for at, those in rooms_at.items()}
+        return [beside[at] for at in levels[0]]
+
+    def place(turn: int, before: int | None) -> bool | None:
         nonlocal tried
         if turn == len(pods):
             return True
-        known = turn, tuple(sorted(left))
+        (job, at, need), decided, seen = pods[turn], True, set[Any]()
+        here, mates = places[job], alike()
+        begun = here is not None and before is not None and pods[turn - 1][0] == job
+        known = turn, begun and mates[before or 0], tuple(sorted(zip(left, mates, strict=True)))
         if known in dead:
             return False
-        (job, at, need), decided, seen = pods[turn], True, set[_Need]()
         for node, room in enumerate(left):
-            if room in seen or any(one > have for one, have in zip(need, room, strict=True)):
+            if (room, mates[node]) in seen or any(one > have for one, have in zip(need, room, strict=True)):
                 continue
-            seen.add(room)
+            if here is not None and before is not None and begun and here[node] != here[before]:
+                continue
+            seen.add((room, mates[node]))
             tried += 1
             if tried > steps:
                 return None
             left[node] = tuple(have - one for one, have in zip(need, room, strict=True))
-            fits = place(turn + 1)
+            fits = place(turn + 1, node)
             left[node] = room
             if fits:
                 found[job, at] = node
@@ -82,7 +107,7 @@ def _searched(
             dead.add(known)
         return False if decided else None
 
-    return (place(0) if len(pods) <= _MOST_PODS else None), found
+    return (place(0, None) if len(pods) <= _MOST_PODS else None), found
 
 
 def _core(packing: PodPacking) -> tuple[int, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
+import numpy as np
 import pytest
 
 import apportion
+from apportion.instances.placement import bundles
 from apportion.instances.placement.bundles import bundled_site, takes_bundles
 from apportion.instances.placement.generator import generate, generate_menus
 from apportion.instances.placement.schema import (
@@ -19,7 +21,7 @@ from apportion.instances.placement.schema import (
     PlacementRunning,
 )
 from apportion.io.stored import document, verify
-from apportion.models.packing import PodPacking, best_fit
+from apportion.models.packing import PodPacking, best_fit, keeps_rooms
 from apportion.solvers.packing.pods import pack_pods
 
 
@@ -173,3 +175,83 @@ def test_a_plan_that_is_given_is_not_lost() -> None:
     assert best.objective is not None and again.objective is not None
     assert again.objective >= best.objective
     assert verify(given, document(again)).ok
+
+
+def gangs(seed: int, racks: int = 3) -> PlacementInstance:
+    """Return jobs of one pod, or of two or three that share a rack, on racks of two nodes."""
+    rng, jobs = Random(seed), []
+    for k in range(rng.randint(5, 8)):
+        options = []
+        for count in sorted({1, rng.randint(1, 3)}):
+            needs = {"gpu": rng.randint(2, 5), "cpu": rng.choice((10, 30, 60)), "mem": rng.choice((10, 60))}
+            pods = PlacementPods(needs, count, name=str(count))
+            options.append(
+                PlacementOption(str(count), (pods,), float(count + rng.randint(1, 9)), required="rack")
+            )
+        jobs.append(PlacementJob(f"j{k}", tuple(options)))
+    return site(jobs, 2 * racks, racks)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_alike_nodes_of_all_places_are_together_and_pods_still_share_one(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "_MANY_PLACES", 0)
+    given = gangs(seed)
+    found = bundled_site(given)
+    assert found is not None and len(found.nodes) == 1 and found.across == ("rack",)
+    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
+    assert by_bundle.termination == by_shape.termination == "optimal"
+    assert by_bundle.objective == by_shape.objective and verify(given, document(by_bundle)).ok
+
+
+def test_who_asks_more_of_places_has_bundles_of_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundles, "_MANY_PLACES", 0)
+    wide = PlacementOption(
+        "x", (PlacementPods({"gpu": 1}, 2, required="rack"), PlacementPods({"gpu": 1}, name="b")), 1.0
+    )
+    for option in (wide, PlacementOption("x", (PlacementPods({"gpu": 1}, 2, preferred="rack"),), 1.0)):
+        found = bundled_site(site([PlacementJob("a", (option,))], 8, 2))
+        assert found is not None and found.across == () and len(found.nodes) == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_packing_into_places_is_what_enumeration_says(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(60):
+        rooms = tuple((rng.randint(1, 6), rng.randint(1, 6)) for _ in range(rng.randint(2, 4)))
+        pods = tuple(
+            tuple((rng.randint(0, 4), rng.randint(0, 4)) for _ in range(rng.randint(1, 2)))
+            for _ in range(rng.randint(1, 3))
+        )
+        place = np.array([node % 2 for node in range(len(rooms))])
+        places = tuple(place if rng.random() < 0.7 else None for _ in pods)
+        packing = PodPacking(rooms, tuple(range(len(pods))), pods, places=places)
+        found = pack_pods(packing)
+        needs = [(job, need) for job, own in enumerate(pods) for need in own]
+        fits = any(
+            all(
+                sum(need[k] for (_, need), at in zip(needs, nodes, strict=True) if at == node) <= room[k]
+                for node, room in enumerate(rooms)
+                for k in (0, 1)
+            )
+            and all(
+                len({at % 2 for (job, _), at in zip(needs, nodes, strict=True) if job == one}) == 1
+                for one, shared in enumerate(places)
+                if shared is not None
+            )
+            for nodes in product(range(len(rooms)), repeat=len(needs))
+        )
+        assert found.proven and (found.nodes is not None) == fits
+        if found.nodes is not None:
+            assert keeps_rooms(packing, found.nodes)
+
+
+def test_a_thousand_jobs_on_a_thousand_alike_nodes() -> None:
+    """1,000 jobs on 992 nodes in 62 racks are one bundle: no plan is 2 % better than that found."""
+    given = generate_menus(3, 1_000, 992)
+    found = bundled_site(given)
+    assert found is not None and len(found.nodes) == 1
+    solution = apportion.solve(given, time_limit=3.0)
+    assert solution.plan is not None and solution.gap is not None and solution.gap < 0.02
+    assert verify(given, document(solution)).ok

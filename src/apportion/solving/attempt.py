@@ -293,8 +293,8 @@ class PlacedStructure(CompiledKnapsack):
             plain = self.formulation.provable().model
             kept = repaired(plain, rows_of(point))
             known = prices[: plain.num_capacities] if isinstance(prices, np.ndarray) else None
-            placed: Choice | None = None if kept is None else close_by(kept, partial(_improved, call), known)
-            return placed
+            late = partial(_is_out_of_time, call)
+            return None if kept is None else close_by(kept, partial(_improved, call), known, late)
         structure, near = self, None if point is None else repaired(self.model, rows_of(point))
         for _ in range(_MOST_REPAIRS):
             if near is None:
@@ -375,14 +375,17 @@ def _sharper(call: Call, before: Outcome | None, now: Outcome) -> Outcome:
     return replace(now, bound=before.bound, bound_source=before.bound_source, multipliers=before.multipliers)
 
 
+def _is_out_of_time(call: Call) -> bool:
+    """Return whether the clock, which alone ends a search over nodes, leaves or is given none."""
+    return call.options.deterministic or call.options.work_limit is not None or call.is_late()
+
+
 def _improved(
     call: Call, menus: MultipleChoiceKnapsack, start: Choice, prices: NDArray[np.float64]
 ) -> Choice | None:
     """Return a better choice that local search finds in a part of the time left; ``None`` for none."""
     from apportion.solvers.multiknapsack.ejection import improved
 
-    if call.options.deterministic or call.options.work_limit is not None or call.is_late():
-        return None  # the clock alone ends this search
     left = call.seconds_left
     seconds = _IMPROVED_S if left is None else min(_IMPROVED_S, _IMPROVED * left)
     try:
