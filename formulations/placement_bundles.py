@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from apportion.formulations.placement import PlacementByShape
 from apportion.formulations.protocol import Improve, Plan
 from apportion.instances.placement import PlacementInstance
-from apportion.instances.placement.bundles import BundledSite, bundled_program, shared_level
+from apportion.instances.placement.bundles import (
+    MOST_WEIGHT,
+    BundledSite,
+    bundled_program,
+    shared_level,
+    sharing_rows,
+    weights_in,
+    weights_row,
+)
+from apportion.instances.placement.program import MOST_CELLS, Row
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import PodPacking, beside_others, best_fit, keeps_rooms, left_over
+from apportion.models.pods import PodMenus, PodPacking, beside_others, best_fit, keeps_rooms, left_over
 from apportion.models.uses import beside
 
 __all__ = ["PlacementByBundle"]
@@ -41,13 +50,18 @@ class PlacementByBundle(PlacementByShape):
     ----------
     instance
         The instance.
+
+    Attributes
+    ----------
+    plain
+        The menus under rows that a certificate can name.
     """
 
     relaxes = True
 
     def __init__(self, instance: PlacementInstance) -> None:
         self.compiled(instance, *bundled_program(instance))
-        self._plain = self.model
+        self.plain = self.model
         self._known: dict[tuple[int, tuple[Any, ...]], _Nodes] = {}
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
@@ -57,6 +71,86 @@ class PlacementByBundle(PlacementByShape):
             self._needs = [
                 tuple(one.pods.takes(resource) for resource in site.limited) for one in self.program.classes
             ]
+
+    def pod_menus(self) -> PodMenus | None:
+        """Return the options as pods on nodes, where nothing but nodes and shared places limits them."""
+        from scipy.sparse import csr_array
+
+        site, made = self.program.site, self.program
+        if not isinstance(site, BundledSite) or not site.across or len(made.whole) < len(self.instance.jobs):
+            return None
+        kinds, (column, of, bundle, count) = made.kinds, made.placed
+        row = np.full(len(made.labels), -1, dtype=np.int64)
+        row[self.asked.columns] = np.arange(self.asked.columns.size)
+        there = row[column] >= 0
+        shared = self._sharing
+        levels = [shared_level(one.option) for one in made.classes]
+        level = np.array([site.across.index(one) if one in site.across else -1 for one in levels], np.int64)
+        share = np.full(self.plain.num_options, -1, dtype=np.int64)
+        share[row[column[there]]] = np.where(level[of] < 0, -1, bundle * len(site.across) + level[of])[there]
+        share[np.bincount(row[column[there]], count[there], share.size) < 2] = -1
+        return PodMenus(
+            self._worths,
+            self.plain.offsets,
+            row[column[there]],
+            kinds.of[there],
+            count[there],
+            kinds.needs,
+            kinds.node,
+            site.bundle,
+            np.array(self._free, dtype=np.int64),
+            csr_array(self.plain.matrix)[:, shared],
+            self.plain.capacities[shared],
+            share,
+            [self._across[level][at] for at in range(len(site.nodes)) for level in site.across],
+        )
+
+    @cached_property
+    def _sharing(self) -> list[int]:
+        """The rows that count the pods that share a place."""
+        names = {one.name for one in sharing_rows(self.program)}
+        return [at for at, name in enumerate(self.plain.capacity_names) if name in names]
+
+    def weighted(
+        self, weights: NDArray[np.float64], prices: NDArray[np.float64]
+    ) -> tuple[PlacementByBundle, NDArray[np.float64]]:
+        """Return the same with a row of weights for every bundle, and multipliers by which it has that bound.
+
+        Parameters
+        ----------
+        weights
+            float64 [kinds] >= 0: what pods of every kind are worth.
+        prices
+            float64 [rows that count pods of one place] >= 0.
+        """
+        node, names = self.program.kinds.node, self.program.site.nodes
+        rows, units = list[Row](), list[float]()
+        for at in np.unique(node).tolist():
+            own = weights[node == at]
+            if (unit := float(own.max()) / MOST_WEIGHT) > 0.0:
+                listed = np.rint(own / unit).astype(np.int64).tolist()
+                rows.append(weights_row(self.program, names[at], listed))
+                units.append(unit)
+        other = copy(self)
+        other.asked = self.asked.beside(rows)
+        other.model = other.plain = self.plain.under(
+            other.asked.table(MOST_CELLS), other.asked.rooms, other.asked.names
+        )
+        multipliers = np.zeros(other.model.num_capacities)
+        multipliers[self._sharing] = prices
+        multipliers[len(self.asked.names) :] = units
+        return other, multipliers
+
+    def placed_on(self, rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
+        """Return the choice of options, -1 for none, whose pods are on given nodes, the rest filled up.
+
+        ``None`` where a job must have something and has nothing, or pods do not fit there.
+        """
+        choice = np.where(rows < 0, self._waits, rows)
+        if (choice < 0).any() or (self.plain.used(choice) > self.plain.capacities).any():
+            return None
+        self._remember(choice, nodes)
+        return self._filled(choice, np.flatnonzero(rows < 0))
 
     def packings(self, choice: NDArray[np.int64]) -> dict[str, PodPacking]:
         """Return what a choice asks of the nodes of every bundle that has several."""
@@ -146,18 +240,11 @@ class PlacementByBundle(PlacementByShape):
                 found += [site.fine.number[node] for node in here for _ in range(on[node])][:count]
         return found
 
-    def placed_near(
-        self,
-        choice: NDArray[np.int64],
-        improve: Improve,
-        prices: NDArray[np.float64] | None,
-        is_late: Callable[[], bool],
-    ) -> NDArray[np.int64] | None:
+    def placed_near(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return a choice close by that lies on the nodes; ``None`` if none was found.
 
         Of a bundle that is too full the jobs that best fit does not place are left out, then each of them
-        gets the best of its options that keeps all rows and fits on what is left of the nodes. Where there
-        are no rules the whole is improved by a local search over the nodes, drawn anew as long as that pays.
+        gets the best of its options that keeps all rows and fits on what is left of the nodes.
         """
         found, inside = choice.copy(), self._inside(choice)
         for bundle, here in inside.items():
@@ -170,23 +257,38 @@ class PlacementByBundle(PlacementByShape):
                         del inside[other][job]
                     found[job] = row
         inside = {bundle: jobs for bundle, jobs in inside.items() if jobs}
-        room = self._plain.capacities - self._plain.used(found)
+        room = self.plain.capacities - self.plain.used(found)
         if (room < 0).any():  # a rule wanted who was left out
             return None
         if not all(self._fits(bundle, jobs) for bundle, jobs in inside.items()):
             return None
         out = np.flatnonzero((found == self._waits) & (choice != self._waits))
+        return self._filled(found, out[np.argsort(-self._worths[choice[out]], kind="stable")])
+
+    def _filled(self, choice: NDArray[np.int64], out: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return a choice whose nodes are known with the best left for those who have nothing, in order."""
+        found, inside = choice.copy(), self._inside(choice)
+        room = self.plain.capacities - self.plain.used(found)
         filled = {bundle: _Filled(self._packing(bundle, jobs), jobs) for bundle, jobs in inside.items()}
-        for job in out[np.argsort(-self._worths[choice[out]], kind="stable")].tolist():
+        for job in out.tolist():
             row = self._best_left(filled, room, job, int(found[job]))
-            room += self._plain.used(found[job : job + 1]) - self._plain.used(np.array([row]))
+            room += self.plain.used(found[job : job + 1]) - self.plain.used(np.array([row]))
             found[job] = row
         for bundle, one in filled.items():
-            self._known[bundle, tuple(sorted(one.jobs.items()))] = tuple(
-                one.lying[job] for job in sorted(one.jobs)
-            )
-        best, in_vain = self._with_derived(found), 0
-        if best is None or prices is None or self.instance.rules:
+            here = dict(sorted(one.jobs.items()))
+            self._known[bundle, tuple(here.items())] = tuple(one.lying[job] for job in here)
+        return self._with_derived(found)
+
+    def polished(
+        self,
+        choice: NDArray[np.int64],
+        improve: Improve,
+        prices: NDArray[np.float64],
+        is_late: Callable[[], bool],
+    ) -> NDArray[np.int64]:
+        """Return a choice improved by a local search over the nodes, drawn anew as long as that pays."""
+        best, in_vain = choice, 0
+        if self.instance.rules:
             return best
         for turn in range(_TURNS):
             if is_late():
@@ -214,7 +316,7 @@ class PlacementByBundle(PlacementByShape):
             if at == self.asked.columns.size or self.asked.columns[at] != column:
                 return None
             found[chooser] = at
-        return found if self._plain.fits(found) else None
+        return found if self.plain.fits(found) else None
 
     def _polished(
         self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64], turn: int
@@ -258,12 +360,21 @@ class PlacementByBundle(PlacementByShape):
         return found
 
     def _node_prices(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64 [nodes, resources]: the prices of their bundles."""
+        """Return float64 [nodes, resources]: prices of their bundles, those of weights by what pods need."""
+        from scipy.optimize import nnls
+
         site = self.program.site
         assert isinstance(site, BundledSite)
-        row = {name: at for at, name in enumerate(self._plain.capacity_names)}
+        row = {name: at for at, name in enumerate(self.plain.capacity_names)}
         of = [[row.get(f"{resource} of {name}", -1) for resource in site.limited] for name in site.nodes]
         each: NDArray[np.float64] = np.append(prices, 0.0)[np.array(of)]
+        kinds = self.program.kinds
+        for name, price in zip(self.plain.capacity_names, prices.tolist(), strict=True):
+            for bundle, weights in weights_in([name]).items() if price else ():
+                at = site.nodes.index(bundle)
+                each[at] += nnls(kinds.needs[kinds.node == at].astype(np.float64), price * np.array(weights))[
+                    0
+                ]
         return each[site.bundle]
 
     def _pods_of(self, choice: NDArray[np.int64]) -> dict[int, list[tuple[int, int]]]:
@@ -285,7 +396,7 @@ class PlacementByBundle(PlacementByShape):
     def _single(self) -> list[dict[int, NDArray[np.int64]]]:
         """By chooser and class, of the options of one pod, int64 [bundles]: the option there, -1 for none."""
         found: list[dict[int, NDArray[np.int64]]] = [{} for _ in self.program.choosers]
-        owner, (first, last) = self._plain.job_of_option(), map(np.array, self._entries)
+        owner, (first, last) = self.plain.job_of_option(), map(np.array, self._entries)
         alone = np.flatnonzero(last == first + 1)
         _, of, bundle, count = (one[first[alone]] for one in self.program.placed)
         one_pod = count == 1
@@ -331,7 +442,7 @@ class PlacementByBundle(PlacementByShape):
 
     def _best_left(self, filled: dict[int, _Filled], room: NDArray[np.int64], job: int, now: int) -> int:
         """Return the best option of a job, that has nothing now, beside the others, and put it there."""
-        model = self._plain
+        model = self.plain
         own = np.arange(model.offsets[job], model.offsets[job + 1])
         own = own[self._worths[own] > self._worths[now]]
         own = own[model.used_within(own, room + model.used(np.array([now])))]
@@ -354,7 +465,7 @@ class PlacementByBundle(PlacementByShape):
     @cached_property
     def _worths(self) -> NDArray[np.float64]:
         """What options are worth, more for better ones."""
-        return self._plain.values if self._plain.sense == "maximize" else -self._plain.values
+        return self.plain.values if self.plain.sense == "maximize" else -self.plain.values
 
     @cached_property
     def _waits(self) -> NDArray[np.int64]:
@@ -386,7 +497,7 @@ class PlacementByBundle(PlacementByShape):
     def provable(self) -> PlacementByBundle:
         """Return the same with the rows of the instance alone: a certificate names nothing else."""
         other = copy(self)
-        other.model = self._plain
+        other.model = self.plain
         return other
 
 

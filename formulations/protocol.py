@@ -13,7 +13,8 @@ from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
-from apportion.models.packing import MachinePacking, NodePacking, PodPacking
+from apportion.models.packing import MachinePacking, NodePacking
+from apportion.models.pods import PodMenus, PodPacking
 
 __all__ = [
     "AssignmentFormulation",
@@ -118,27 +119,56 @@ Improve = Callable[[MultipleChoiceKnapsack, NDArray[np.int64], NDArray[np.float6
 class NearPlacingFormulation(PlacedFormulation, Protocol):
     """A placed formulation that finds choices close by that lie on the nodes."""
 
-    def placed_near(
-        self,
-        choice: NDArray[np.int64],
-        improve: Improve,
-        prices: NDArray[np.float64] | None,
-        is_late: Callable[[], bool],
-    ) -> NDArray[np.int64] | None:
+    def placed_near(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return a choice close by that can be placed; ``None`` if none was found.
 
         Parameters
         ----------
         choice
             Keeps all capacities of the first model.
+        """
+        ...
+
+    def polished(
+        self,
+        choice: NDArray[np.int64],
+        improve: Improve,
+        prices: NDArray[np.float64],
+        is_late: Callable[[], bool],
+    ) -> NDArray[np.int64]:
+        """Return a choice that is at least as good, if that can be placed.
+
+        Parameters
+        ----------
+        choice
+            Can be placed, and is remembered with its nodes.
         improve
             Improves a choice of other menus, of nodes.
         prices
-            float64 [capacities of the first model] >= 0: what a unit is worth; ``None`` where that is not
-            known.
+            float64 [capacities of the first model] >= 0: what a unit is worth.
         is_late
             Whether nothing is to be improved any more.
         """
+        ...
+
+    def pod_menus(self) -> PodMenus | None:
+        """Return the options as pods on nodes; ``None`` where anything else limits them."""
+        ...
+
+    def weighted(
+        self, weights: NDArray[np.float64], prices: NDArray[np.float64]
+    ) -> tuple[NearPlacingFormulation, NDArray[np.float64]]:
+        """Return the same under weights of pods, and the multipliers of that bound.
+
+        Parameters
+        ----------
+        weights, prices
+            What pods of every kind and the further limits of `pod_menus` are worth.
+        """
+        ...
+
+    def placed_on(self, rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
+        """Return a choice whose pods are on given nodes, -1 for none, and the rest filled up."""
         ...
 
 

@@ -186,7 +186,7 @@ OPTION_SET = OptionSet(
     goal=_goal,
     pools=_pools,
     barred=_barred,
-    columns=lambda instance: loaded("apportion.instances.matching.option_columns:columns")(instance),
+    columns=lambda instance: loaded("apportion.instances.matching.kind:columns")(instance),
 )
 
 

@@ -8,29 +8,48 @@ say what runs there or what is to be there, stay by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 
 from apportion.instances.placement.choosers import MOST_SHAPES, program
-from apportion.instances.placement.program import Form, Integers, Program
+from apportion.instances.placement.program import Form, Integers, Program, Row, summed
 from apportion.instances.placement.schema import PlacementInstance, PlacementOption, PlacementPods
 from apportion.instances.placement.site import Site, site_of
+from apportion.models.pods import NodeContents
 
-__all__ = ["BundledSite", "bundled_program", "bundled_site", "shared_level", "takes_bundles"]
+__all__ = [
+    "BY_BUNDLE",
+    "MOST_WEIGHT",
+    "BundledSite",
+    "bundled_program",
+    "bundled_site",
+    "is_huge",
+    "shared_level",
+    "sharing_rows",
+    "takes_bundles",
+    "weights_in",
+    "weights_row",
+]
 
+BY_BUNDLE = "by bundle"
+"""The row of nothing that tells rows over bundles."""
 _FEWER = 4
 """So many times fewer bundles than nodes make them worth it."""
 _MANY, _MANY_UNLIKE = 10_000, 100_000
 """Pairs of an option and a node from which on nodes are taken together, alike or not."""
-_MANY_PLACES = 100_000
-"""Pairs of an option and a bundle of one place from which on alike nodes of all places are taken together."""
 _ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
 """Placed shapes of all jobs together, and of one job in any case."""
+_HUGE = 1_000_000
+"""Pairs of an option and a node from which on placed shapes are not listed to check a bound."""
+MOST_WEIGHT = 2**26
+"""The greatest weight of a pod: the sums of all nodes stay far below 2^63."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +69,7 @@ class BundledSite(Site):
     fine: Site
     bundle: Integers
     across: tuple[str, ...] = ()
+    _rooms: dict[Any, Integers] = field(default_factory=dict, compare=False)
 
     @cached_property
     def members(self) -> tuple[Integers, ...]:
@@ -74,7 +94,10 @@ class BundledSite(Site):
     def rooms(self, pods: PlacementPods, free: Mapping[str, Integers]) -> Integers:
         """Return int64 [bundles]: how many such pods there can be in every bundle, node by node."""
         del free  # that of the nodes decides, not their sum
-        return np.minimum(self._sums(self.fine.rooms(pods, self._free)), pods.count)
+        asked = pods.count, *map(frozenset, (pods.needs.items(), pods.selector.items(), pods.tolerates))
+        if asked not in self._rooms:
+            self._rooms[asked] = np.minimum(self._sums(self.fine.rooms(pods, self._free)), pods.count)
+        return self._rooms[asked]
 
     def value_at(self, pods: PlacementPods, node: int) -> float:
         """Return what such a pod adds to the value at any node of a bundle."""
@@ -118,13 +141,11 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     fine = site_of(instance)
     if instance.levels and _names_level(instance, instance.levels[-1]):
         return None
-    by_place = _bundled(instance, fine, across=False)
-    options = sum(len(job.options) for job in instance.jobs)
-    if options * len(by_place.nodes) >= _MANY_PLACES and _asks_of_places_by_job(instance):
+    if instance.levels[1:] and _asks_of_places_by_job(instance):
         within = _bundled(instance, fine, across=True)
-        if within.is_alike and all(_is_one_each(fine.place[level], within.bundle) for level in within.across):
+        if all(_is_one_each(fine.place[level], within.bundle) for level in within.across):
             return within
-    return by_place
+    return _bundled(instance, fine, across=False)
 
 
 def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> BundledSite:
@@ -177,8 +198,88 @@ def bundled_program(instance: PlacementInstance) -> tuple[Program, list[Form]]:
     """
     most = max(_FEWEST_SHAPES, min(MOST_SHAPES, _ALL_SHAPES // max(1, len(instance.jobs))))
     made, forms = program(instance, most, bundled_site(instance))
-    made.told_by = "by bundle"
+    made.told_by = BY_BUNDLE
+    made.rows += sharing_rows(made)
     return made, forms
+
+
+def sharing_rows(made: Program) -> list[Row]:
+    """Return rows that count the pods that share a place which bundles do not tell.
+
+    Of every place it is known how many pods fit there that need no more of anything than any of these pods. A
+    job of k pods takes floor(k / l) times l of them: of these, each place has so many, for every l.
+    """
+    site, found = made.site, list[Row]()
+    if not isinstance(site, BundledSite) or not site.across:
+        return found
+    kinds, (column, of, bundle, count) = made.kinds, made.placed
+    levels = np.array([shared_level(one.option) for one in made.classes], dtype=object)
+    free = np.stack([site.fine.free(name) for name in site.limited], axis=1)
+    for level, at in product(site.across, range(len(site.nodes))):
+        own = np.flatnonzero((levels == level)[of] & (bundle == at))
+        columns, entries = np.unique(column[own], return_inverse=True)
+        pods = np.bincount(entries, count[own], columns.size).astype(np.int64)
+        gangs = pods > 1
+        if not gangs.any():
+            continue
+        least = kinds.needs[kinds.of[own[gangs[entries]]]].min(axis=0)
+        members = site.members[at]
+        fit = (free[members][:, least > 0] // least[least > 0]).min(axis=1, initial=int(pods.sum()))
+        each = np.zeros(len(site.fine.places[level]), dtype=np.int64)
+        np.add.at(each, site.fine.place[level][members], fit)
+        for size in np.unique(pods[gangs]).tolist():
+            some = pods >= size
+            form = Form.of(columns[some], pods[some] // size)
+            name = f"{size} pods in one {level} of {site.nodes[at]}"
+            found.append(Row(name, form, int((each // size).sum())))
+    return found
+
+
+_WEIGHTS = "pods of weight "
+
+
+def weights_row(made: Program, bundle: str, weights: Sequence[int]) -> Row:
+    """Return the row by which pods weigh no more than the heaviest sets that the nodes of a bundle can hold.
+
+    Parameters
+    ----------
+    made
+        A program over bundles.
+    bundle
+        The bundle.
+    weights
+        What a pod of each of its kinds weighs, in the order of `Program.kinds`; not negative.
+
+    Raises
+    ------
+    ValueError
+        Where these are not as many weights, or the heaviest sets are not known.
+    """
+    site, kinds = made.site, made.kinds
+    assert isinstance(site, BundledSite)
+    at = site.nodes.index(bundle)
+    own = np.flatnonzero(kinds.node == at)
+    each = np.zeros(len(kinds.needs), dtype=np.int64)
+    each[own] = weights
+    free = np.stack([site.fine.free(name) for name in site.limited], axis=1)[site.members[at]]
+    contents = NodeContents(kinds.needs[own], free)
+    if not contents.is_listed or min(weights, default=0) < 0 or max(weights, default=0) > MOST_WEIGHT:
+        raise ValueError(f"no weights of pods at {bundle}")
+    room = int(contents.most(each[own]) @ contents.number)
+    column, _, _, count = made.placed
+    some = kinds.node[kinds.of] == at
+    form = summed(column[some], count[some] * each[kinds.of[some]])
+    return Row(f"{_WEIGHTS}{','.join(map(str, weights))} at {bundle}", form, room)
+
+
+def weights_in(names: Iterable[str]) -> dict[str, list[int]]:
+    """Return by bundle the weights that names of rows tell, see `weights_row`."""
+    found = {}
+    for name in names:
+        listed, _, bundle = name.removeprefix(_WEIGHTS).partition(" at ")
+        if name.startswith(_WEIGHTS) and re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", listed):
+            found[bundle] = [int(one) for one in listed.split(",")]
+    return found
 
 
 def takes_bundles(instance: PlacementInstance) -> bool:
@@ -189,8 +290,17 @@ def takes_bundles(instance: PlacementInstance) -> bool:
     site = bundled_site(instance)
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
         return False
-    pairs = sum(len(job.options) for job in instance.jobs) * len(site.fine.nodes)
-    return pairs >= (_MANY if site.is_alike else _MANY_UNLIKE)
+    return _pairs(instance, site) >= (_MANY if site.across or site.is_alike else _MANY_UNLIKE)
+
+
+def is_huge(instance: PlacementInstance) -> bool:
+    """Return whether an instance that has bundles has so many nodes that its bound is by these alone."""
+    site = bundled_site(instance)
+    return site is not None and _pairs(instance, site) >= _HUGE
+
+
+def _pairs(instance: PlacementInstance, site: BundledSite) -> int:
+    return sum(len(job.options) for job in instance.jobs) * len(site.fine.nodes)
 
 
 def _named_nodes(instance: PlacementInstance) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from fractions import Fraction
 from typing import Any
@@ -85,21 +86,27 @@ def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[st
     return goal_sums(instance, plan)
 
 
-def _columns(instance: PlacementInstance, most_shapes: int | None = None, *, bundled: bool = False) -> Any:
-    """Return the choosers and rows of the first goal, as proofs read them; or by bundles of nodes."""
+def _columns(
+    instance: PlacementInstance,
+    most_shapes: int | None = None,
+    *,
+    bundled_by: Mapping[str, Sequence[int]] | None = None,
+) -> Any:
+    """Return the choosers and rows of the first goal, as proofs read them; or by bundles and weights."""
     import numpy as np
 
     from apportion.instances.columns import Columns
-    from apportion.instances.placement.bundles import bundled_program
+    from apportion.instances.placement.bundles import bundled_program, weights_row
     from apportion.instances.placement.choosers import MOST_SHAPES, program
     from apportion.instances.placement.program import MOST_CELLS
 
     most_cells = None  # proofs read an array
-    if bundled:
+    if bundled_by is not None:
         (made, forms), most_cells = bundled_program(instance), MOST_CELLS
     else:
         made, forms = program(instance, MOST_SHAPES if most_shapes is None else most_shapes)
     asked = made.question(forms[:1])
+    asked = asked.beside([weights_row(made, *one) for one in (bundled_by or {}).items()])
     values = asked.objective()
     floats = np.array([float(value) for value in values], dtype=np.float64)
     exact = all(Fraction(one) == value for one, value in zip(floats.tolist(), values, strict=True))
@@ -117,17 +124,21 @@ def _columns(instance: PlacementInstance, most_shapes: int | None = None, *, bun
 
 def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) -> Fraction | None:
     """Return the bound of prices of the rows of any formulation: by shape, by bundle, or by pod."""
-    from apportion.instances.placement.bundles import takes_bundles
+    from apportion.instances.placement.bundles import BY_BUNDLE, is_huge, weights_in
     from apportion.instances.price_bound import price_bound
 
-    stated: list[dict[str, Any]] = [{}, {"bundled": True}, {"most_shapes": 0}]
-    if takes_bundles(instance):
-        stated.sort(key=lambda way: "bundled" not in way)
+    stated: list[dict[str, Any]] = [] if is_huge(instance) else [{}, {"most_shapes": 0}]
+    if BY_BUNDLE in multipliers or not stated:
+        stated.insert(0, {"bundled_by": weights_in(multipliers)})
+    found = None
     for way in stated:
-        columns = _columns(instance, **way)
-        if set(columns.capacities) == multipliers.keys():
-            return price_bound(PLACEMENT, instance, multipliers, columns)
-    return price_bound(PLACEMENT, instance, multipliers, _columns(instance))
+        with suppress(ValueError):  # weights of no bundle, or of other kinds of pods
+            columns = _columns(instance, **way)
+            found = found or columns
+            if set(columns.capacities) == multipliers.keys():
+                found = columns
+                break
+    return price_bound(PLACEMENT, instance, multipliers, found or _columns(instance, bundled_by={}))
 
 
 def _remarks(

@@ -29,9 +29,11 @@ __all__ = [
     "Class",
     "Form",
     "Integers",
+    "Kinds",
     "PodsAt",
     "Program",
     "Question",
+    "Row",
     "Shape",
     "summed",
 ]
@@ -106,6 +108,24 @@ class Row:
     room: int
 
 
+class Kinds(NamedTuple):
+    """The kinds of pods of a program: those at one node, or bundle of nodes, that need the same.
+
+    Attributes
+    ----------
+    needs
+        int64 [kinds, limited resources].
+    node
+        int64 [kinds].
+    of
+        int64 [entries of `Program.placed`]: their kind.
+    """
+
+    needs: Integers
+    node: Integers
+    of: Integers
+
+
 class Question(NamedTuple):
     """What is asked: choosers with columns, rows over them, and goals.
 
@@ -140,6 +160,19 @@ class Question(NamedTuple):
             first = int(self.offsets[1])
             found[:first] = [one + Fraction(constant) for one in found[:first]]
         return found
+
+    def beside(self, rows: Sequence[Row]) -> Question:
+        """Return the same with further rows, as they are for the columns that are asked about."""
+        columns, numbers, uses = ([one] for one in self.cells)
+        for number, row in enumerate(rows, len(self.names)):
+            at = np.searchsorted(self.columns, row.form.columns)
+            there = self.columns[np.minimum(at, self.columns.size - 1)] == row.form.columns
+            columns.append(at[there])
+            numbers.append(np.full(int(there.sum()), number, dtype=np.int64))
+            uses.append(row.form.factors[there])
+        cells = np.concatenate(columns), np.concatenate(numbers), np.concatenate(uses)
+        rooms = np.append(self.rooms, np.array([row.room for row in rows], dtype=np.int64))
+        return self._replace(cells=cells, names=[*self.names, *(row.name for row in rows)], rooms=rooms)
 
     def table(self, most_cells: int | None = None) -> Any:
         """Return int64 [columns, rows]: what columns use of every row; sparse beyond so many cells."""
@@ -280,6 +313,15 @@ class Program:
         """int64 [entries] each: column, class, node, count; no column places pods from here on."""
         table = np.array(self.entries, dtype=np.int64).reshape(-1, 4)
         return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The kinds of pods."""
+        limited, (_, of, node, _) = self.site.limited, self.placed
+        needs = np.array([[one.pods.takes(name) for name in limited] for one in self.classes], dtype=np.int64)
+        table = np.column_stack((node, needs.reshape(-1, len(limited))[of]))
+        each, kind = np.unique(table, axis=0, return_inverse=True)
+        return Kinds(each[:, 1:], each[:, 0], kind.ravel())
 
     @cached_property
     def chooser_of(self) -> Integers:

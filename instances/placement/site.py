@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ class Site:
     place: Mapping[str, NDArray[np.int64]]
     places: Mapping[str, tuple[str, ...]]
     _named: dict[str, dict[str, int]] = field(default_factory=dict, compare=False)
+    _admitting: dict[Any, NDArray[np.bool_]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -97,15 +99,18 @@ class Site:
 
     def admits(self, pods: PlacementPods) -> NDArray[np.bool_]:
         """Return bool [nodes]: where such pods may be by readiness, labels, taints and resources."""
-        needed = {resource for resource, need in pods.needs.items() if need}
-        found = [
-            group.ready
-            and needed <= group.capacity.keys()
-            and pods.selector.items() <= group.labels.items()
-            and set(group.taints) <= set(pods.tolerates)
-            for group in self.groups
-        ]
-        return np.array(found, np.bool_)[self.group]
+        needed = frozenset(resource for resource, need in pods.needs.items() if need)
+        asked = needed, frozenset(pods.selector.items()), frozenset(pods.tolerates)
+        if asked not in self._admitting:
+            found = [
+                group.ready
+                and needed <= group.capacity.keys()
+                and asked[1] <= group.labels.items()
+                and asked[2].issuperset(group.taints)
+                for group in self.groups
+            ]
+            self._admitting[asked] = np.array(found, np.bool_)[self.group]
+        return self._admitting[asked]
 
     def named(self, level: str, name: str) -> int | None:
         """Return the place of a name, in full or its last part where that is unique; ``None`` for none."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import truediv
 from typing import Any
 
-from apportion.models.packing import PodPacking, best_fit
+from apportion.models.pods import PodPacking, best_fit
 from apportion.solvers.packing.few_moves import Placement
 
 __all__ = ["pack_pods"]

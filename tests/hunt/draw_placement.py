@@ -69,6 +69,11 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     if bundles:
         names = tuple(name for name in names if name not in ("drain", "moving"))
         goals = [goal for goal in goals if goal != "left"]
+        if rng.random() < 0.5:  # places matter to pods that share one, and to nothing else
+            names, goals = (), ["value"]
+            for pods in (pods for job in jobs for option in job["options"] for pods in option["pods"]):
+                for key in ("preferred", "slices", *(["required"] if rng.random() < 0.5 else [])):
+                    pods.pop(key, None)
     if rng.random() < 0.7 or not goals:
         goals = ["value", *(goal for goal in goals if goal != "value")]
     seen = found | {"levels": upper} if bundles else found

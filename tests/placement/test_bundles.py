@@ -7,9 +7,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import apportion
-from apportion.instances.placement import bundles
+from apportion.formulations.placement_bundles import PlacementByBundle
 from apportion.instances.placement.bundles import bundled_site, takes_bundles
 from apportion.instances.placement.generator import generate, generate_menus
 from apportion.instances.placement.schema import (
@@ -21,7 +22,7 @@ from apportion.instances.placement.schema import (
     PlacementRunning,
 )
 from apportion.io.stored import document, verify
-from apportion.models.packing import PodPacking, best_fit, keeps_rooms
+from apportion.models.pods import NodeContents, PodPacking, best_fit, keeps_rooms
 from apportion.solvers.packing.pods import pack_pods
 
 
@@ -193,10 +194,7 @@ def gangs(seed: int, racks: int = 3) -> PlacementInstance:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_alike_nodes_of_all_places_are_together_and_pods_still_share_one(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bundles, "_MANY_PLACES", 0)
+def test_nodes_of_all_places_are_together_and_pods_still_share_one(seed: int) -> None:
     given = gangs(seed)
     found = bundled_site(given)
     assert found is not None and len(found.nodes) == 1 and found.across == ("rack",)
@@ -205,8 +203,7 @@ def test_alike_nodes_of_all_places_are_together_and_pods_still_share_one(
     assert by_bundle.objective == by_shape.objective and verify(given, document(by_bundle)).ok
 
 
-def test_who_asks_more_of_places_has_bundles_of_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundles, "_MANY_PLACES", 0)
+def test_who_asks_more_of_places_has_bundles_of_one_place() -> None:
     wide = PlacementOption(
         "x", (PlacementPods({"gpu": 1}, 2, required="rack"), PlacementPods({"gpu": 1}, name="b")), 1.0
     )
@@ -255,3 +252,89 @@ def test_a_thousand_jobs_on_a_thousand_alike_nodes() -> None:
     solution = apportion.solve(given, time_limit=3.0)
     assert solution.plan is not None and solution.gap is not None and solution.gap < 0.02
     assert verify(given, document(solution)).ok
+
+
+def uneven(seed: int) -> PlacementInstance:
+    """Return `gangs` on racks of two or three nodes of which others use a part, a rack of two types."""
+    rng, given = Random(seed), gangs(seed)
+    nodes = [
+        PlacementNodes(
+            f"n{rack}{at}",
+            {"gpu": 8, "cpu": 96, "mem": 96},
+            {"rack": f"r{rack}"},
+            labels={"type": "new" if rack else "old"},
+            used={"gpu": rng.randint(0, 5), "cpu": rng.randint(0, 60), "mem": rng.randint(0, 60)},
+        )
+        for rack in range(3)
+        for at in range(rng.randint(2, 3))
+    ]
+    return replace(given, nodes=tuple(nodes))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_uneven_nodes_of_all_places_are_together(seed: int) -> None:
+    given = uneven(seed)
+    found = bundled_site(given)
+    assert found is not None and len(found.nodes) == 2 and found.across == ("rack",)
+    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
+    assert by_bundle.termination == by_shape.termination == "optimal"
+    assert by_bundle.objective == by_shape.objective and verify(given, document(by_bundle)).ok
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_contents_are_what_enumeration_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    needs, free = rng.integers(0, 4, (4, 3)) * [1, 2, 3], rng.integers(0, 9, (5, 3)) * [1, 2, 2]
+    needs[:, 0] = np.maximum(1, needs[:, 0])
+    contents, weights = NodeContents(needs, free), rng.integers(0, 30, 4)
+    most = contents.most(weights)
+    for node, room in enumerate(free):
+        counts = np.array(list(product(range(int(room[0]) + 1), repeat=4)))
+        fitting = counts[(counts @ needs <= room).all(axis=1)]
+        assert most[contents.sort[node]] == (fitting @ weights).max()
+    by_sort, heavier = contents.heavier(weights.astype(float), np.full(most.size, -1.0), 2)
+    assert by_sort.tolist() == most.tolist()
+    for sort, kinds in heavier:
+        for node in np.flatnonzero(contents.sort == sort):
+            assert (needs[list(kinds)].sum(axis=0) <= free[node]).all()
+    assert {sort for sort, kinds in heavier if weights[list(kinds)].sum() == most[sort]} == set(
+        range(most.size)
+    )
+
+
+def test_no_contents_where_no_resource_is_needed_by_all() -> None:
+    assert not NodeContents(np.array([[1, 0], [0, 1]]), np.array([[4, 4]])).is_listed
+    assert not NodeContents(np.array([[1, 1]]), np.array([[10_000, 10_000]])).is_listed
+
+
+def test_nodes_hold_less_than_their_sums_say() -> None:
+    """On 20 nodes lie 40 pods c, four on each of 7 and one beside a pod on 12; the last one has one pod."""
+    needs = {"a": {"gpu": 5, "cpu": 5}, "b": {"gpu": 3, "cpu": 9}, "c": {"gpu": 2, "cpu": 2}}
+    jobs = [
+        PlacementJob(f"{name}{k}", (PlacementOption("x", (PlacementPods(need),), 1.0),))
+        for name, need in needs.items()
+        for k in range(40)
+    ]
+    group = PlacementNodes("n[0-19]", {"gpu": 8, "cpu": 12}, {"rack": "r[0-3]"})
+    given = PlacementInstance("1", ("rack", "node"), (group,), tuple(jobs))
+    solution = apportion.solve(given, formulation="by_bundle", time_limit=20.0)
+    assert solution.termination == "optimal" and solution.objective == 53.0
+    by_sums = apportion.solve(PlacementByBundle(given).model).objective
+    assert by_sums is not None and by_sums > 53.0
+
+
+def test_a_bound_by_forged_weights_is_refused() -> None:
+    """Whatever weights a certificate names, its bound is what these prove."""
+    given = generate_menus(2, 30, 24)
+    honest = document(apportion.solve(given, formulation="by_bundle", time_limit=20.0))
+    assert verify(given, honest).ok
+    certificate = honest["certificate"]
+    prices = certificate["multipliers"]
+    name = next(one for one in prices if one.startswith("pods of weight "))
+    listed, bundle = name.removeprefix("pods of weight ").split(" at ", 1)
+    weights = listed.split(",")
+    forged = [["0"] * len(weights), weights[:-1], [*weights, "1"], [str(2**26 + 1), *weights[1:]]]
+    names = [f"pods of weight {','.join(one)} at {bundle}" for one in forged]
+    for other in (*names, f"pods of weight {listed} at n9", f"pods of weight {listed} at {bundle}x"):
+        changed = {key: value for key, value in prices.items() if key != name} | {other: prices[name]}
+        assert not verify(given, {**honest, "certificate": {**certificate, "multipliers": changed}}).ok

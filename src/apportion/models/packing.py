@@ -15,12 +15,9 @@ What the jobs of a plan ask of the alike machines of one pool: some at once, of 
 from __future__ import annotations
 
 import heapq
-import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from operator import itemgetter
-from random import Random
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +25,7 @@ from numpy.typing import NDArray
 __all__ = [
     "MachinePacking",
     "NodePacking",
-    "PodPacking",
-    "beside_others",
-    "best_fit",
     "heaviest",
-    "keeps_rooms",
-    "left_over",
     "pack",
     "pool_ends",
 ]
@@ -60,180 +52,6 @@ class MachinePacking:
     jobs: tuple[int, ...]
     gpus: tuple[int, ...]
     uses: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PodPacking:
-    """Pods to be put on nodes, each of which has so much of several resources.
-
-    Attributes
-    ----------
-    rooms
-        By node what it has of every resource.
-    jobs
-        What those are called whose pods they are: their positions in the menus.
-    pods
-        By job, of every pod what it needs of every resource.
-    known
-        By job the nodes of its pods, where these are known already.
-    places
-        By job the place of every node where its pods must share one, else ``None``; empty where none must.
-    """
-
-    rooms: tuple[tuple[int, ...], ...]
-    jobs: tuple[int, ...]
-    pods: tuple[tuple[tuple[int, ...], ...], ...]
-    known: tuple[tuple[int, ...], ...] | None = None
-    places: tuple[NDArray[np.int64] | None, ...] = ()
-
-    def places_of(self) -> tuple[NDArray[np.int64] | None, ...]:
-        """Return `places`, one per job."""
-        return self.places or (None,) * len(self.jobs)
-
-
-_ORDERS, _PAIRS = 40, 2_000_000
-"""Orders in which best fit is tried at most, and pairs of a pod and a node in all of them together."""
-
-
-def left_over(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Return what pods leave, int64 [resources, nodes], below 0 where overfull; their nodes are by job."""
-    left = np.array(packing.rooms, dtype=np.int64).T.copy()
-    needs = [need for own in packing.pods for need in own]
-    if needs:
-        at = [node for own in nodes for node in own]
-        np.subtract.at(left.T, np.array(at, dtype=np.int64), np.array(needs, dtype=np.int64))
-    return left
-
-
-def keeps_rooms(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> bool:
-    """Return whether pods lie on so many nodes, given by job, those of a place in it, and none overfull."""
-    if any(len(own) != len(at) for own, at in zip(packing.pods, nodes, strict=True)):
-        return False
-    if any(
-        place is not None and len({int(place[node]) for node in at}) > 1
-        for place, at in zip(packing.places_of(), nodes, strict=True)
-    ):
-        return False
-    return bool((left_over(packing, nodes) >= 0).all())
-
-
-def best_fit(
-    packing: PodPacking, worths: Sequence[float] | None = None
-) -> tuple[tuple[int, ...] | None, ...] | None:
-    """Put every pod, the largest first, on the node that it leaves least on; return the nodes by job.
-
-    In several orders: what is large depends on which resource is scarce (Panigrahy and others, Heuristics for
-    Vector Bin Packing, 2011). Jobs whose pods share a place come before, those of most pods first.
-
-    Parameters
-    ----------
-    packing
-        What is to be placed.
-    worths
-        What jobs are worth: where no order places all, those that are not placed, told by ``None``, are worth
-        as little as was found. Without it the answer is then ``None``.
-    """
-    totals = [max(1, sum(each)) for each in zip(*packing.rooms, strict=True)]
-    pairs = max(1, len(packing.rooms) * sum(map(len, packing.pods)))
-    random, best, least = Random(0), None, math.inf
-    for turn in range(max(2, min(_ORDERS, _PAIRS // pairs))):
-        weights = np.array([(1.0 if turn == 0 else random.random()) / total for total in totals])
-        found, out = _best_fit(packing, weights, skips=worths is not None)
-        lost = 0.0 if not out else math.inf if worths is None else math.fsum(worths[job] for job in out)
-        if lost < least:
-            best, least = tuple(found), lost
-        if not out:
-            break
-    return best
-
-
-def _best_fit(
-    packing: PodPacking, weights: NDArray[np.float64], *, skips: bool
-) -> tuple[list[tuple[int, ...] | None], list[int]]:
-    """Return the nodes of the pods by job, and the jobs that have none: the first one, or all."""
-    left = left_over(replace(packing, pods=((),) * len(packing.jobs)), ())
-    each = [[(need, float(np.dot(need, weights))) for need in own] for own in packing.pods]
-    turns = [
-        (-len(own), -sum(size for _, size in own), job, (0, len(own)))
-        if place is not None
-        else (0, -size, job, (at, at + 1))
-        for job, (own, place) in enumerate(zip(each, packing.places_of(), strict=True))
-        for at, (_, size) in enumerate(own[:1] if place is not None else own)
-    ]
-    found: list[list[int] | None] = [[-1] * len(own) for own in packing.pods]
-    out = list[int]()
-    for _, _, job, (first, last) in sorted(turns, key=itemgetter(0, 1)):
-        own, place = found[job], packing.places_of()[job]
-        if own is None:
-            continue
-        nodes = beside_others(left, packing.pods[job][first:last], weights, place)
-        if nodes is not None:
-            own[first:last] = nodes
-            continue
-        _take(left, packing.pods[job], own, -1)
-        found[job] = None
-        out.append(job)
-        if not skips:
-            break
-    return [None if own is None else tuple(own) for own in found], out
-
-
-def beside_others(
-    left: NDArray[np.int64],
-    pods: Sequence[Sequence[int]],
-    weights: NDArray[np.float64],
-    place: NDArray[np.int64] | None = None,
-) -> list[int] | None:
-    """Put pods on the nodes on which they leave least, and take it away; return the nodes, ``None`` for none.
-
-    Parameters
-    ----------
-    left
-        int64 [resources, nodes]: what is left of every node; changed only where all pods have a node.
-    pods
-        What they need.
-    weights
-        float64 [resources]: how much a unit of each counts.
-    place
-        Of every node the place, where all pods must share one: that with least room for them is tried first.
-    """
-    if place is None:
-        return _one_by_one(left, pods, weights, None)
-    need = np.array(pods[0], dtype=np.int64)
-    rooms = (left[need > 0] // need[need > 0, None]).min(axis=0, initial=len(pods)).clip(0)
-    each = np.bincount(place, rooms)
-    enough = np.flatnonzero(each >= len(pods) if len(set(map(tuple, pods))) == 1 else each > 0)
-    for one in enough[np.argsort(each[enough], kind="stable")].tolist():
-        nodes = _one_by_one(left, pods, weights, np.flatnonzero(place == one))
-        if nodes is not None:
-            return nodes
-    return None
-
-
-def _one_by_one(
-    left: NDArray[np.int64],
-    pods: Sequence[Sequence[int]],
-    weights: NDArray[np.float64],
-    inside: NDArray[np.int64] | None,
-) -> list[int] | None:
-    found = list[int]()
-    for need in pods:
-        there = left if inside is None else left[:, inside]
-        fits = np.flatnonzero((there >= np.array(need)[:, None]).all(axis=0))
-        if not fits.size:
-            _take(left, pods[: len(found)], found, -1)
-            return None
-        at = int(fits[np.argmin(weights @ there[:, fits])])
-        found.append(at if inside is None else int(inside[at]))
-        left[:, found[-1]] -= need
-    return found
-
-
-def _take(left: NDArray[np.int64], pods: Sequence[Sequence[int]], nodes: Sequence[int], times: int) -> None:
-    """Take what pods need of their nodes, so many times; those at no node, -1, take nothing."""
-    for need, node in zip(pods, nodes, strict=True):
-        if node >= 0:
-            left[:, node] -= np.multiply(need, times)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ from apportion.formulations.protocol import (
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import MachinePacking, PodPacking
+from apportion.models.packing import MachinePacking
+from apportion.models.pods import PodPacking
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import (
     CompiledKnapsack,
@@ -234,8 +235,8 @@ class _Relay:
 _DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 _MOST_ROUNDS = 500
 _MOST_REPAIRS = 100
-_BEFORE_NODES = 0.4
-"""Share of the time for a choice over bundles of nodes; in the rest it is placed on the nodes."""
+_PATTERNS, _BEFORE_NODES = 0.4, 0.4
+"""Shares of the time left for patterns and for rounding them, and of the limit for a choice over bundles."""
 _IMPROVED_S, _IMPROVED = 1.0, 0.5
 """Seconds and share of the time left for one turn of a local search over nodes."""
 
@@ -286,15 +287,11 @@ class PlacedStructure(CompiledKnapsack):
                 tighter = tighter.excluding(gpu_type, kept)
         return PlacedStructure(tighter)
 
-    def placeable(self, point: Point | None, call: Call, prices: Multipliers | None = None) -> Point | None:
+    def placeable(self, point: Point | None, call: Call) -> Point | None:
         """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
         if self.places_near and point is not None:
-            close_by = cast(NearPlacingFormulation, self.formulation).placed_near
-            plain = self.formulation.provable().model
-            kept = repaired(plain, rows_of(point))
-            known = prices[: plain.num_capacities] if isinstance(prices, np.ndarray) else None
-            late = partial(_is_out_of_time, call)
-            return None if kept is None else close_by(kept, partial(_improved, call), known, late)
+            kept = repaired(self.formulation.provable().model, rows_of(point))
+            return None if kept is None else cast(NearPlacingFormulation, self.formulation).placed_near(kept)
         structure, near = self, None if point is None else repaired(self.model, rows_of(point))
         for _ in range(_MOST_REPAIRS):
             if near is None:
@@ -307,6 +304,32 @@ class PlacedStructure(CompiledKnapsack):
                 return None
             structure, near = tighter, repaired(tighter.model, near)
         return None
+
+    def polished(self, point: Point | None, call: Call, prices: Multipliers | None) -> Point | None:
+        """Return a choice that can be placed improved by a local search over nodes, where there is one."""
+        if not self.places_near or point is None or not isinstance(prices, np.ndarray):
+            return point
+        near, kept = cast(NearPlacingFormulation, self.formulation), self.formulation.provable().model
+        late = partial(_is_out_of_time, call)
+        return near.polished(rows_of(point), partial(_improved, call), prices[: kept.num_capacities], late)
+
+    def by_patterns(self, call: Call, known: Start) -> tuple[PlacedStructure, Start, Point | None]:
+        """Return the same under weights of pods, what is known there, and a choice that can be placed."""
+        near = cast(NearPlacingFormulation, self.formulation)
+        menus = near.pod_menus() if self.places_near else None
+        if menus is None:
+            return self, known, None
+        from apportion.solvers.packing.patterns import relaxed, rounded
+
+        left = call.seconds_left
+        with released():
+            found = relaxed(menus, None if left is None else _PATTERNS * left)
+        if found is None:
+            return self, known, None
+        other, multipliers = near.weighted(found.weights, found.prices)
+        with released():
+            rows, nodes = rounded(menus, found, None if left is None else _PATTERNS * left)
+        return PlacedStructure(other), Start(known.point, hint=multipliers), other.placed_on(rows, nodes)
 
 
 def chosen_on_nodes(
@@ -325,7 +348,8 @@ def chosen_on_nodes(
     ask
         Asks the backend about a structured model.
     """
-    best, prices = structure.placeable(known.point, call), known.hint
+    structure, known, best = structure.by_patterns(call, known)
+    best, prices = better(structure, call.maximizes, best, structure.placeable(known.point, call)), known.hint
     sharper: Outcome | None = None
     for round_ in range(_MOST_ROUNDS + 1):
         asked = ask(structure, Start(best, hint=prices))
@@ -341,8 +365,7 @@ def chosen_on_nodes(
         choice = rows_of(asked.point)
         if structure.places_near and outcome.termination not in _DECIDED:
             # a tighter model would be left as open: the time goes into a choice near this one
-            near = structure.placeable(choice, call, outcome.multipliers)
-            best = better(structure, call.maximizes, best, near)
+            best = better(structure, call.maximizes, best, structure.placeable(choice, call))
             break
         found = structure.packed(choice, call.seconds_left)
         if all(placed.nodes is not None for placed in found.values()):
@@ -350,13 +373,14 @@ def chosen_on_nodes(
             placed = _certifiable(structure, outcome, choice, Start(best, hint=prices), plan)
             return replace(placed, goals=asked.goals)
         tighter = structure.without(choice, found, proven=True)
-        near = (structure if tighter is None else tighter).placeable(choice, call, outcome.multipliers)
+        near = (structure if tighter is None else tighter).placeable(choice, call)
         best = better(structure, call.maximizes, best, near)
         stopped = outcome.termination is Termination.INTERRUPTED
         if tighter is None or round_ == _MOST_ROUNDS or stopped or call.is_late():
             call.log.note("the best choice found cannot be placed on the nodes: one near it was placed")
             break
         prices, structure = _carried(prices, structure, tighter), tighter
+    best = structure.polished(best, call, outcome.multipliers)
     ended = outcome.termination
     if ended in (Termination.OPTIMAL, Termination.GAP_REACHED):
         ended = Termination.TIME_LIMIT if call.is_late() else Termination.NODE_LIMIT

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from tests.budgets import examples
 
 from apportion.models.packing import NodePacking, heaviest
-from apportion.solvers.packing.few_moves import fewest_moves_by_cp_sat, pack, violated_weights
-from apportion.solvers.packing.search import best_fit, fewest_moves, is_chain
+from apportion.solvers.packing.few_moves import (
+    best_fit,
+    fewest_moves,
+    fewest_moves_by_cp_sat,
+    is_chain,
+    pack,
+    violated_weights,
+)
 
 
 def admits(packing: NodePacking, nodes: Sequence[Sequence[int]]) -> bool:
