@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.formulations.placement import PlacementByShape
-from apportion.formulations.protocol import Improve, Plan
+from apportion.formulations.protocol import Plan
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.bundles import (
     MOST_WEIGHT,
@@ -20,20 +20,14 @@ from apportion.instances.placement.bundles import (
     bundled_program,
     shared_level,
     sharing_rows,
-    weights_in,
     weights_row,
 )
 from apportion.instances.placement.program import MOST_CELLS, Row
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.pods import PodMenus, PodPacking, beside_others, best_fit, keeps_rooms, left_over
 from apportion.models.uses import beside
 
 __all__ = ["PlacementByBundle"]
 
-_DRAWN = 48
-"""Nodes that are drawn for a pod, of those that could have it."""
-_TURNS, _IN_VAIN = 1_000, 5
-"""Times that nodes are drawn anew at most, and one after the other without a better choice."""
 _Jobs = dict[int, tuple[tuple[int, int], ...]]
 """By chooser class and number of the pods that it has in a bundle."""
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
@@ -279,28 +273,6 @@ class PlacementByBundle(PlacementByShape):
             self._known[bundle, tuple(here.items())] = tuple(one.lying[job] for job in here)
         return self._with_derived(found)
 
-    def polished(
-        self,
-        choice: NDArray[np.int64],
-        improve: Improve,
-        prices: NDArray[np.float64],
-        is_late: Callable[[], bool],
-    ) -> NDArray[np.int64]:
-        """Return a choice improved by a local search over the nodes, drawn anew as long as that pays."""
-        best, in_vain = choice, 0
-        if self.instance.rules:
-            return best
-        for turn in range(_TURNS):
-            if is_late():
-                break
-            better = self._polished(best, improve, prices, turn)
-            better = None if better is None else self._with_derived(better)
-            if better is not None and self._worths[better].sum() > self._worths[best].sum():
-                best, in_vain = better, 0
-            elif (in_vain := in_vain + 1) == _IN_VAIN:
-                break
-        return best
-
     def _with_derived(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return a choice with the choosers that follow from others set anew; ``None`` if it breaks a row."""
         starts, taken = self.program.starts, np.zeros(len(self.program.labels), dtype=np.int64)
@@ -317,96 +289,6 @@ class PlacementByBundle(PlacementByShape):
                 return None
             found[chooser] = at
         return found if self.plain.fits(found) else None
-
-    def _polished(
-        self, choice: NDArray[np.int64], improve: Improve, prices: NDArray[np.float64], turn: int
-    ) -> NDArray[np.int64] | None:
-        """Return a better choice by a search over nodes that looks at no rule; ``None`` if none was found.
-
-        A job may keep what it has where it is, have nothing, or any of its options of one pod on one of some
-        nodes, drawn of those that have room for it when they are empty.
-        """
-        site, random, nothing = self.program.site, np.random.default_rng(turn), np.zeros(0, np.int64)
-        assert isinstance(site, BundledSite)
-        free, pods, at_nodes = np.array(self._free, np.int64), self._pods_of(choice), _AtNodes()
-        for job, row in enumerate(choice.tolist()):
-            at_nodes.begin()
-            own = np.array(pods.get(job, ()), dtype=np.int64).reshape(-1, 2)
-            at_nodes.add(np.array([row]), np.zeros(len(own), np.int64), own[:, 0], own[:, 1])
-            if self._waits[job] < 0:
-                continue
-            if self._waits[job] != row:
-                at_nodes.add(self._waits[job : job + 1], nothing, nothing, nothing)
-            for of, by_bundle in self._single[job].items():
-                at = np.flatnonzero((free >= self._needs[of]).all(axis=1) & (by_bundle[site.bundle] >= 0))
-                at = random.choice(at, min(_DRAWN, at.size), replace=False)
-                at_nodes.add(by_bundle[site.bundle[at]], np.arange(at.size), np.full(at.size, of), at)
-        rows, column, kinds, node = at_nodes.joined()
-        menus = MultipleChoiceKnapsack.from_arrays(
-            self._worths[rows],
-            _at_resources(column, np.array(self._needs)[kinds], node, (rows.size, *free.shape)),
-            np.array([*at_nodes.starts, rows.size], dtype=np.int64),
-            free.ravel(),
-            required=np.ones(choice.size, dtype=np.bool_),
-            sense="maximize",
-        )
-        priced = self._node_prices(prices).ravel()
-        better = improve(menus, np.array(at_nodes.starts, dtype=np.int64), priced)
-        if better is None:
-            return None
-        found: NDArray[np.int64] = rows[better]
-        first, last = np.searchsorted(column, (better, better + 1))
-        self._remember(found, [node[low:high].tolist() for low, high in zip(first, last, strict=True)])
-        return found
-
-    def _node_prices(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64 [nodes, resources]: prices of their bundles, those of weights by what pods need."""
-        from scipy.optimize import nnls
-
-        site = self.program.site
-        assert isinstance(site, BundledSite)
-        row = {name: at for at, name in enumerate(self.plain.capacity_names)}
-        of = [[row.get(f"{resource} of {name}", -1) for resource in site.limited] for name in site.nodes]
-        each: NDArray[np.float64] = np.append(prices, 0.0)[np.array(of)]
-        kinds = self.program.kinds
-        for name, price in zip(self.plain.capacity_names, prices.tolist(), strict=True):
-            for bundle, weights in weights_in([name]).items() if price else ():
-                at = site.nodes.index(bundle)
-                each[at] += nnls(kinds.needs[kinds.node == at].astype(np.float64), price * np.array(weights))[
-                    0
-                ]
-        return each[site.bundle]
-
-    def _pods_of(self, choice: NDArray[np.int64]) -> dict[int, list[tuple[int, int]]]:
-        """Return class and node of every pod of a choice by chooser, those in bundles of several first."""
-        site, found, inside = self.program.site, dict[int, list[tuple[int, int]]](), self._inside(choice)
-        assert isinstance(site, BundledSite)
-        for bundle, jobs in inside.items():
-            for (job, pods), nodes in zip(jobs.items(), self._lying(bundle, inside), strict=True):
-                names = [of for of, count in pods for _ in range(count)]
-                members = (self._nodes[bundle][at] for at in nodes)
-                found.setdefault(job, []).extend(zip(names, members, strict=True))
-        for job, row in enumerate(choice.tolist()):
-            for _, of, bundle, count in self.program.entries[self._entries[0][row] : self._entries[1][row]]:
-                if not self._nodes[bundle]:
-                    found.setdefault(job, []).extend([(of, int(site.members[bundle][0]))] * count)
-        return found
-
-    @cached_property
-    def _single(self) -> list[dict[int, NDArray[np.int64]]]:
-        """By chooser and class, of the options of one pod, int64 [bundles]: the option there, -1 for none."""
-        found: list[dict[int, NDArray[np.int64]]] = [{} for _ in self.program.choosers]
-        owner, (first, last) = self.plain.job_of_option(), map(np.array, self._entries)
-        alone = np.flatnonzero(last == first + 1)
-        _, of, bundle, count = (one[first[alone]] for one in self.program.placed)
-        one_pod = count == 1
-        for row, job, pod, at in zip(
-            *(each[one_pod].tolist() for each in (alone, owner[alone], of, bundle)), strict=True
-        ):
-            if pod not in found[job]:
-                found[job][pod] = np.full(len(self.program.site.nodes), -1, dtype=np.int64)
-            found[job][pod][at] = row
-        return found
 
     def _remember(self, choice: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> None:
         """Remember on which nodes the pods of every chooser are, where they fit there."""
@@ -523,45 +405,3 @@ class _Filled:
         if job in self._needs:
             np.add.at(self._left.T, list(self.lying.pop(job)), np.array(self._needs.pop(job)))
             del self.jobs[job]
-
-
-class _AtNodes:
-    """Options placed on nodes, chooser by chooser: their rows, and class and node of each of their pods."""
-
-    def __init__(self) -> None:
-        self.starts = list[int]()
-        self._rows, self._pods, self._many = list[NDArray[np.int64]](), list[NDArray[np.int64]](), 0
-
-    def begin(self) -> None:
-        """Begin the options of a chooser."""
-        self.starts.append(self._many)
-
-    def add(
-        self,
-        rows: NDArray[np.int64],
-        column: NDArray[np.int64],
-        of: NDArray[np.int64],
-        node: NDArray[np.int64],
-    ) -> None:
-        """Add options, and pods by the position of their option among these."""
-        self._rows.append(rows)
-        self._pods.append(np.stack((column + self._many, of, node)))
-        self._many += rows.size
-
-    def joined(self) -> tuple[NDArray[np.int64], ...]:
-        """Return the rows of all options; column, class and node of all pods, in the order of columns."""
-        return np.concatenate(self._rows), *np.concatenate(self._pods, axis=1)
-
-
-def _at_resources(
-    column: NDArray[np.int64], needs: NDArray[np.int64], node: NDArray[np.int64], shape: tuple[int, int, int]
-) -> Any:
-    """Return what options use of every resource of every node, sparse [options, nodes x resources]."""
-    from scipy.sparse import csr_array
-
-    options, nodes, width = shape
-    some = np.flatnonzero(needs.ravel())
-    cell = (node[:, None] * width + np.arange(width)).ravel()[some]
-    return csr_array(
-        (needs.ravel()[some], (column.repeat(width)[some], cell)), shape=(options, nodes * width)
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -19,7 +19,6 @@ from apportion.models.pods import PodMenus, PodPacking
 __all__ = [
     "AssignmentFormulation",
     "Formulation",
-    "Improve",
     "KnapsackFormulation",
     "LinearFormulation",
     "NearPlacingFormulation",
@@ -112,10 +111,6 @@ class PlacedFormulation(KnapsackFormulation, Protocol):
         ...
 
 
-Improve = Callable[[MultipleChoiceKnapsack, NDArray[np.int64], NDArray[np.float64]], NDArray[np.int64] | None]
-"""Improves a choice of menus at prices of their capacities; ``None`` where nothing better was found."""
-
-
 class NearPlacingFormulation(PlacedFormulation, Protocol):
     """A placed formulation that finds choices close by that lie on the nodes."""
 
@@ -126,28 +121,6 @@ class NearPlacingFormulation(PlacedFormulation, Protocol):
         ----------
         choice
             Keeps all capacities of the first model.
-        """
-        ...
-
-    def polished(
-        self,
-        choice: NDArray[np.int64],
-        improve: Improve,
-        prices: NDArray[np.float64],
-        is_late: Callable[[], bool],
-    ) -> NDArray[np.int64]:
-        """Return a choice that is at least as good, if that can be placed.
-
-        Parameters
-        ----------
-        choice
-            Can be placed, and is remembered with its nodes.
-        improve
-            Improves a choice of other menus, of nodes.
-        prices
-            float64 [capacities of the first model] >= 0: what a unit is worth.
-        is_late
-            Whether nothing is to be improved any more.
         """
         ...
 

@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +31,16 @@ from apportion.solvers.general.highs_columns import GrowingProgramme
 
 __all__ = ["Relaxation", "relaxed", "rounded"]
 
-_MOST_OPTIONS = 50_000
-"""Options up to which all are columns from the start."""
+_MOST_OPTIONS, _MOST_BUNDLES = 50_000, 8
+"""Options and bundles up to which a relaxation is short beside what it saves."""
 _AT_ONCE = 300
 """Patterns that are added at a time, about, as long as there are not more sorts of nodes."""
 _CLOSE = 1e-9
 """Relative difference between the bound and the optimum of some columns that counts as none."""
+_FEWEST, _MOST = 12, 64
+"""Nodes whose choosers are placed anew together,"""
+_IN_VAIN = 60
+"""and how often that may be in vain, one time after the other, or half as often as there are choosers."""
 _WHOLE = 1e-6
 """How far from a whole number what is taken of an option or of a pattern may lie."""
 
@@ -51,29 +58,41 @@ class Relaxation(NamedTuple):
         float64 [options].
     patterns
         Bundle, sort and kinds, the latter by their position among those of the bundle, and on how many nodes.
+    worth
+        The value, by the columns that were there.
     """
 
     weights: NDArray[np.float64]
     prices: NDArray[np.float64]
     taken: NDArray[np.float64]
     patterns: list[tuple[int, int, tuple[int, ...], float]]
+    worth: float
 
 
-def relaxed(menus: PodMenus, seconds: float | None) -> Relaxation | None:
+def relaxed(menus: PodMenus, seconds: float | None, near: Relaxation | None = None) -> Relaxation | None:
     """Solve the relaxation, as far as that goes in the time.
+
+    Parameters
+    ----------
+    menus
+        What is to be placed, and where.
+    seconds
+        How long that may take.
+    near
+        What was found for more choosers and other amounts: its patterns are there from the start.
 
     Returns
     -------
     Relaxation or None
         With the prices of the best bound found; ``None`` where nothing was found in the time, where there are
-        too many options or amounts to list them, or where a chooser has no option.
+        too many options, bundles or amounts, or where a chooser has no option.
     """
-    if menus.values.size > _MOST_OPTIONS or not usable("highspy"):
+    if menus.values.size > _MOST_OPTIONS or len(menus.contents) > _MOST_BUNDLES or not usable("highspy"):
         return None
     if not (np.diff(menus.offsets) > 0).all() or not all(each.is_listed for each in menus.contents):
         return None
     end = None if seconds is None else time.perf_counter() + seconds
-    master, found, best = _Master(menus), None, np.inf
+    master, found, best = _Master(menus, near), None, np.inf
     while True:
         left = None if end is None else end - time.perf_counter()
         if left is not None and left <= 0.0:
@@ -86,7 +105,7 @@ def relaxed(menus: PodMenus, seconds: float | None) -> Relaxation | None:
         if bound < best:
             best, kept = bound, (weights, prices)
         patterns = [(*one, much) for one, much in zip(master.patterns, times.tolist(), strict=False) if much]
-        found = Relaxation(*kept, taken, patterns)
+        found = Relaxation(*kept, taken, patterns, objective)
         if not added or best - objective <= _CLOSE * abs(best):
             return found
 
@@ -97,7 +116,7 @@ class _Master:
     Rows: choosers, kinds, sorts of all bundles, limits. A column of a pattern counts all nodes of its sort.
     """
 
-    def __init__(self, menus: PodMenus) -> None:
+    def __init__(self, menus: PodMenus, near: Relaxation | None) -> None:
         from scipy.sparse import csr_array, hstack
 
         self._menus = menus
@@ -119,6 +138,10 @@ class _Master:
         no_sort = csr_array((options, self._numbers.size))
         columns = hstack([one, self._pods, no_sort, menus.rows], format="csr")
         self._programme.add(menus.values, columns.indptr, columns.indices, columns.data)
+        if near is not None:
+            before = dict.fromkeys((at, kinds) for at, _, kinds, _ in near.patterns)
+            pairs = ((at, sort, kinds) for at, kinds in before for sort in menus.contents[at].holding(kinds))
+            self._add(list(islice(pairs, _AT_ONCE)))
         for each in (*menus.needs.T, menus.needs.sum(axis=1)):
             self.priced(
                 each.astype(np.float64), np.zeros(menus.rooms.size), np.full(self._numbers.size, -1.0)
@@ -181,21 +204,34 @@ def rounded(
     Whole options get the nodes of whole patterns: first those whose pods share a place, on nodes that have
     little left beside them, then all others. For the choosers and the room that are left the relaxation is
     solved again, and so on; where none is whole, the option of which most is taken goes beside the others by
-    best fit.
+    best fit. Then the choosers on some nodes are placed anew in this way, as long as that pays: their
+    relaxation says before whether it can.
     """
     end = None if seconds is None else time.perf_counter() + seconds
-    plan, asked, options = _Rounded(menus), menus, np.arange(menus.values.size)
+    best, in_vain, random = _Plan(menus), 0, np.random.default_rng(0)
+    _complete(best, found, end)
+    most, tries = found.worth * (1.0 - _CLOSE), min(_IN_VAIN, menus.offsets.size // 2)
+    while in_vain < tries and best.worth < most and (end is None or time.perf_counter() < end):
+        trial = best.without(random)
+        part = trial.relaxed(end)
+        in_vain += 1
+        if part is not None and trial.worth + part.worth > best.worth + _CLOSE * abs(best.worth):
+            _complete(trial, part, end)
+            if trial.worth > best.worth:
+                best, in_vain = trial, 0
+    return best.options, best.nodes
+
+
+def _complete(plan: _Plan, found: Relaxation, end: float | None) -> None:
+    """Place the choosers that are open, whose relaxation was found."""
     now: Relaxation | None = found
     while now is not None:
-        plan.adds(asked, now, options)
-        asked, options = plan.rest()
-        left = None if end is None else end - time.perf_counter()
-        now = relaxed(asked, left) if options.size and (left is None or left > 0.0) else None
-    return plan.options, plan.nodes
+        plan.adds(now)
+        now = plan.relaxed(end, now)
 
 
-class _Rounded:
-    """Pods that lie on nodes, and what they leave, bundle by bundle."""
+class _Plan:
+    """Options whose pods lie on nodes, what they leave, and choosers that are open."""
 
     def __init__(self, menus: PodMenus) -> None:
         self._menus, choosers = menus, menus.offsets.size - 1
@@ -203,134 +239,148 @@ class _Rounded:
         self.nodes: list[tuple[int, ...]] = [()] * choosers
         self._is_open = np.ones(choosers, dtype=np.bool_)
         self._is_allowed = np.ones(menus.values.size, dtype=np.bool_)
+        self._left = menus.free.T.copy()
         self._owner = np.repeat(np.arange(choosers), np.diff(menus.offsets))
         self._first = np.searchsorted(menus.option, np.arange(menus.values.size + 1))
         self._size = np.bincount(menus.option, menus.count, menus.values.size)
         self._members = [np.flatnonzero(menus.node_bundle == at) for at in range(len(menus.contents))]
-        self._left = [menus.free[own].T.copy() for own in self._members]
         self._weights = 1.0 / np.maximum(1, menus.free.sum(axis=0))
-        self._kinds = [np.flatnonzero(menus.kind_bundle == at) for at in range(len(menus.contents))]
-        self._position = np.argsort(np.argsort(menus.kind_bundle, kind="stable"), kind="stable")
-        self._position -= np.searchsorted(np.sort(menus.kind_bundle), menus.kind_bundle)
+        self._asked, self._options = menus, np.arange(menus.values.size)
 
-    def adds(self, asked: PodMenus, found: Relaxation, options: NDArray[np.int64]) -> None:
-        """Place what is whole of a relaxation of the choosers that are open, or else one option."""
-        taken = np.flatnonzero(found.taken > _WHOLE)
-        order = taken[np.lexsort((-self._size[options[taken]], -found.taken[taken].round(6)))]
-        whole = [int(options[at]) for at in order.tolist() if found.taken[at] >= 1.0 - _WHOLE]
-        share, lying = self._menus.share, defaultdict[tuple[int, int], Counter[int]](Counter)
-        before = int(self._is_open.sum())
-        divided = options[order[found.taken[order] < 1.0 - _WHOLE]]
-        divided = divided[self._size[divided] > 1]
-        if divided.size:
-            option = int(divided[np.argmax(self._size[divided])])
-            if found.taken[np.searchsorted(options, option)] < 0.5 or not self._puts(option, lying):
-                self._is_allowed[option] = False
-            return
-        for option in whole:
-            if share[option] >= 0:
-                self._puts(option, lying)
-        slots = self._slots(asked, found.patterns, lying)
-        for option in whole:
-            if share[option] < 0:
-                self._takes(option, slots)
-        if int(self._is_open.sum()) == before:
-            option = int(options[order[0]]) if order.size else -1
-            if option < 0 or not self._puts(option, lying):
-                self._is_open[self._owner[options[order[:1]]] if order.size else slice(None)] = False
+    @property
+    def worth(self) -> float:
+        """What the options are worth."""
+        return float(self._menus.values[self.options[self.options >= 0]].sum())
 
-    def rest(self) -> tuple[PodMenus, NDArray[np.int64]]:
-        """Return the menus of the choosers that are open on what is left, and which options these are."""
+    def without(self, random: np.random.Generator) -> _Plan:
+        """Return the same, the choosers on some nodes being open: on nodes with much left, and on any."""
+        other, nodes, half = copy(self), self._left.shape[1], int(random.integers(_FEWEST, _MOST)) // 2
+        emptiest = np.argsort(-(self._weights @ self._left) * random.random(nodes), kind="stable")
+        some = np.zeros(nodes, dtype=np.bool_)
+        some[emptiest[:half]] = some[random.integers(0, nodes, half)] = True
+        other.opens([at for at, own in enumerate(self.nodes) if own and some[list(own)].any()])
+        return other
+
+    def opens(self, gone: Sequence[int]) -> None:
+        """Take away what some choosers have, and let everybody who has nothing have any option."""
+        self._left, self.options, self.nodes = self._left.copy(), self.options.copy(), list(self.nodes)
+        for chooser in gone:
+            needs = self._menus.needs[self._kinds(int(self.options[chooser]))]
+            np.add.at(self._left.T, list(self.nodes[chooser]), needs)
+            self.nodes[chooser] = ()
+        self.options[gone] = -1
+        self._is_open, self._is_allowed = self.options < 0, np.ones_like(self._is_allowed)
+
+    def relaxed(self, end: float | None, near: Relaxation | None = None) -> Relaxation | None:
+        """Return the relaxation of the choosers that are open on what is left; ``None`` for none."""
         menus = self._menus
         self._is_open &= np.bincount(self._owner[self._is_allowed], minlength=self._is_open.size) > 0
         some = self._is_open[self._owner] & self._is_allowed
-        options, position = np.flatnonzero(some), np.cumsum(some) - 1
-        entries = some[menus.option]
+        left = None if end is None else end - time.perf_counter()
+        if not some.any() or (left is not None and left <= 0.0):
+            return None
+        options, entries = np.flatnonzero(some), some[menus.option]
         taken = self.options[self.options >= 0]
-        free = menus.free.copy()
-        for own, left in zip(self._members, self._left, strict=True):
-            free[own] = left.T
         sizes = np.bincount(self._owner[options], minlength=self._is_open.size)[self._is_open]
-        rest = replace(
-            menus,
-            values=menus.values[options],
-            offsets=np.concatenate(([0], np.cumsum(sizes))),
-            option=position[menus.option[entries]],
-            kind=menus.kind[entries],
-            count=menus.count[entries],
-            free=free,
-            rows=menus.rows[options],
-            rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
-            share=menus.share[options],
+        self._options, self._asked = (
+            options,
+            replace(
+                menus,
+                values=menus.values[options],
+                offsets=np.concatenate(([0], np.cumsum(sizes))),
+                option=(np.cumsum(some) - 1)[menus.option[entries]],
+                kind=menus.kind[entries],
+                count=menus.count[entries],
+                free=self._left.T,
+                rows=menus.rows[options],
+                rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
+                share=menus.share[options],
+            ),
         )
-        return rest, options
+        return relaxed(self._asked, left, near)
 
-    def _pods(self, option: int) -> dict[int, list[int]]:
-        """Return the kinds of an option's pods by bundle."""
-        menus, found = self._menus, dict[int, list[int]]()
-        for at in range(int(self._first[option]), int(self._first[option + 1])):
-            kind = int(menus.kind[at])
-            found.setdefault(int(menus.kind_bundle[kind]), []).extend([kind] * int(menus.count[at]))
-        return found
+    def adds(self, found: Relaxation) -> None:
+        """Place what is whole of the relaxation that was asked last, or else one option.
 
-    def _set(self, option: int, nodes: dict[int, list[int]]) -> None:
-        chooser = int(self._owner[option])
+        Where pods of one option are divided that are several, it is decided alone, and all others again.
+        """
+        taken = np.flatnonzero(found.taken > _WHOLE)
+        taken = taken[np.lexsort((-self._size[self._options[taken]], -found.taken[taken].round(6)))]
+        order, much = self._options[taken], found.taken[taken]
+        whole, divided = order[much >= 1.0 - _WHOLE], (much < 1.0 - _WHOLE) & (self._size[order] > 1)
+        lying, before = defaultdict[int, Counter[int]](Counter), int(self._is_open.sum())
+        if divided.any():
+            at = np.flatnonzero(divided)[np.argmax(self._size[order[divided]])]
+            if much[at] < 0.5 or not self._puts(int(order[at]), lying):
+                self._is_allowed[order[at]] = False
+            return
+        sharing = self._menus.share[whole] >= 0
+        for option in whole[sharing].tolist():
+            self._puts(option, lying)
+        slots = self._slots(found.patterns, lying)
+        for option in whole[~sharing].tolist():
+            self._takes(option, slots)
+        if int(self._is_open.sum()) == before and not (order.size and self._puts(int(order[0]), lying)):
+            self._is_open[self._owner[order[:1]] if order.size else slice(None)] = False
+
+    def _kinds(self, option: int) -> list[int]:
+        """Return the kinds of an option's pods."""
+        own = slice(self._first[option], self._first[option + 1])
+        kinds: list[int] = np.repeat(self._menus.kind[own], self._menus.count[own]).tolist()
+        return kinds
+
+    def _set(self, option: int, nodes: Sequence[int]) -> None:
+        """Give a chooser an option; one without pods counts as none, which may be filled up in the end."""
+        chooser = self._owner[option]
         self._is_open[chooser] = False
-        if nodes:  # who has nothing may still get something in the end
-            self.options[chooser] = option
-            own = ((at, node) for at, each in nodes.items() for node in each)
-            self.nodes[chooser] = tuple(int(self._members[at][node]) for at, node in own)
+        if nodes:
+            self.options[chooser], self.nodes[chooser] = option, tuple(nodes)
 
-    def _puts(self, option: int, lying: defaultdict[tuple[int, int], Counter[int]]) -> bool:
+    def _puts(self, option: int, lying: defaultdict[int, Counter[int]]) -> bool:
         """Put an option's pods on the nodes that have least left beside them; say whether that went."""
-        menus, pods, nodes = self._menus, self._pods(option), dict[int, list[int]]()
+        menus, kinds, left = self._menus, self._kinds(option), self._left.copy()
         place = menus.places[menus.share[option]] if menus.share[option] >= 0 else None
-        for at, kinds in pods.items():
-            needs = menus.needs[kinds].tolist()
-            found = beside_others(self._left[at], needs, self._weights, place)
+        nodes = list[int]()
+        for at, own in groupby(kinds, lambda kind: int(menus.kind_bundle[kind])):
+            members, needs = self._members[at], menus.needs[list(own)].tolist()
+            there = left[:, members]
+            found = beside_others(there, needs, self._weights, place)
             if found is None:
-                for one, own in nodes.items():
-                    np.add.at(self._left[one].T, own, menus.needs[pods[one]])
                 return False
-            nodes[at] = found
-        for at, kinds in pods.items():
-            for kind, node in zip(kinds, nodes[at], strict=True):
-                lying[at, node][int(self._position[kind])] += 1
+            left[:, members] = there
+            nodes += members[found].tolist()
+        for kind, node in zip(kinds, nodes, strict=True):
+            lying[node][kind] += 1
+        self._left = left
         self._set(option, nodes)
         return True
 
     def _slots(
-        self,
-        asked: PodMenus,
-        patterns: list[tuple[int, int, tuple[int, ...], float]],
-        lying: defaultdict[tuple[int, int], Counter[int]],
+        self, patterns: list[tuple[int, int, tuple[int, ...], float]], lying: Mapping[int, Counter[int]]
     ) -> list[list[int]]:
         """Return by kind the nodes that whole patterns have for it, beside what now lies there."""
-        found: list[list[int]] = [[] for _ in self._menus.needs]
         by_sort: defaultdict[tuple[int, int], list[tuple[Counter[int], list[int]]]] = defaultdict(list)
         for at, sort, own, times in patterns:
             if times >= 1.0 - _WHOLE:
-                by_sort[at, sort].append((Counter(own), [int(times + _WHOLE)]))
-        for at, contents in enumerate(asked.contents):
-            nodes = sorted(range(self._members[at].size), key=lambda node: (at, node) not in lying)
-            for node in nodes:
-                here = lying.get((at, node), Counter())
-                for pattern, left in by_sort.get((at, int(contents.sort[node])), ()):
+                kinds = np.flatnonzero(self._menus.kind_bundle == at)[list(own)]
+                by_sort[at, sort].append((Counter(kinds.tolist()), [int(times + _WHOLE)]))
+        found: list[list[int]] = [[] for _ in self._menus.needs]
+        for at, (members, contents) in enumerate(zip(self._members, self._asked.contents, strict=True)):
+            sorts = zip(members.tolist(), contents.sort.tolist(), strict=True)
+            for node, sort in sorted(sorts, key=lambda one: one[0] not in lying):
+                here = lying.get(node, Counter())
+                for pattern, left in by_sort.get((at, sort), ()):
                     if left[0] and here <= pattern:
                         left[0] -= 1
                         for kind, count in (pattern - here).items():
-                            found[int(self._kinds[at][kind])] += [node] * count
+                            found[kind] += [node] * count
                         break
         return found
 
-    def _takes(self, option: int, slots: list[list[int]]) -> bool:
+    def _takes(self, option: int, slots: list[list[int]]) -> None:
         """Give an option's pods nodes that patterns have for them, if there are enough."""
-        pods, menus = self._pods(option), self._menus
-        wanted = Counter(kind for kinds in pods.values() for kind in kinds)
-        if any(len(slots[kind]) < count for kind, count in wanted.items()):
-            return False
-        nodes = {at: [slots[kind].pop() for kind in kinds] for at, kinds in pods.items()}
-        for at, own in nodes.items():
-            np.subtract.at(self._left[at].T, own, menus.needs[pods[at]])
-        self._set(option, nodes)
-        return True
+        kinds = self._kinds(option)
+        if all(len(slots[kind]) >= count for kind, count in Counter(kinds).items()):
+            nodes = [slots[kind].pop() for kind in kinds]
+            np.subtract.at(self._left.T, nodes, self._menus.needs[kinds])
+            self._set(option, nodes)

@@ -132,6 +132,12 @@ class NodeContents:
                 found += [(sort, self._kinds(last, room - self._needs[one], [one])) for one in first.tolist()]
         return by_sort, found
 
+    def holding(self, kinds: tuple[int, ...]) -> list[int]:
+        """Return the sorts of nodes on which pods of these kinds lie together."""
+        fits = (self._needs[list(kinds)].sum(axis=0) <= self.sorts).all(axis=1)
+        found: list[int] = np.flatnonzero(fits).tolist()
+        return found
+
     def _kinds(self, last: NDArray[np.int16], room: NDArray[np.int64], begun: list[int]) -> tuple[int, ...]:
         left, kinds = room.tolist(), list(begun)
         while left[0] > 0:

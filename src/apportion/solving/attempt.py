@@ -235,10 +235,8 @@ class _Relay:
 _DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 _MOST_ROUNDS = 500
 _MOST_REPAIRS = 100
-_PATTERNS, _BEFORE_NODES = 0.4, 0.4
+_PATTERNS, _ROUNDED, _BEFORE_NODES = 0.4, 0.7, 0.8
 """Shares of the time left for patterns and for rounding them, and of the limit for a choice over bundles."""
-_IMPROVED_S, _IMPROVED = 1.0, 0.5
-"""Seconds and share of the time left for one turn of a local search over nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,14 +303,6 @@ class PlacedStructure(CompiledKnapsack):
             structure, near = tighter, repaired(tighter.model, near)
         return None
 
-    def polished(self, point: Point | None, call: Call, prices: Multipliers | None) -> Point | None:
-        """Return a choice that can be placed improved by a local search over nodes, where there is one."""
-        if not self.places_near or point is None or not isinstance(prices, np.ndarray):
-            return point
-        near, kept = cast(NearPlacingFormulation, self.formulation), self.formulation.provable().model
-        late = partial(_is_out_of_time, call)
-        return near.polished(rows_of(point), partial(_improved, call), prices[: kept.num_capacities], late)
-
     def by_patterns(self, call: Call, known: Start) -> tuple[PlacedStructure, Start, Point | None]:
         """Return the same under weights of pods, what is known there, and a choice that can be placed."""
         near = cast(NearPlacingFormulation, self.formulation)
@@ -328,7 +318,7 @@ class PlacedStructure(CompiledKnapsack):
             return self, known, None
         other, multipliers = near.weighted(found.weights, found.prices)
         with released():
-            rows, nodes = rounded(menus, found, None if left is None else _PATTERNS * left)
+            rows, nodes = rounded(menus, found, None if left is None else _ROUNDED * left)
         return PlacedStructure(other), Start(known.point, hint=multipliers), other.placed_on(rows, nodes)
 
 
@@ -380,7 +370,6 @@ def chosen_on_nodes(
             call.log.note("the best choice found cannot be placed on the nodes: one near it was placed")
             break
         prices, structure = _carried(prices, structure, tighter), tighter
-    best = structure.polished(best, call, outcome.multipliers)
     ended = outcome.termination
     if ended in (Termination.OPTIMAL, Termination.GAP_REACHED):
         ended = Termination.TIME_LIMIT if call.is_late() else Termination.NODE_LIMIT
@@ -397,27 +386,6 @@ def _sharper(call: Call, before: Outcome | None, now: Outcome) -> Outcome:
     if not worse:
         return now
     return replace(now, bound=before.bound, bound_source=before.bound_source, multipliers=before.multipliers)
-
-
-def _is_out_of_time(call: Call) -> bool:
-    """Return whether the clock, which alone ends a search over nodes, leaves or is given none."""
-    return call.options.deterministic or call.options.work_limit is not None or call.is_late()
-
-
-def _improved(
-    call: Call, menus: MultipleChoiceKnapsack, start: Choice, prices: NDArray[np.float64]
-) -> Choice | None:
-    """Return a better choice that local search finds in a part of the time left; ``None`` for none."""
-    from apportion.solvers.multiknapsack.ejection import improved
-
-    left = call.seconds_left
-    seconds = _IMPROVED_S if left is None else min(_IMPROVED_S, _IMPROVED * left)
-    try:
-        with released():
-            found = improved(menus, start, prices, replace(call.options, time_limit=seconds))
-    except KeyboardInterrupt:  # remembered by whoever deferred it
-        return None
-    return None if menus.objective(found) <= menus.objective(start) else found
 
 
 def _packed(packing: Packing, seconds: float | None) -> Placement:
