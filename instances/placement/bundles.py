@@ -42,8 +42,8 @@ BY_BUNDLE = "by bundle"
 """The row of nothing that tells rows over bundles."""
 _FEWER = 4
 """So many times fewer bundles than nodes make them worth it."""
-_MANY, _MANY_UNLIKE = 10_000, 100_000
-"""Pairs of an option and a node from which on nodes are taken together, alike or not."""
+_MANY, _MANY_UNLIKE, _MANY_ACROSS = 10_000, 100_000, 1_500
+"""Pairs of an option and a node from which on nodes are taken together: alike ones, others, of all places."""
 _ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
 """Placed shapes of all jobs together, and of one job in any case."""
 _HUGE = 1_000_000
@@ -290,7 +290,8 @@ def takes_bundles(instance: PlacementInstance) -> bool:
     site = bundled_site(instance)
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
         return False
-    return _pairs(instance, site) >= (_MANY if site.across or site.is_alike else _MANY_UNLIKE)
+    most = _MANY_ACROSS if site.across else _MANY if site.is_alike else _MANY_UNLIKE
+    return _pairs(instance, site) >= most
 
 
 def is_huge(instance: PlacementInstance) -> bool:
