@@ -71,7 +71,7 @@ class PlacementByBundle(PlacementByShape):
         from scipy.sparse import csr_array
 
         site, made = self.program.site, self.program
-        if not isinstance(site, BundledSite) or not site.across or len(made.whole) < len(self.instance.jobs):
+        if not isinstance(site, BundledSite) or not site.has_patterns or len(made.whole) < len(made.waiting):
             return None
         kinds, (column, of, bundle, count) = made.kinds, made.placed
         row = np.full(len(made.labels), -1, dtype=np.int64)

@@ -44,6 +44,8 @@ _FEWER = 4
 """So many times fewer bundles than nodes make them worth it."""
 _MANY, _MANY_UNLIKE, _MANY_ACROSS = 10_000, 100_000, 1_500
 """Pairs of an option and a node from which on nodes are taken together: alike ones, others, of all places."""
+_MOST_BUNDLES = 8
+"""Bundles up to which the sets of pods that their nodes can hold are priced."""
 _ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
 """Placed shapes of all jobs together, and of one job in any case."""
 _HUGE = 1_000_000
@@ -114,11 +116,18 @@ class BundledSite(Site):
             What pods need of it.
         """
         found, free = [], self._free[resource]
+        if self.has_patterns:  # weights of pods say it better
+            return found
         for need in np.unique(needs[needs > 1]).tolist():
             often, left = self._sums(free // need), self._sums(free % need)
             some = np.flatnonzero((left > 0) & np.array([one.size > 1 for one in self.members]))
             found += [(at, need, int(often[at])) for at in some.tolist()]
         return found
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether bundles are across places, and few: what lies together on their nodes can be priced."""
+        return bool(self.across) and len(self.nodes) <= _MOST_BUNDLES
 
     @cached_property
     def is_alike(self) -> bool:
@@ -143,7 +152,8 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
         return None
     if instance.levels[1:] and _asks_of_places_by_job(instance):
         within = _bundled(instance, fine, across=True)
-        if all(_is_one_each(fine.place[level], within.bundle) for level in within.across):
+        whole = all(_is_one_each(fine.place[level], within.bundle) for level in within.across)
+        if whole and _needs_one_resource(instance, fine):
             return within
     return _bundled(instance, fine, across=False)
 
@@ -183,6 +193,12 @@ def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> Bundle
         bundle=bundle,
         across=upper if across else (),
     )
+
+
+def _needs_one_resource(instance: PlacementInstance, fine: Site) -> bool:
+    """Return whether there is a resource of which every pod needs some: what fits on a node is listed."""
+    pods = [pods for job in instance.jobs for option in job.options for pods in option.pods]
+    return any(all(one.takes(resource) > 0 for one in pods) for resource in fine.limited)
 
 
 def _is_one_each(place: Integers, bundle: Integers) -> bool:
@@ -290,7 +306,7 @@ def takes_bundles(instance: PlacementInstance) -> bool:
     site = bundled_site(instance)
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
         return False
-    most = _MANY_ACROSS if site.across else _MANY if site.is_alike else _MANY_UNLIKE
+    most = _MANY_ACROSS if site.has_patterns else _MANY if site.is_alike else _MANY_UNLIKE
     return _pairs(instance, site) >= most
 
 

@@ -31,8 +31,8 @@ from apportion.solvers.general.highs_columns import GrowingProgramme
 
 __all__ = ["Relaxation", "relaxed", "rounded"]
 
-_MOST_OPTIONS, _MOST_BUNDLES = 50_000, 8
-"""Options and bundles up to which a relaxation is short beside what it saves."""
+_MOST_OPTIONS, _MOST_KINDS = 50_000, 500
+"""Options and kinds of pods up to which a relaxation is short beside what it saves."""
 _AT_ONCE = 300
 """Patterns that are added at a time, about, as long as there are not more sorts of nodes."""
 _CLOSE = 1e-9
@@ -85,9 +85,9 @@ def relaxed(menus: PodMenus, seconds: float | None, near: Relaxation | None = No
     -------
     Relaxation or None
         With the prices of the best bound found; ``None`` where nothing was found in the time, where there are
-        too many options, bundles or amounts, or where a chooser has no option.
+        too many options or kinds, or where a chooser has no option.
     """
-    if menus.values.size > _MOST_OPTIONS or len(menus.contents) > _MOST_BUNDLES or not usable("highspy"):
+    if menus.values.size > _MOST_OPTIONS or len(menus.needs) > _MOST_KINDS or not usable("highspy"):
         return None
     if not (np.diff(menus.offsets) > 0).all() or not all(each.is_listed for each in menus.contents):
         return None
@@ -378,9 +378,11 @@ class _Plan:
         return found
 
     def _takes(self, option: int, slots: list[list[int]]) -> None:
-        """Give an option's pods nodes that patterns have for them, if there are enough."""
+        """Give an option's pods nodes that patterns have for them, if there are enough and they fit there."""
         kinds = self._kinds(option)
         if all(len(slots[kind]) >= count for kind, count in Counter(kinds).items()):
-            nodes = [slots[kind].pop() for kind in kinds]
-            np.subtract.at(self._left.T, nodes, self._menus.needs[kinds])
-            self._set(option, nodes)
+            nodes, left = [slots[kind].pop() for kind in kinds], self._left.copy()
+            np.subtract.at(left.T, nodes, self._menus.needs[kinds])
+            if (left[:, nodes] >= 0).all():
+                self._left = left
+                self._set(option, nodes)

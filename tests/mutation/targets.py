@@ -8,6 +8,7 @@ from types import MappingProxyType
 __all__ = ["TARGETS"]
 
 _MEANINGS = ("tests/instances/test_meanings.py", "-k")
+_BUNDLES = ("tests/placement/test_bundles.py", "-k", "not thousand and not given_is_not_lost")
 
 TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -47,6 +48,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "matching or bounds",
         ),
         "apportion.instances.freezing.check": (*_MEANINGS, "freezing or named"),
+        "apportion.instances.placement.bundles": _BUNDLES,
         "apportion.instances.placement.check": ("tests/placement/test_meaning.py",),
         "apportion.instances.placement.placed": ("tests/placement/test_meaning.py",),
         "apportion.instances.columns": ("tests/instances/test_columns.py",),

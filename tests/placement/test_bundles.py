@@ -304,7 +304,25 @@ def test_contents_are_what_enumeration_says(seed: int) -> None:
 
 def test_no_contents_where_no_resource_is_needed_by_all() -> None:
     assert not NodeContents(np.array([[1, 0], [0, 1]]), np.array([[4, 4]])).is_listed
-    assert not NodeContents(np.array([[1, 1]]), np.array([[10_000, 10_000]])).is_listed
+    assert bundled_site(gangs(0)) is not None
+    one, other = (
+        PlacementJob(name, (PlacementOption("x", (PlacementPods({name: 1}),), 1.0),))
+        for name in ("gpu", "cpu")
+    )
+    found = bundled_site(site([one, other], 8, 2))
+    assert found is not None and found.across == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_contents_in_coarse_units_hold_at_least_what_nodes_do(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    needs, free = rng.integers(100_000, 900_000, (3, 2)), rng.integers(0, 3_000_000, (6, 2))
+    contents, weights = NodeContents(needs, free), rng.integers(1, 30, 3)
+    assert contents.is_listed
+    most, counts = contents.most(weights), np.array(list(product(range(31), repeat=3)))
+    for node, room in enumerate(free):
+        exact = (counts[(counts @ needs <= room).all(axis=1)] @ weights).max()
+        assert exact <= most[contents.sort[node]] <= exact + 2 * weights.max()
 
 
 def test_nodes_hold_less_than_their_sums_say() -> None:

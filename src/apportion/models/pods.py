@@ -22,18 +22,19 @@ from numpy.typing import NDArray
 __all__ = ["NodeContents", "PodMenus", "PodPacking", "beside_others", "best_fit", "keeps_rooms", "left_over"]
 
 
-_MOST_STATES = 500_000
-"""Amounts left of a node up to which they are listed."""
+_MOST_STATES = 50_000
+"""Amounts left of a node up to which they are listed as they are."""
 _NONE = -1
 
 
 class NodeContents:
     """The sets of pods that nodes can hold, by dynamic programming over what is left of the largest of them.
 
-    Every resource is counted in the greatest common divisor of what pods need of it. One of which every pod
-    needs some is gone through in ascending order; for each amount of it the table of all others is filled at
-    once, kind by kind. This is the unbounded knapsack of several constraints; the table for the largest node
-    says as much of every smaller one.
+    Every resource is counted in the greatest common divisor u of what pods need of it, or in twice as much
+    and so on where amounts are too many: needs and nodes rounded down hold every set of pods that nodes do,
+    as sum floor(n / u) <= floor(sum n / u), and perhaps more. A resource of which every pod needs some is
+    gone through in ascending order; for each amount of it the table of all others is filled at once, kind by
+    kind. This is the unbounded knapsack of several constraints; the table of the largest node has all others.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class NodeContents:
     Attributes
     ----------
     is_listed
-        Whether the table can be made: some resource is needed by all, and there are not too many amounts.
+        Whether the table can be made: some resource is needed by all pods.
     sorts, sort, number
         int64 [sorts, resources] what is free on nodes that are alike to every pod, in those units; int64
         [nodes] the sort of every node; int64 [sorts] how many there are of each.
@@ -54,13 +55,16 @@ class NodeContents:
     def __init__(self, needs: NDArray[np.int64], free: NDArray[np.int64]) -> None:
         needed = needs.any(axis=0)
         units = np.array([max(1, gcd(*each)) for each in needs.T.tolist()], dtype=np.int64)
+        room = np.where(needed, free.max(axis=0, initial=0), 0)
+        while prod((room // units + 1).tolist()) > _MOST_STATES:
+            units[np.argmax(room // units)] *= 2
         self.sorts, sort, self.number = np.unique(
             np.where(needed, free // units, 0), axis=0, return_inverse=True, return_counts=True
         )
         self.sort = sort.ravel()
         largest = self.sorts.max(axis=0, initial=0)
-        always = np.flatnonzero((needs > 0).all(axis=0))
-        self.is_listed = bool(always.size and needs.size) and prod((largest + 1).tolist()) <= _MOST_STATES
+        always = np.flatnonzero((needs // units > 0).all(axis=0))
+        self.is_listed = bool(always.size)
         if not self.is_listed:
             return
         first = int(always[np.argmin(largest[always])])
