@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from apportion.instances.placement.choosers import MOST_SHAPES, program
+from apportion.instances.placement.goals import parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
 from apportion.instances.placement.schema import PlacementInstance, PlacementOption, PlacementPods
 from apportion.instances.placement.site import Site, site_of
@@ -115,7 +116,7 @@ class BundledSite(Site):
         needs
             What pods need of it.
         """
-        found, free = [], self._free[resource]
+        found, free = list[tuple[int, int, int]](), self._free[resource]
         if self.has_patterns:  # weights of pods say it better
             return found
         for need in np.unique(needs[needs > 1]).tolist():
@@ -269,10 +270,11 @@ def weights_row(made: Program, bundle: str, weights: Sequence[int]) -> Row:
     Raises
     ------
     ValueError
-        Where these are not as many weights, or the heaviest sets are not known.
+        Where there is no such bundle, these are not as many weights, or the heaviest sets are not known.
     """
     site, kinds = made.site, made.kinds
-    assert isinstance(site, BundledSite)
+    if not isinstance(site, BundledSite):
+        raise ValueError("there are no bundles")
     at = site.nodes.index(bundle)
     own = np.flatnonzero(kinds.node == at)
     each = np.zeros(len(kinds.needs), dtype=np.int64)
@@ -320,13 +322,18 @@ def _pairs(instance: PlacementInstance, site: BundledSite) -> int:
     return sum(len(job.options) for job in instance.jobs) * len(site.fine.nodes)
 
 
+def _asked(instance: PlacementInstance) -> list[Any]:
+    """Return the rules and goals, those of sums one by one."""
+    return [*instance.rules, *(part for goal in instance.wanted for part in parts_of(goal))]
+
+
 def _named_nodes(instance: PlacementInstance) -> set[str]:
     """Return the nodes that pods run at, or that rules and goals name."""
     found = set[str]()
     for job in instance.jobs:
         if job.current is not None:
             found.update(*job.current.on.values())
-    for one in (*instance.rules, *instance.wanted):
+    for one in _asked(instance):
         found.update(getattr(one, "nodes", ()))
         to = getattr(one, "to", {})
         found.update(to.values() if isinstance(to, Mapping) else ())
@@ -354,7 +361,7 @@ def shared_level(option: PlacementOption) -> str | UnsetType | None:
 
 def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     """Return whether all that is asked of places is that the pods of an option share one."""
-    if instance.rules or any(hasattr(one, "level") for one in instance.wanted):
+    if instance.rules or any(hasattr(one, "level") for one in _asked(instance)):
         return False
     options = [option for job in instance.jobs for option in job.options]
     asked = (pods for option in options for pods in option.pods)
@@ -365,7 +372,7 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
 
 def _names_level(instance: PlacementInstance, level: str) -> bool:
     """Return whether a rule, a goal or pods of an instance speak of a level."""
-    if any(getattr(one, "level", None) == level for one in (*instance.rules, *instance.wanted)):
+    if any(getattr(one, "level", None) == level for one in _asked(instance)):
         return True
     for job in instance.jobs:
         for option in job.options:

@@ -197,20 +197,21 @@ class _Master:
 
 
 def rounded(
-    menus: PodMenus, found: Relaxation, seconds: float | None
+    menus: PodMenus, found: Relaxation, seconds: float | None, *, again: bool = True
 ) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
     """Return a plan near the relaxation: the options of choosers, -1 for none, and the nodes of their pods.
 
     Whole options get the nodes of whole patterns: first those whose pods share a place, on nodes that have
     little left beside them, then all others. For the choosers and the room that are left the relaxation is
     solved again, and so on; where none is whole, the option of which most is taken goes beside the others by
-    best fit. Then the choosers on some nodes are placed anew in this way, as long as that pays: their
-    relaxation says before whether it can.
+    best fit. Then, if `again`, the choosers on some nodes are placed anew in this way, as long as that pays:
+    their relaxation says before whether it can.
     """
     end = None if seconds is None else time.perf_counter() + seconds
     best, in_vain, random = _Plan(menus), 0, np.random.default_rng(0)
     _complete(best, found, end)
-    most, tries = found.worth * (1.0 - _CLOSE), min(_IN_VAIN, menus.offsets.size // 2)
+    most = found.worth * (1.0 - _CLOSE)
+    tries = min(_IN_VAIN, menus.offsets.size // 2) if again else 0
     while in_vain < tries and best.worth < most and (end is None or time.perf_counter() < end):
         trial = best.without(random)
         part = trial.relaxed(end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,19 @@ from msgspec.structs import replace
 
 import apportion
 from apportion.formulations.placement_bundles import PlacementByBundle
-from apportion.instances.placement.bundles import bundled_site, takes_bundles
+from apportion.instances.placement.bundles import (
+    MOST_WEIGHT,
+    bundled_program,
+    bundled_site,
+    is_huge,
+    sharing_rows,
+    takes_bundles,
+    weights_in,
+    weights_row,
+)
 from apportion.instances.placement.generator import generate, generate_menus
+from apportion.instances.placement.goals import LeftGoal, PodsMovedGoal, UsedGoal, ValueGoal
+from apportion.instances.placement.rules import SpreadRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -302,6 +314,16 @@ def test_contents_are_what_enumeration_says(seed: int) -> None:
     )
 
 
+def test_weights_of_an_instance_without_bundles_are_refused() -> None:
+    """A certificate by bundles of what speaks of single nodes, and so has none."""
+    pods = PlacementPods({"gpu": 1}, 2, required="node")
+    given = site([PlacementJob("a", (PlacementOption("x", (pods,), 1.0),))], 8, 2)
+    honest = document(apportion.solve(given))
+    prices = {"by bundle": 0.0, "pods of weight 1 at n0": 1.0}
+    forged = {**honest, "certificate": {**honest["certificate"], "multipliers": prices}}
+    assert verify(given, honest).ok and not verify(given, forged).ok
+
+
 def test_no_contents_where_no_resource_is_needed_by_all() -> None:
     assert not NodeContents(np.array([[1, 0], [0, 1]]), np.array([[4, 4]])).is_listed
     assert bundled_site(gangs(0)) is not None
@@ -356,3 +378,93 @@ def test_a_bound_by_forged_weights_is_refused() -> None:
     for other in (*names, f"pods of weight {listed} at n9", f"pods of weight {listed} at {bundle}x"):
         changed = {key: value for key, value in prices.items() if key != name} | {other: prices[name]}
         assert not verify(given, {**honest, "certificate": {**certificate, "multipliers": changed}}).ok
+
+
+def test_rows_of_shared_places_count_what_fits_in_each() -> None:
+    """Racks of 3 and 2 nodes, gangs of pods of 3 GPUs and 20 cores or more; single pods do not count."""
+    gangs = [((4, 20), 2), ((3, 40), 3), ((1, 1), 1)]
+    jobs = [
+        PlacementJob(
+            f"j{k}",
+            (PlacementOption("x", (PlacementPods({"gpu": gpu, "cpu": cpu}, count),), 1.0, required="rack"),),
+        )
+        for k, ((gpu, cpu), count) in enumerate(gangs)
+    ]
+    jobs.append(PlacementJob("free", (PlacementOption("x", (PlacementPods({"gpu": 1, "cpu": 1}, 4),), 1.0),)))
+    nodes = [(8, 96, 0), (8, 96, 0), (2, 96, 0), (8, 30, 1), (8, 96, 1)]
+    groups = [
+        PlacementNodes(f"n{at}", {"gpu": gpu, "cpu": cpu}, {"rack": f"r{rack}"})
+        for at, (gpu, cpu, rack) in enumerate(nodes)
+    ]
+    given = PlacementInstance("1", ("rack", "node"), tuple(groups), tuple(jobs))
+    made, _ = bundled_program(given)
+    # fits by node min(gpu // 3, cpu // 20): 2, 2, 0 and 1, 2
+    assert [(row.name, row.room, sorted(row.form.factors.tolist())) for row in sharing_rows(made)] == [
+        ("2 pods in one rack of n0 and 4 more", 4 // 2 + 3 // 2, [1, 1]),
+        ("3 pods in one rack of n0 and 4 more", 4 // 3 + 3 // 3, [1]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rules": (SpreadRule(level="rack", by="job", max=1),)},
+        {"goals": (ValueGoal(), UsedGoal(level="rack"))},
+        {"goals": (ValueGoal(), (UsedGoal(level="rack", weight=2), PodsMovedGoal()))},
+    ],
+)
+def test_rules_and_goals_of_places_keep_bundles_of_one_place(change: dict[str, Any]) -> None:
+    found = bundled_site(replace(gangs(0), **change))
+    assert found is not None and found.across == () and len(found.nodes) == 3
+
+
+def test_sums_of_goals_name_nodes_and_levels_as_goals_do() -> None:
+    moved = PodsMovedGoal()
+    assert bundled_site(replace(gangs(0), goals=((UsedGoal(level="node"), moved),))) is None
+    found = bundled_site(replace(gangs(0), goals=((LeftGoal(nodes=("n1",)), moved),)))
+    assert found is not None and sorted(map(len, found.members)) == [1, 1, 2, 2]
+
+
+def test_weights_row_is_what_the_heaviest_sets_weigh() -> None:
+    needs = ({"gpu": 3}, {"gpu": 5})
+    jobs = [
+        PlacementJob(f"j{k}", (PlacementOption("x", (PlacementPods(need, 2),), 1.0),))
+        for k, need in enumerate(needs)
+    ]
+    made, _ = bundled_program(site(jobs, 8, 2))
+    row = weights_row(made, "n0 and 7 more", [2, 3])
+    assert row.name == "pods of weight 2,3 at n0 and 7 more"
+    assert row.room == 8 * 5 and sorted(row.form.factors.tolist()) == [2 * 2, 2 * 3]
+    assert weights_row(made, "n0 and 7 more", [0, MOST_WEIGHT]).room == 8 * MOST_WEIGHT
+    for wrong in ([-1, 1], [1, MOST_WEIGHT + 1], [1, 2, 3]):
+        with pytest.raises(ValueError):
+            weights_row(made, "n0 and 7 more", wrong)
+    with pytest.raises(ValueError):
+        weights_row(made, "n0", [1, 1])
+    unlike = [
+        PlacementJob(name, (PlacementOption("x", (PlacementPods({name: 1}),), 1.0),))
+        for name in ("gpu", "cpu")
+    ]
+    with pytest.raises(ValueError, match="no weights of pods"):
+        weights_row(bundled_program(site(unlike, 4, 1))[0], "n0 and 3 more", [1, 1])
+
+
+def test_weights_are_read_from_names_as_rows_state_them() -> None:
+    others = ["gpu of n0", "1,2 at n0", "pods of weight 1,-2 at n1"]
+    names = ["pods of weight 2,30 at n0 at x", *others]
+    assert weights_in([*names, "pods of weight  at n2", "pods of weight 1234567890 at n3"]) == {
+        "n0 at x": [2, 30]
+    }
+
+
+def test_when_nodes_are_taken_together() -> None:
+    """From 1,500 pairs of an option and a node on where only pods speak of places, four nodes a bundle."""
+    few, many = generate_menus(0, 12, 32), generate_menus(0, 16, 32)
+    pairs = [32 * sum(len(job.options) for job in one.jobs) for one in (few, many)]
+    assert pairs[0] < 1_500 <= pairs[1]
+    assert not takes_bundles(few) and takes_bundles(many) and not is_huge(many)
+    wide = replace(many, goals=(ValueGoal(), UsedGoal(level="rack")))
+    assert not takes_bundles(wide) and takes_bundles(replace(wide, jobs=generate_menus(0, 120, 32).jobs))
+    assert is_huge(generate_menus(0, 400, 992))
+    unlike = [replace(group, labels={"name": group.names}) for group in uneven(0).nodes]
+    assert not takes_bundles(replace(generate_menus(0, 500, 4), nodes=tuple(unlike)))

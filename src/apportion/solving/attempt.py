@@ -311,14 +311,17 @@ class PlacedStructure(CompiledKnapsack):
             return self, known, None
         from apportion.solvers.packing.patterns import relaxed, rounded
 
-        left = call.seconds_left
-        with released():
-            found = relaxed(menus, None if left is None else _PATTERNS * left)
-        if found is None:
+        left, deterministic = call.seconds_left, call.options.deterministic
+        try:
+            with released():
+                found = relaxed(menus, None if left is None else _PATTERNS * left)
+                if found is None:
+                    return self, known, None
+                seconds = None if left is None else _ROUNDED * left
+                rows, nodes = rounded(menus, found, seconds, again=not deterministic)
+        except KeyboardInterrupt:  # remembered by whoever deferred it
             return self, known, None
         other, multipliers = near.weighted(found.weights, found.prices)
-        with released():
-            rows, nodes = rounded(menus, found, None if left is None else _ROUNDED * left)
         return PlacedStructure(other), Start(known.point, hint=multipliers), other.placed_on(rows, nodes)
 
 
