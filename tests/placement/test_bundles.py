@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 import apportion
@@ -17,6 +18,7 @@ from apportion.instances.placement.bundles import (
     bundled_program,
     bundled_site,
     is_huge,
+    shared_level,
     sharing_rows,
     takes_bundles,
     weights_in,
@@ -468,3 +470,18 @@ def test_when_nodes_are_taken_together() -> None:
     assert is_huge(generate_menus(0, 400, 992))
     unlike = [replace(group, labels={"name": group.names}) for group in uneven(0).nodes]
     assert not takes_bundles(replace(generate_menus(0, 500, 4), nodes=tuple(unlike)))
+
+
+def test_the_level_that_all_pods_of_an_option_share() -> None:
+    def option(required: str | None, *pods: str | None) -> PlacementOption:
+        of = [
+            PlacementPods({"gpu": 1}, 2, name=str(at), **({} if one is None else {"required": one}))
+            for at, one in enumerate(pods)
+        ]
+        return PlacementOption("x", tuple(of), 1.0, **({} if required is None else {"required": required}))
+
+    assert shared_level(option(None, None)) is UNSET and shared_level(option(None, None, None)) is UNSET
+    assert shared_level(option("rack", None)) == shared_level(option(None, "rack")) == "rack"
+    assert shared_level(option("block", None, None)) == "block"
+    for several in (option("block", "rack"), option(None, "rack", None), option("block", "rack", "rack")):
+        assert shared_level(several) is None
