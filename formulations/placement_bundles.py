@@ -60,8 +60,7 @@ class PlacementByBundle(PlacementByShape):
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
             self._nodes = [one.tolist() if one.size > 1 else () for one in site.members]
-            free = np.stack([site.fine.free(resource) for resource in site.limited], axis=1)
-            self._free: list[tuple[int, ...]] = [tuple(each) for each in free.tolist()]
+            self._free: list[tuple[int, ...]] = [tuple(each) for each in site.free_by_node.tolist()]
             self._needs = [
                 tuple(one.pods.takes(resource) for resource in site.limited) for one in self.program.classes
             ]
@@ -77,26 +76,26 @@ class PlacementByBundle(PlacementByShape):
         row = np.full(len(made.labels), -1, dtype=np.int64)
         row[self.asked.columns] = np.arange(self.asked.columns.size)
         there = row[column] >= 0
-        shared = self._sharing
+        options, shared = row[column[there]], self._sharing
         levels = [shared_level(one.option) for one in made.classes]
         level = np.array([site.across.index(one) if one in site.across else -1 for one in levels], np.int64)
         share = np.full(self.plain.num_options, -1, dtype=np.int64)
-        share[row[column[there]]] = np.where(level[of] < 0, -1, bundle * len(site.across) + level[of])[there]
-        share[np.bincount(row[column[there]], count[there], share.size) < 2] = -1
+        share[options] = np.where(level[of] < 0, -1, bundle * len(site.across) + level[of])[there]
+        share[np.bincount(options, count[there], share.size) < 2] = -1
         return PodMenus(
-            self._worths,
-            self.plain.offsets,
-            row[column[there]],
-            kinds.of[there],
-            count[there],
-            kinds.needs,
-            kinds.node,
-            site.bundle,
-            np.array(self._free, dtype=np.int64),
-            csr_array(self.plain.matrix)[:, shared],
-            self.plain.capacities[shared],
-            share,
-            [self._across[level][at] for at in range(len(site.nodes)) for level in site.across],
+            values=self._worths,
+            offsets=self.plain.offsets,
+            option=options,
+            kind=kinds.of[there],
+            count=count[there],
+            needs=kinds.needs,
+            kind_bundle=kinds.node,
+            node_bundle=site.bundle,
+            free=site.free_by_node,
+            rows=csr_array(self.plain.matrix)[:, shared],
+            rooms=self.plain.capacities[shared],
+            share=share,
+            places=[self._across[level][at] for at in range(len(site.nodes)) for level in site.across],
         )
 
     @cached_property
@@ -338,11 +337,6 @@ class PlacementByBundle(PlacementByShape):
             for bundle in placed:
                 filled[bundle].drops(job)
         return now
-
-    def _lying(self, bundle: int, inside: Mapping[int, _Jobs]) -> _Nodes:
-        """Return where the pods of a bundle are known to lie."""
-        there = inside.get(bundle, {})
-        return self._known[bundle, tuple(there.items())] if there else ()
 
     @cached_property
     def _worths(self) -> NDArray[np.float64]:

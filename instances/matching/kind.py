@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -31,6 +31,9 @@ from apportion.instances.matching.schema import (
     settle_job,
 )
 from apportion.instances.options import Place
+
+if TYPE_CHECKING:
+    from apportion.instances.columns import Columns
 
 __all__ = ["EDITS", "LEFT_OUT", "MATCHING", "columns"]
 
@@ -251,9 +254,11 @@ MATCHING = ProblemType(
 )
 
 
-def columns(instance: MatchingInstance) -> Any:
+def columns(instance: MatchingInstance) -> Columns:
     """Return the pools that jobs fit on in vectors; those that may be left out are told apart."""
     import numpy as np
+
+    from apportion.instances.columns import Columns, PoolUse
 
     assert OPTION_SET.goal is not None
     number = {machine.id: at for at, machine in enumerate(instance.machines)}
@@ -270,8 +275,6 @@ def columns(instance: MatchingInstance) -> Any:
     }
     timed, field = instance.objective == "makespan", instance.field
     count = len(entries)
-    from apportion.instances.columns import Columns, PoolUse
-
     return Columns(
         OPTION_SET.goal(instance),
         [job.id for job in instance.jobs],

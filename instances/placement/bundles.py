@@ -1,9 +1,12 @@
-"""Nodes of one place where the same pods may be, worth the same, taken together: how many lie there is first.
+"""Nodes where the same pods may be, worth the same, taken together: how many lie there first.
 
 A bundle has what its nodes have in sum, and room for as many pods as they have one by one; pods that need l
 or more of a resource are at most as many as there are l free on each node. That is a relaxation: on which
 node of its bundle a pod lies is asked afterwards, and may have no answer. Nodes that an instance names, to
 say what runs there or what is to be there, stay by themselves.
+
+The nodes of a bundle are of one place of every level. Where nothing but the pods' own required level speaks
+of places they are of all places: that the pods of a job share one is then counted, and asked afterwards too.
 """
 
 from __future__ import annotations
@@ -137,6 +140,11 @@ class BundledSite(Site):
         return all(bool((free == free[first][self.bundle]).all()) for free in self._free.values())
 
     @cached_property
+    def free_by_node(self) -> Integers:
+        """int64 [nodes of `fine`, limited resources]: what others do not use."""
+        return np.stack([self._free[resource] for resource in self.fine.limited], axis=1)
+
+    @cached_property
     def _free(self) -> dict[str, Integers]:
         return {resource: self.fine.free(resource) for resource in self.fine.limited}
 
@@ -151,10 +159,9 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     fine = site_of(instance)
     if instance.levels and _names_level(instance, instance.levels[-1]):
         return None
-    if instance.levels[1:] and _asks_of_places_by_job(instance):
+    if instance.levels[1:] and _asks_of_places_by_job(instance) and _needs_one_resource(instance, fine):
         within = _bundled(instance, fine, across=True)
-        whole = all(_is_one_each(fine.place[level], within.bundle) for level in within.across)
-        if whole and _needs_one_resource(instance, fine):
+        if all(_is_one_each(fine.place[level], within.bundle) for level in within.across):
             return within
     return _bundled(instance, fine, across=False)
 
@@ -231,7 +238,6 @@ def sharing_rows(made: Program) -> list[Row]:
         return found
     kinds, (column, of, bundle, count) = made.kinds, made.placed
     levels = np.array([shared_level(one.option) for one in made.classes], dtype=object)
-    free = np.stack([site.fine.free(name) for name in site.limited], axis=1)
     for level, at in product(site.across, range(len(site.nodes))):
         own = np.flatnonzero((levels == level)[of] & (bundle == at))
         columns, entries = np.unique(column[own], return_inverse=True)
@@ -241,7 +247,9 @@ def sharing_rows(made: Program) -> list[Row]:
             continue
         least = kinds.needs[kinds.of[own[gangs[entries]]]].min(axis=0)
         members = site.members[at]
-        fit = (free[members][:, least > 0] // least[least > 0]).min(axis=1, initial=int(pods.sum()))
+        fit = (site.free_by_node[members][:, least > 0] // least[least > 0]).min(
+            axis=1, initial=int(pods.sum())
+        )
         each = np.zeros(len(site.fine.places[level]), dtype=np.int64)
         np.add.at(each, site.fine.place[level][members], fit)
         for size in np.unique(pods[gangs]).tolist():
@@ -279,8 +287,7 @@ def weights_row(made: Program, bundle: str, weights: Sequence[int]) -> Row:
     own = np.flatnonzero(kinds.node == at)
     each = np.zeros(len(kinds.needs), dtype=np.int64)
     each[own] = weights
-    free = np.stack([site.fine.free(name) for name in site.limited], axis=1)[site.members[at]]
-    contents = NodeContents(kinds.needs[own], free)
+    contents = NodeContents(kinds.needs[own], site.free_by_node[site.members[at]])
     if not contents.is_listed or min(weights, default=0) < 0 or max(weights, default=0) > MOST_WEIGHT:
         raise ValueError(f"no weights of pods at {bundle}")
     room = int(contents.most(each[own]) @ contents.number)
@@ -309,17 +316,17 @@ def takes_bundles(instance: PlacementInstance) -> bool:
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
         return False
     most = _MANY_ACROSS if site.has_patterns else _MANY if site.is_alike else _MANY_UNLIKE
-    return _pairs(instance, site) >= most
+    return _pairs(instance, site.fine) >= most
 
 
 def is_huge(instance: PlacementInstance) -> bool:
     """Return whether an instance that has bundles has so many nodes that its bound is by these alone."""
-    site = bundled_site(instance)
-    return site is not None and _pairs(instance, site) >= _HUGE
+    names_nodes = instance.levels and _names_level(instance, instance.levels[-1])
+    return not names_nodes and _pairs(instance, site_of(instance)) >= _HUGE
 
 
-def _pairs(instance: PlacementInstance, site: BundledSite) -> int:
-    return sum(len(job.options) for job in instance.jobs) * len(site.fine.nodes)
+def _pairs(instance: PlacementInstance, fine: Site) -> int:
+    return sum(len(job.options) for job in instance.jobs) * len(fine.nodes)
 
 
 def _asked(instance: PlacementInstance) -> list[Any]:

@@ -130,15 +130,15 @@ def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) 
     stated: list[dict[str, Any]] = [] if is_huge(instance) else [{}, {"most_shapes": 0}]
     if BY_BUNDLE in multipliers or not stated:
         stated.insert(0, {"bundled_by": weights_in(multipliers)})
-    found = None
+    columns = None
     for way in stated:
         with suppress(ValueError):  # weights of no bundle, or of other kinds of pods
-            columns = _columns(instance, **way)
-            found = found or columns
-            if set(columns.capacities) == multipliers.keys():
-                found = columns
+            made = _columns(instance, **way)
+            columns = columns or made  # of which is said what the multipliers lack
+            if set(made.capacities) == multipliers.keys():
+                columns = made
                 break
-    return price_bound(PLACEMENT, instance, multipliers, found or _columns(instance, bundled_by={}))
+    return price_bound(PLACEMENT, instance, multipliers, columns or _columns(instance, bundled_by={}))
 
 
 def _remarks(

@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.core.options import SolveOptions
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
-from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 
-__all__ = ["Ejection", "improved"]
+__all__ = ["Ejection"]
 
 
 _MOST = 1_000
@@ -147,36 +145,6 @@ class Ejection:
         self.steps += self._steps
         self._clock.charge(self._steps / _STEPS_PER_UNIT, self._steps * self._price)
         return found
-
-
-def improved(
-    model: MultipleChoiceKnapsack,
-    start: NDArray[np.int64],
-    prices: NDArray[np.float64],
-    options: SolveOptions,
-) -> NDArray[np.int64]:
-    """Return a choice that is no worse than a feasible one.
-
-    Parameters
-    ----------
-    model
-        The menus.
-    start
-        int64 [jobs].
-    prices
-        float64 [capacities] >= 0, near those of an optimal dual.
-    options
-        `time_limit` is for this search.
-    """
-    clock = Clock(options)
-    best = ChoiceIncumbent(model, options, clock)
-    menus = build(model)
-    if menus is None or not best.take(start):
-        return start
-    own = prices[menus.binding]
-    search = Ejection(menus, menus.loss(own), own, best, clock, options.seed)
-    search.run(np.inf if options.time_limit is None else options.time_limit)
-    return start if best.point is None else best.point
 
 
 def steps_in_python(*given: Any) -> float:

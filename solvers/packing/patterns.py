@@ -127,14 +127,14 @@ class _Master:
         choosers, kinds, options = menus.offsets.size - 1, len(menus.needs), menus.values.size
         self._kinds, self._first_sort = choosers, choosers + kinds
         self._limits = self._first_sort + self._numbers.size
-        self._options, self._owner = options, np.repeat(np.arange(choosers), np.diff(menus.offsets))
+        self._options = options
         ones, none = np.ones(choosers), np.full(self._limits + menus.rooms.size, -np.inf)
         none[:choosers] = 1.0
         rooms = menus.rooms.astype(np.float64)
         upper = np.concatenate((ones, np.zeros(kinds), np.ones(self._numbers.size), rooms))
         self._programme = GrowingProgramme(none, upper, menus.values)
         self._pods = csr_array((menus.count, (menus.option, menus.kind)), shape=(options, kinds))
-        one = csr_array((np.ones(options), (np.arange(options), self._owner)), shape=(options, choosers))
+        one = csr_array((np.ones(options), (np.arange(options), menus.owner)), shape=(options, choosers))
         no_sort = csr_array((options, self._numbers.size))
         columns = hstack([one, self._pods, no_sort, menus.rows], format="csr")
         self._programme.add(menus.values, columns.indptr, columns.indices, columns.data)
@@ -163,16 +163,13 @@ class _Master:
         self, weights: NDArray[np.float64], prices: NDArray[np.float64], of_sorts: NDArray[np.float64]
     ) -> tuple[float, int]:
         """Add the patterns that weigh more than sorts' prices; return the bound, and how many they are."""
-        menus, found, bound = (
-            self._menus,
-            list[tuple[int, int, tuple[int, ...]]](),
-            float(prices @ self._menus.rooms),
-        )
+        menus, found = self._menus, list[tuple[int, int, tuple[int, ...]]]()
+        bound = float(prices @ menus.rooms)
         others = max(0, _AT_ONCE // max(1, self._numbers.size) - 1)
         slack = _CLOSE * (1.0 + of_sorts)
         for at, each in enumerate(menus.contents):
             own = slice(self._sorts[at], self._sorts[at + 1])
-            most, heavier = each.heavier(weights[menus.kind_bundle == at], (of_sorts + slack)[own], others)
+            most, heavier = each.heavier(weights[menus.members[at][0]], (of_sorts + slack)[own], others)
             bound += float(most @ each.number)
             found += [(at, sort, kinds) for sort, kinds in heavier]
         gain = menus.values - self._pods @ weights - menus.rows @ prices
@@ -185,11 +182,9 @@ class _Master:
         self.patterns += new
         self._known.update(new)
         rows, data, ends = list[int](), list[float](), [0]
-        position = [np.flatnonzero(self._menus.kind_bundle == at) for at in range(len(self._menus.contents))]
         for at, sort, kinds in new:
-            own = self._sorts[at] + sort
-            each = Counter(kinds)
-            rows += [self._kinds + int(position[at][kind]) for kind in each] + [self._first_sort + int(own)]
+            own, each, of = self._sorts[at] + sort, Counter(kinds), self._menus.members[at][0]
+            rows += [self._kinds + int(of[kind]) for kind in each] + [self._first_sort + int(own)]
             data += [-count * float(self._numbers[own]) for count in each.values()] + [1.0]
             ends.append(len(rows))
         if new:
@@ -241,10 +236,9 @@ class _Plan:
         self._is_open = np.ones(choosers, dtype=np.bool_)
         self._is_allowed = np.ones(menus.values.size, dtype=np.bool_)
         self._left = menus.free.T.copy()
-        self._owner = np.repeat(np.arange(choosers), np.diff(menus.offsets))
+        self._owner = menus.owner
         self._first = np.searchsorted(menus.option, np.arange(menus.values.size + 1))
         self._size = np.bincount(menus.option, menus.count, menus.values.size)
-        self._members = [np.flatnonzero(menus.node_bundle == at) for at in range(len(menus.contents))]
         self._weights = 1.0 / np.maximum(1, menus.free.sum(axis=0))
         self._asked, self._options = menus, np.arange(menus.values.size)
 
@@ -283,20 +277,18 @@ class _Plan:
         options, entries = np.flatnonzero(some), some[menus.option]
         taken = self.options[self.options >= 0]
         sizes = np.bincount(self._owner[options], minlength=self._is_open.size)[self._is_open]
-        self._options, self._asked = (
-            options,
-            replace(
-                menus,
-                values=menus.values[options],
-                offsets=np.concatenate(([0], np.cumsum(sizes))),
-                option=(np.cumsum(some) - 1)[menus.option[entries]],
-                kind=menus.kind[entries],
-                count=menus.count[entries],
-                free=self._left.T,
-                rows=menus.rows[options],
-                rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
-                share=menus.share[options],
-            ),
+        self._options = options
+        self._asked = replace(
+            menus,
+            values=menus.values[options],
+            offsets=np.concatenate(([0], np.cumsum(sizes))),
+            option=(np.cumsum(some) - 1)[menus.option[entries]],
+            kind=menus.kind[entries],
+            count=menus.count[entries],
+            free=self._left.T,
+            rows=menus.rows[options],
+            rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
+            share=menus.share[options],
         )
         return relaxed(self._asked, left, near)
 
@@ -343,7 +335,7 @@ class _Plan:
         place = menus.places[menus.share[option]] if menus.share[option] >= 0 else None
         nodes = list[int]()
         for at, own in groupby(kinds, lambda kind: int(menus.kind_bundle[kind])):
-            members, needs = self._members[at], menus.needs[list(own)].tolist()
+            members, needs = menus.members[at][1], menus.needs[list(own)].tolist()
             there = left[:, members]
             found = beside_others(there, needs, self._weights, place)
             if found is None:
@@ -363,11 +355,11 @@ class _Plan:
         by_sort: defaultdict[tuple[int, int], list[tuple[Counter[int], list[int]]]] = defaultdict(list)
         for at, sort, own, times in patterns:
             if times >= 1.0 - _WHOLE:
-                kinds = np.flatnonzero(self._menus.kind_bundle == at)[list(own)]
+                kinds = self._menus.members[at][0][list(own)]
                 by_sort[at, sort].append((Counter(kinds.tolist()), [int(times + _WHOLE)]))
         found: list[list[int]] = [[] for _ in self._menus.needs]
-        for at, (members, contents) in enumerate(zip(self._members, self._asked.contents, strict=True)):
-            sorts = zip(members.tolist(), contents.sort.tolist(), strict=True)
+        for at, contents in enumerate(self._asked.contents):
+            sorts = zip(self._menus.members[at][1].tolist(), contents.sort.tolist(), strict=True)
             for node, sort in sorted(sorts, key=lambda one: one[0] not in lying):
                 here = lying.get(node, Counter())
                 for pattern, left in by_sort.get((at, sort), ()):

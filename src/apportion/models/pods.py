@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 from operator import itemgetter
@@ -194,12 +194,22 @@ class PodMenus:
     places: Sequence[NDArray[np.int64]]
 
     @cached_property
+    def members(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
+        """By bundle its kinds and its nodes."""
+        bundles = range(int(self.node_bundle.max(initial=-1)) + 1)
+        return tuple(
+            (np.flatnonzero(self.kind_bundle == at), np.flatnonzero(self.node_bundle == at)) for at in bundles
+        )
+
+    @cached_property
     def contents(self) -> tuple[NodeContents, ...]:
         """By bundle what fits on its nodes together."""
-        return tuple(
-            NodeContents(self.needs[self.kind_bundle == at], self.free[self.node_bundle == at])
-            for at in range(int(self.node_bundle.max(initial=-1)) + 1)
-        )
+        return tuple(NodeContents(self.needs[kinds], self.free[nodes]) for kinds, nodes in self.members)
+
+    @cached_property
+    def owner(self) -> NDArray[np.int64]:
+        """int64 [options]: whose each is."""
+        return np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,26 +301,26 @@ def _best_fit(
     packing: PodPacking, weights: NDArray[np.float64], *, skips: bool
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
     """Return the nodes of the pods by job, and the jobs that have none: the first one, or all."""
-    left = left_over(replace(packing, pods=((),) * len(packing.jobs)), ())
+    left, places = np.array(packing.rooms, dtype=np.int64).T.copy(), packing.places_of()
     each = [[(need, float(np.dot(need, weights))) for need in own] for own in packing.pods]
     turns = [
         (-len(own), -sum(size for _, size in own), job, (0, len(own)))
         if place is not None
         else (0, -size, job, (at, at + 1))
-        for job, (own, place) in enumerate(zip(each, packing.places_of(), strict=True))
+        for job, (own, place) in enumerate(zip(each, places, strict=True))
         for at, (_, size) in enumerate(own[:1] if place is not None else own)
     ]
     found: list[list[int] | None] = [[-1] * len(own) for own in packing.pods]
     out = list[int]()
     for _, _, job, (first, last) in sorted(turns, key=itemgetter(0, 1)):
-        own, place = found[job], packing.places_of()[job]
+        own, place = found[job], places[job]
         if own is None:
             continue
         nodes = beside_others(left, packing.pods[job][first:last], weights, place)
         if nodes is not None:
             own[first:last] = nodes
             continue
-        _take(left, packing.pods[job], own, -1)
+        _give_back(left, packing.pods[job], own)
         found[job] = None
         out.append(job)
         if not skips:
@@ -361,7 +371,7 @@ def _one_by_one(
         there = left if inside is None else left[:, inside]
         fits = np.flatnonzero((there >= np.array(need)[:, None]).all(axis=0))
         if not fits.size:
-            _take(left, pods[: len(found)], found, -1)
+            _give_back(left, pods[: len(found)], found)
             return None
         at = int(fits[np.argmin(weights @ there[:, fits])])
         found.append(at if inside is None else int(inside[at]))
@@ -369,8 +379,8 @@ def _one_by_one(
     return found
 
 
-def _take(left: NDArray[np.int64], pods: Sequence[Sequence[int]], nodes: Sequence[int], times: int) -> None:
-    """Take what pods need of their nodes, so many times; those at no node, -1, take nothing."""
+def _give_back(left: NDArray[np.int64], pods: Sequence[Sequence[int]], nodes: Sequence[int]) -> None:
+    """Give nodes back what pods took of them; those at no node, -1, took nothing."""
     for need, node in zip(pods, nodes, strict=True):
         if node >= 0:
-            left[:, node] -= np.multiply(need, times)
+            left[:, node] += need
