@@ -96,7 +96,29 @@ class PlacementByBundle(PlacementByShape):
             rooms=self.plain.capacities[shared],
             share=share,
             places=[self._across[level][at] for at in range(len(site.nodes)) for level in site.across],
+            now=self._running,
         )
+
+    @cached_property
+    def _running(self) -> dict[int, tuple[int, ...]]:
+        """By option whose pods are somewhere now: where, see `PodMenus`."""
+        runs, found = {job.id for job in self.instance.jobs if job.current is not None}, {}
+        for chooser in [at for at, name in enumerate(self.program.choosers) if name in runs]:
+            for row in range(*self.plain.offsets[chooser : chooser + 2].tolist()):
+                entries = self.program.entries[self._entries[0][row] : self._entries[1][row]]
+                nodes = [node for _, of, at, count in entries for node in self._now(of, at, count)]
+                if max(nodes, default=-1) >= 0:
+                    found[row] = tuple(nodes)
+        return found
+
+    def _now(self, of: int, bundle: int, count: int) -> list[int]:
+        """Return the nodes of a bundle where so many pods of a class are now, -1 for those nowhere."""
+        one, site = self.program.classes[of], self.program.site
+        assert isinstance(site, BundledSite)
+        on = {} if one.job.current is None else one.job.current.on.get(one.pods.name, {})
+        here = [node for node in on if site.number.get(node) == bundle]
+        there = [site.fine.number[node] for node in here for _ in range(on[node])][:count]
+        return [*there, *[-1] * (count - len(there))]
 
     @cached_property
     def _sharing(self) -> list[int]:
@@ -156,7 +178,12 @@ class PlacementByBundle(PlacementByShape):
         )
         rooms, own = tuple(self._free[node] for node in self._nodes[bundle]), tuple(jobs.values())
         known = self._known.get((bundle, tuple(jobs.items())))
-        return PodPacking(rooms, tuple(jobs), pods, known, tuple(self._places(bundle, one) for one in own))
+        places = tuple(self._places(bundle, one) for one in own)
+        inside = {node: at for at, node in enumerate(self._nodes[bundle])} | {-1: -1}
+        now = tuple(
+            tuple(inside[node] for of, count in one for node in self._now(of, bundle, count)) for one in own
+        )
+        return PodPacking(rooms, tuple(jobs), pods, known, places, now)
 
     def _places(self, bundle: int, pods: tuple[tuple[int, int], ...]) -> NDArray[np.int64] | None:
         """Return the place of every node of a bundle where pods must share one that bundles do not tell."""
@@ -389,7 +416,7 @@ class _Filled:
 
     def puts(self, job: int, pods: tuple[tuple[int, int], ...], alone: PodPacking) -> bool:
         """Put the pods of one more job beside the others, if that goes; say so."""
-        nodes = beside_others(self._left, alone.pods[0], self._weights, alone.places[0])
+        nodes = beside_others(self._left, alone.pods[0], self._weights, alone.places[0], alone.now[0])
         if nodes is not None:
             self.jobs[job], self.lying[job], self._needs[job] = pods, tuple(nodes), alone.pods[0]
         return nodes is not None

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from apportion.instances.placement.choosers import MOST_SHAPES, program
-from apportion.instances.placement.goals import parts_of
+from apportion.instances.placement.goals import is_much, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
 from apportion.instances.placement.schema import PlacementInstance, PlacementOption, PlacementPods
 from apportion.instances.placement.site import Site, site_of
@@ -168,7 +168,7 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
 
 def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> BundledSite:
     """Return the bundles of the nodes of one place of every level, or of nodes across these places."""
-    alone, upper = _named_nodes(instance), instance.levels[:-1]
+    alone, upper = _named_nodes(instance, running=not across), instance.levels[:-1]
     worth = _worth_at(instance)
     places = [] if across else [fine.place[level].tolist() for level in upper]
     admits = [
@@ -310,12 +310,16 @@ def weights_in(names: Iterable[str]) -> dict[str, list[int]]:
 def takes_bundles(instance: PlacementInstance) -> bool:
     """Return whether an instance has so many nodes for its options that bundles are worth it.
 
-    Nodes that are not alike in what they have free leave a weaker bound: of these there must be more.
+    Nodes that are not alike in what they have free leave a weaker bound: of these there must be more, and
+    also where jobs run, as bundles do not tell who moves.
     """
     site = bundled_site(instance)
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
         return False
-    most = _MANY_ACROSS if site.has_patterns else _MANY if site.is_alike else _MANY_UNLIKE
+    runs = any(job.current is not None for job in instance.jobs)
+    most = _MANY if site.is_alike else _MANY_UNLIKE
+    if site.has_patterns:
+        most = _MANY_ACROSS if site.is_alike or not runs else _MANY
     return _pairs(instance, site.fine) >= most
 
 
@@ -334,11 +338,11 @@ def _asked(instance: PlacementInstance) -> list[Any]:
     return [*instance.rules, *(part for goal in instance.wanted for part in parts_of(goal))]
 
 
-def _named_nodes(instance: PlacementInstance) -> set[str]:
-    """Return the nodes that pods run at, or that rules and goals name."""
+def _named_nodes(instance: PlacementInstance, *, running: bool) -> set[str]:
+    """Return the nodes that rules and goals name, or where jobs are that must stay, or any that run."""
     found = set[str]()
     for job in instance.jobs:
-        if job.current is not None:
+        if job.current is not None and (running or job.fixed):
             found.update(*job.current.on.values())
     for one in _asked(instance):
         found.update(getattr(one, "nodes", ()))
@@ -367,8 +371,13 @@ def shared_level(option: PlacementOption) -> str | UnsetType | None:
 
 
 def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
-    """Return whether all that is asked of places is that the pods of an option share one."""
+    """Return whether all that is asked of places is that the pods of an option share one.
+
+    Where jobs run, how much of the value is lost for their sake is another question: it comes first.
+    """
     if instance.rules or any(hasattr(one, "level") for one in _asked(instance)):
+        return False
+    if not is_much(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
         return False
     options = [option for job in instance.jobs for option in job.options]
     asked = (pods for option in options for pods in option.pods)

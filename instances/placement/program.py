@@ -365,13 +365,13 @@ class Program:
 
     @cached_property
     def now(self) -> Integers:
-        """int64 [classes, nodes]: how many pods of this name are at every node now."""
+        """int64 [classes, nodes]: how many pods of this name are at every node now, or in every bundle."""
         found = np.zeros((len(self.classes), len(self.site.nodes)), dtype=np.int64)
         for at, one in enumerate(self.classes):
             if one.job.current is not None:
                 for node, count in one.job.current.on.get(one.pods.name, {}).items():
                     if node in self.site.number:
-                        found[at, self.site.number[node]] = count
+                        found[at, self.site.number[node]] += count
         return found
 
     def is_open(self, job: PlacementJob) -> bool:

@@ -14,6 +14,7 @@ nodes together. An optimum at a vertex divides few choosers and few patterns, so
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,8 @@ _FEWEST, _MOST = 12, 64
 """Nodes whose choosers are placed anew together,"""
 _IN_VAIN = 60
 """and how often that may be in vain, one time after the other, or half as often as there are choosers."""
+_STAYING = 0.6
+"""Share of the time for plans in which pods stay first of all."""
 _WHOLE = 1e-6
 """How far from a whole number what is taken of an option or of a pattern may lie."""
 
@@ -196,18 +199,39 @@ def rounded(
 ) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
     """Return a plan near the relaxation: the options of choosers, -1 for none, and the nodes of their pods.
 
-    Whole options get the nodes of whole patterns: first those whose pods share a place, on nodes that have
-    little left beside them, then all others. For the choosers and the room that are left the relaxation is
-    solved again, and so on; where none is whole, the option of which most is taken goes beside the others by
-    best fit. Then, if `again`, the choosers on some nodes are placed anew in this way, as long as that pays:
-    their relaxation says before whether it can.
+    Whole options get the nodes of whole patterns: first those whose pods are somewhere now or share a place,
+    on nodes that have little left beside them, then all others. For the choosers and the room that are left
+    the relaxation is solved again, and so on; where none is whole, the option of which most is taken goes
+    beside the others by best fit. Then, if `again`, the choosers on some nodes are placed anew in this way,
+    as long as that pays: their relaxation says before whether it can. Where pods are somewhere now, it begins
+    with everybody there if that is worth more, and ends with a plan in which they do not stay first of all.
     """
-    end = None if seconds is None else time.perf_counter() + seconds
-    best, in_vain, random = _Plan(menus), 0, np.random.default_rng(0)
+    left, runs = math.inf if seconds is None else seconds, bool(menus.now) and again
+    begun = time.perf_counter()
+    end = begun + (_STAYING if runs else 1.0) * left
+    best = _Plan(menus)
     _complete(best, found, end)
+    if menus.now and best.worth < found.worth * (1.0 - _CLOSE):
+        present = _Plan(menus).staying()
+        _complete(present, present.relaxed(end), end)
+        best = max(present, best, key=lambda plan: plan.worth)
+    best = _improved(best, found, end, again=again)
+    if runs and best.worth < found.worth * (1.0 - _CLOSE) and time.perf_counter() < begun + left:
+        other = _Plan(replace(menus, now={}))
+        _complete(other, found, begun + left)
+        other = _improved(other, found, begun + left, again=True)
+        if other.worth > best.worth + _CLOSE * abs(best.worth):
+            best = other
+    best.returns(menus.now)
+    return best.options, best.nodes
+
+
+def _improved(plan: _Plan, found: Relaxation, end: float, *, again: bool) -> _Plan:
+    """Return a plan after its choosers, those on some nodes, were placed anew as long as that pays."""
+    best, in_vain, random = plan, 0, np.random.default_rng(0)
     most = found.worth * (1.0 - _CLOSE)
-    tries = min(_IN_VAIN, menus.offsets.size // 2) if again else 0
-    while in_vain < tries and best.worth < most and (end is None or time.perf_counter() < end):
+    tries = min(_IN_VAIN, plan.options.size // 2) if again else 0
+    while in_vain < tries and best.worth < most and time.perf_counter() < end:
         trial = best.without(random)
         part = trial.relaxed(end)
         in_vain += 1
@@ -215,12 +239,12 @@ def rounded(
             _complete(trial, part, end)
             if trial.worth > best.worth:
                 best, in_vain = trial, 0
-    return best.options, best.nodes
+    return best
 
 
-def _complete(plan: _Plan, found: Relaxation, end: float | None) -> None:
+def _complete(plan: _Plan, found: Relaxation | None, end: float) -> None:
     """Place the choosers that are open, whose relaxation was found."""
-    now: Relaxation | None = found
+    now = found
     while now is not None:
         plan.adds(now)
         now = plan.relaxed(end, now)
@@ -256,6 +280,15 @@ class _Plan:
         other.opens([at for at, own in enumerate(self.nodes) if own and some[list(own)].any()])
         return other
 
+    def staying(self) -> _Plan:
+        """Return the same with everybody who is somewhere now there, in the option of most pods of these."""
+        there = [option for option, nodes in self._menus.now.items() if min(nodes) >= 0]
+        lying = defaultdict[int, Counter[int]](Counter)
+        for option in sorted(there, key=lambda one: -self._size[one]):
+            if self._is_open[self._owner[option]]:
+                self._puts(option, lying)
+        return self
+
     def opens(self, gone: Sequence[int]) -> None:
         """Take away what some choosers have, and let everybody who has nothing have any option."""
         self._left, self.options, self.nodes = self._left.copy(), self.options.copy(), list(self.nodes)
@@ -266,13 +299,13 @@ class _Plan:
         self.options[gone] = -1
         self._is_open, self._is_allowed = self.options < 0, np.ones_like(self._is_allowed)
 
-    def relaxed(self, end: float | None, near: Relaxation | None = None) -> Relaxation | None:
+    def relaxed(self, end: float, near: Relaxation | None = None) -> Relaxation | None:
         """Return the relaxation of the choosers that are open on what is left; ``None`` for none."""
         menus = self._menus
         self._is_open &= np.bincount(self._owner[self._is_allowed], minlength=self._is_open.size) > 0
         some = self._is_open[self._owner] & self._is_allowed
-        left = None if end is None else end - time.perf_counter()
-        if not some.any() or (left is not None and left <= 0.0):
+        left = end - time.perf_counter()
+        if not some.any() or left <= 0.0:
             return None
         options, entries = np.flatnonzero(some), some[menus.option]
         taken = self.options[self.options >= 0]
@@ -290,7 +323,7 @@ class _Plan:
             rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
             share=menus.share[options],
         )
-        return relaxed(self._asked, left, near)
+        return relaxed(self._asked, None if math.isinf(left) else left, near)
 
     def adds(self, found: Relaxation) -> None:
         """Place what is whole of the relaxation that was asked last, or else one option.
@@ -307,11 +340,11 @@ class _Plan:
             if much[at] < 0.5 or not self._puts(int(order[at]), lying):
                 self._is_allowed[order[at]] = False
             return
-        sharing = self._menus.share[whole] >= 0
-        for option in whole[sharing].tolist():
+        first = (self._menus.share[whole] >= 0) | np.isin(whole, [*self._menus.now])
+        for option in whole[first].tolist():
             self._puts(option, lying)
         slots = self._slots(found.patterns, lying)
-        for option in whole[~sharing].tolist():
+        for option in whole[~first].tolist():
             self._takes(option, slots)
         if int(self._is_open.sum()) == before and not (order.size and self._puts(int(order[0]), lying)):
             self._is_open[self._owner[order[:1]] if order.size else slice(None)] = False
@@ -333,11 +366,16 @@ class _Plan:
         """Put an option's pods on the nodes that have least left beside them; say whether that went."""
         menus, kinds, left = self._menus, self._kinds(option), self._left.copy()
         place = menus.places[menus.share[option]] if menus.share[option] >= 0 else None
-        nodes = list[int]()
+        nodes, now = (
+            list[int](),
+            [menus.position[node] if node >= 0 else -1 for node in menus.now.get(option, ())],
+        )
         for at, own in groupby(kinds, lambda kind: int(menus.kind_bundle[kind])):
             members, needs = menus.members[at][1], menus.needs[list(own)].tolist()
             there = left[:, members]
-            found = beside_others(there, needs, self._weights, place)
+            found = beside_others(
+                there, needs, self._weights, place, now[len(nodes) : len(nodes) + len(needs)]
+            )
             if found is None:
                 return False
             left[:, members] = there
@@ -347,6 +385,26 @@ class _Plan:
         self._left = left
         self._set(option, nodes)
         return True
+
+    def returns(self, now: Mapping[int, tuple[int, ...]]) -> None:
+        """Put pods back to where they are now, if those that are new on these nodes find another."""
+        self._menus = replace(self._menus, now=now)
+        there = {at: now[option] for at, option in enumerate(self.options.tolist()) if option in now}
+        stays = {at for at, nodes in there.items() if sorted(nodes) == sorted(self.nodes[at])}
+        for chooser in [at for at in there if at not in stays and min(there[at]) >= 0]:
+            those = set(there[chooser])
+            others = [
+                at for at, own in enumerate(self.nodes) if at not in stays and not those.isdisjoint(own)
+            ]
+            before = self._left, self.options.copy(), list(self.nodes)
+            again = sorted({chooser, *others}, key=lambda at: (at != chooser, -self._size[self.options[at]]))
+            options = [int(self.options[at]) for at in again]
+            self.opens(again)
+            lying = defaultdict[int, Counter[int]](Counter)
+            if all(self._puts(option, lying) for option in options) and self.nodes[chooser] == there[chooser]:
+                stays.add(chooser)
+            else:
+                self._left, self.options, self.nodes = before
 
     def _slots(
         self, patterns: list[tuple[int, int, tuple[int, ...], float]], lying: Mapping[int, Counter[int]]

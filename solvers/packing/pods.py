@@ -7,6 +7,7 @@ steps.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from operator import truediv
 from typing import Any
@@ -25,8 +26,15 @@ _MOST_PODS = 400
 _Need = tuple[int, ...]
 
 
-def pack_pods(packing: PodPacking) -> Placement:
+def pack_pods(packing: PodPacking, seconds: float | None) -> Placement:
     """Place the pods of one bundle of nodes.
+
+    Parameters
+    ----------
+    packing
+        The pods and the nodes.
+    seconds
+        How long is searched at most; ``None``: as many steps as are allowed.
 
     Returns
     -------
@@ -37,17 +45,18 @@ def pack_pods(packing: PodPacking) -> Placement:
     nodes = packing.known or best_fit(packing)
     if nodes is not None:
         return Placement([own or () for own in nodes], proven=True)
-    fits, found = _searched(packing, range(len(packing.jobs)), _STEPS)
+    end = None if seconds is None else time.perf_counter() + seconds
+    fits, found = _searched(packing, range(len(packing.jobs)), _STEPS, end)
     if fits:
         by_job = [tuple(found[job, at] for at in range(len(own))) for job, own in enumerate(packing.pods)]
         return Placement(by_job, proven=True)
     if fits is None:
         return Placement(None, proven=False)
-    return Placement(None, proven=True, core=_core(packing))
+    return Placement(None, proven=True, core=_core(packing, end))
 
 
 def _searched(
-    packing: PodPacking, jobs: Sequence[int], steps: int
+    packing: PodPacking, jobs: Sequence[int], steps: int, end: float | None
 ) -> tuple[bool | None, dict[tuple[int, int], int]]:
     """Return whether the pods of some jobs fit, ``None`` where that was not decided, and on which nodes."""
     rooms, places = packing.rooms, packing.places_of()
@@ -94,7 +103,7 @@ def _searched(
                 continue
             seen.add((room, mates[node]))
             tried += 1
-            if tried > steps:
+            if tried > steps or (end is not None and time.perf_counter() > end):
                 return None
             left[node] = tuple(have - one for one, have in zip(need, room, strict=True))
             fits = place(turn + 1, node)
@@ -110,11 +119,11 @@ def _searched(
     return (place(0, None) if len(pods) <= _MOST_PODS else None), found
 
 
-def _core(packing: PodPacking) -> tuple[int, ...]:
+def _core(packing: PodPacking, end: float | None) -> tuple[int, ...]:
     """Return jobs, as the packing calls them, whose pods are shown not to fit together: few of them."""
     kept = list(range(len(packing.jobs)))
     for job in sorted(kept, key=lambda job: sum(map(sum, packing.pods[job]))):
         fewer = [one for one in kept if one != job]
-        if _searched(packing, fewer, _CORE_STEPS)[0] is False:
+        if _searched(packing, fewer, _CORE_STEPS, end)[0] is False:
             kept = fewer
     return tuple(packing.jobs[job] for job in kept)

@@ -31,7 +31,7 @@ GOALS = (
 def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool = False) -> dict[str, Any]:
     """Draw an instance, with rules of these names or of any; for `bundles` one that names no node.
 
-    In those nothing runs, and no rule, goal or pods speak of the level of nodes.
+    In those no rule, goal or pods speak of the level of nodes, and nothing runs where they speak of others.
     """
     upper = ["rack"] if rng.random() < 0.7 else ["block", "rack"]
     levels = [*upper, "node"]
@@ -54,11 +54,14 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
             node["capacity"]["pods"] = rng.randint(1, 2)
         nodes.append(node)
     jobs: list[dict[str, Any]] = []
-    plans = 1
+    plans, shares = (
+        1,
+        bundles and rng.random() < 0.5,
+    )  # places matter to pods that share one, and to nothing else
     for number in range(rng.randint(1, 4)):
         job = _job(rng, f"j{number}", upper if bundles else levels, [node["names"] for node in nodes])
         if bundles:
-            _forget_nodes(job)
+            _forget_nodes(job, runs=shares and rng.random() < 0.6)
         plans *= _at_most(job, len(nodes))
         if plans > _MOST_PLANS and jobs:
             break
@@ -69,8 +72,11 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     if bundles:
         names = tuple(name for name in names if name not in ("drain", "moving"))
         goals = [goal for goal in goals if goal != "left"]
-        if rng.random() < 0.5:  # places matter to pods that share one, and to nothing else
-            names, goals = (), ["value"]
+        if shares:
+            names, goals = (
+                (),
+                ["value", *rng.sample(("jobs_stopped", "pods_stopped", "pods_moved"), rng.randint(0, 3))],
+            )
             for pods in (pods for job in jobs for option in job["options"] for pods in option["pods"]):
                 for key in ("preferred", "slices", *(["required"] if rng.random() < 0.5 else [])):
                     pods.pop(key, None)
@@ -81,9 +87,9 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     return found | {"rules": known, "goals": [_goal(rng, goal, seen) for goal in goals]}
 
 
-def _forget_nodes(job: dict[str, Any]) -> None:
-    """Take away what a job says of single nodes."""
-    for key in ("current", "fixed", "pinned"):
+def _forget_nodes(job: dict[str, Any], *, runs: bool) -> None:
+    """Take away what a job says of single nodes, but for those where it runs, if it does."""
+    for key in ("fixed",) if runs else ("current", "fixed", "pinned"):
         job.pop(key, None)
     for option in job["options"]:
         for pods in option["pods"]:

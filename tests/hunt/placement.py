@@ -52,12 +52,18 @@ def wrong(rng: Random, told: dict[str, Any], backend: str = "auto", *, plans: bo
         if wrongs := truth.broken(told, solution.plan):
             yield f"the plan breaks {wrongs}"
         own = truth.values(told, solution.plan)
+        open_ = 1 + next(
+            (at for at, goal in enumerate(solution.goals) if not goal.proven), len(solution.goals)
+        )
+        nearly = way == "by_bundle" and any("current" in job for job in told["jobs"])
+        if nearly:  # of those who move it may be left open how few they could be
+            own, expected = own[:open_], expected[:open_]
         if own != expected:
             yield f"values {own}, not {expected}"
         told_values = [Fraction(solution.objective), *(Fraction(goal.value) for goal in solution.goals)]
-        if told_values != own:
+        if told_values[: len(own)] != own:
             yield f"says {told_values}, has {own}"
-        if solution.termination != "optimal" or not all(goal.proven for goal in solution.goals):
+        if solution.termination != "optimal" or not (nearly or open_ > len(solution.goals)):
             yield f"ends {solution.termination} with {solution.goals}"
         stored = json.loads(json.dumps(document(solution)))
         if not verify(given, stored).ok:

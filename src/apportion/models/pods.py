@@ -8,7 +8,7 @@ Menus of such pods: every chooser takes one option, whose pods are of kinds told
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
@@ -177,6 +177,9 @@ class PodMenus:
     share, places
         int64 [options]: where the pods of an option must share a place, which of `places` says that of every
         node of its bundle; -1 where they need not.
+    now
+        By option of those whose pods are somewhere now: the node of every pod in the order of its entries, -1
+        for none.
     """
 
     values: NDArray[np.float64]
@@ -192,6 +195,7 @@ class PodMenus:
     rooms: NDArray[np.int64]
     share: NDArray[np.int64]
     places: Sequence[NDArray[np.int64]]
+    now: Mapping[int, tuple[int, ...]]
 
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
@@ -200,6 +204,15 @@ class PodMenus:
         return tuple(
             (np.flatnonzero(self.kind_bundle == at), np.flatnonzero(self.node_bundle == at)) for at in bundles
         )
+
+    @cached_property
+    def position(self) -> list[int]:
+        """Of every node its position among those of its bundle."""
+        found = np.zeros(self.node_bundle.size, dtype=np.int64)
+        for _, own in self.members:
+            found[own] = np.arange(own.size)
+        listed: list[int] = found.tolist()
+        return listed
 
     @cached_property
     def contents(self) -> tuple[NodeContents, ...]:
@@ -228,6 +241,8 @@ class PodPacking:
         By job the nodes of its pods, where these are known already.
     places
         By job the place of every node where its pods must share one, else ``None``; empty where none must.
+    now
+        By job of every pod the node where one is now that it may stay for, -1 for none; empty where none is.
     """
 
     rooms: tuple[tuple[int, ...], ...]
@@ -235,6 +250,7 @@ class PodPacking:
     pods: tuple[tuple[tuple[int, ...], ...], ...]
     known: tuple[tuple[int, ...], ...] | None = None
     places: tuple[NDArray[np.int64] | None, ...] = ()
+    now: tuple[tuple[int, ...], ...] = ()
 
     def places_of(self) -> tuple[NDArray[np.int64] | None, ...]:
         """Return `places`, one per job."""
@@ -243,6 +259,8 @@ class PodPacking:
 
 _ORDERS, _PAIRS = 40, 2_000_000
 """Orders in which best fit is tried at most, and pairs of a pod and a node in all of them together."""
+_MANY = 10**9
+"""More pods than there are."""
 
 
 def left_over(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -273,7 +291,8 @@ def best_fit(
     """Put every pod, the largest first, on the node that it leaves least on; return the nodes by job.
 
     In several orders: what is large depends on which resource is scarce (Panigrahy and others, Heuristics for
-    Vector Bin Packing, 2011). Jobs whose pods share a place come before, those of most pods first.
+    Vector Bin Packing, 2011). Jobs whose pods share a place come before, those of most pods first. In every
+    other order those that are somewhere now come first of all, and stay there where they can.
 
     Parameters
     ----------
@@ -286,9 +305,11 @@ def best_fit(
     totals = [max(1, sum(each)) for each in zip(*packing.rooms, strict=True)]
     pairs = max(1, len(packing.rooms) * sum(map(len, packing.pods)))
     random, best, least = Random(0), None, math.inf
-    for turn in range(max(2, min(_ORDERS, _PAIRS // pairs))):
+    runs = any(node >= 0 for own in packing.now for node in own)
+    for turn in range(max(4 if runs else 2, min(_ORDERS, _PAIRS // pairs))):
         weights = np.array([(1.0 if turn == 0 else random.random()) / total for total in totals])
-        found, out = _best_fit(packing, weights, skips=worths is not None)
+        stays = runs and turn % 2 == 0
+        found, out = _best_fit(packing, weights, skips=worths is not None, stays=stays)
         lost = 0.0 if not out else math.inf if worths is None else math.fsum(worths[job] for job in out)
         if lost < least:
             best, least = tuple(found), lost
@@ -298,17 +319,19 @@ def best_fit(
 
 
 def _best_fit(
-    packing: PodPacking, weights: NDArray[np.float64], *, skips: bool
+    packing: PodPacking, weights: NDArray[np.float64], *, skips: bool, stays: bool
 ) -> tuple[list[tuple[int, ...] | None], list[int]]:
     """Return the nodes of the pods by job, and the jobs that have none: the first one, or all."""
     left, places = np.array(packing.rooms, dtype=np.int64).T.copy(), packing.places_of()
     each = [[(need, float(np.dot(need, weights))) for need in own] for own in packing.pods]
+    now = packing.now if stays else ((),) * len(each)
+    alone = [place is None and max(at, default=-1) < 0 for place, at in zip(places, now, strict=True)]
     turns = [
-        (-len(own), -sum(size for _, size in own), job, (0, len(own)))
-        if place is not None
-        else (0, -size, job, (at, at + 1))
-        for job, (own, place) in enumerate(zip(each, places, strict=True))
-        for at, (_, size) in enumerate(own[:1] if place is not None else own)
+        (0, -size, job, (at, at + 1))
+        if alone[job]
+        else (-len(own) - (_MANY if now[job] else 0), -sum(size for _, size in own), job, (0, len(own)))
+        for job, own in enumerate(each)
+        for at, (_, size) in enumerate(own if alone[job] else own[:1])
     ]
     found: list[list[int] | None] = [[-1] * len(own) for own in packing.pods]
     out = list[int]()
@@ -316,7 +339,7 @@ def _best_fit(
         own, place = found[job], places[job]
         if own is None:
             continue
-        nodes = beside_others(left, packing.pods[job][first:last], weights, place)
+        nodes = beside_others(left, packing.pods[job][first:last], weights, place, now[job])
         if nodes is not None:
             own[first:last] = nodes
             continue
@@ -333,6 +356,7 @@ def beside_others(
     pods: Sequence[Sequence[int]],
     weights: NDArray[np.float64],
     place: NDArray[np.int64] | None = None,
+    now: Sequence[int] = (),
 ) -> list[int] | None:
     """Put pods on the nodes on which they leave least, and take it away; return the nodes, ``None`` for none.
 
@@ -346,7 +370,13 @@ def beside_others(
         float64 [resources]: how much a unit of each counts.
     place
         Of every node the place, where all pods must share one: that with least room for them is tried first.
+    now
+        The node of every pod where it stays if that goes, -1 for none.
     """
+    if (stays := [(at, node) for at, node in enumerate(now) if node >= 0]) and (
+        found := _staying(left, pods, weights, place, stays)
+    ):
+        return found
     if place is None:
         return _one_by_one(left, pods, weights, None)
     need = np.array(pods[0], dtype=np.int64)
@@ -358,6 +388,34 @@ def beside_others(
         if nodes is not None:
             return nodes
     return None
+
+
+def _staying(
+    left: NDArray[np.int64],
+    pods: Sequence[Sequence[int]],
+    weights: NDArray[np.float64],
+    place: NDArray[np.int64] | None,
+    stays: Sequence[tuple[int, int]],
+) -> list[int] | None:
+    """Put pods on nodes that are told, as far as they fit there, and the others beside them."""
+    found, inside = [-1] * len(pods), None
+    for at, node in stays:
+        if inside is not None and node not in inside:
+            continue
+        if bool((left[:, node] >= pods[at]).all()):
+            found[at] = node
+            left[:, node] -= pods[at]
+            inside = None if place is None else np.flatnonzero(place == place[node])
+    others = [at for at, node in enumerate(found) if node < 0]
+    nodes = (
+        _one_by_one(left, [pods[at] for at in others], weights, inside) if len(others) < len(found) else None
+    )
+    if nodes is None:
+        _give_back(left, pods, found)
+        return None
+    for at, node in zip(others, nodes, strict=True):
+        found[at] = node
+    return found
 
 
 def _one_by_one(

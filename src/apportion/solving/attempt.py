@@ -399,7 +399,7 @@ def _packed(packing: Packing, seconds: float | None) -> Placement:
     if isinstance(packing, PodPacking):
         from apportion.solvers.packing.pods import pack_pods
 
-        return pack_pods(packing)
+        return pack_pods(packing, seconds)
     from apportion.solvers.packing.few_moves import pack
 
     return pack(packing, seconds)
