@@ -115,6 +115,22 @@ def report(files: tuple[Path, ...], out: Path | None, as_markdown: Path | None) 
 
 
 @main.command()
+@click.argument("name")
+@click.option("--only", multiple=True, metavar="PATTERN", help="Set, set/instance or solver; repeatable.")
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--limit", "limit_s", type=click.FloatRange(min=0.01), help="Seconds per call.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Instances per point of a grid.")
+def preset(name: str, **selection: Any) -> None:
+    """Print what README and docs quote as a table; without a known NAME, which there are."""
+    from benchmarks.presets import PRESETS, printed
+
+    if name not in PRESETS:
+        listed = "\n".join(f"{known}: {one.about}" for known, one in PRESETS.items())
+        raise click.UsageError(f"there is no preset {name!r}, but\n{listed}")
+    printed(name, **selection)
+
+
+@main.command()
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE)
 def compare(before: Path, after: Path) -> None:

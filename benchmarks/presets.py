@@ -1,10 +1,10 @@
 """Presets of the suite: one command each for the figures that README and docs quote, printed as a table.
 
-``python -m benchmarks.NAME [--only PATTERN] [--data FOLDER] [--limit S] [--seeds N]``: the cells are those of
-``python -m benchmarks run``, measured in the same way, and nothing is written. Seconds are the processor's,
-the least of the calls that a solver was given, whose number is told; a long call is not repeated. The ratio
-is the quotient of the two seconds that are printed. Where one side had fewer calls, which favours the other,
-the quotient of equally many calls follows with its own two figures.
+``python -m benchmarks preset NAME [--only PATTERN] [--data FOLDER] [--limit S] [--seeds N]``: the cells are
+those of ``python -m benchmarks run``, measured in the same way, and nothing is written. Seconds are the
+processor's, the least of the calls that a solver was given, whose number is told; a long call is not
+repeated. The ratio is the quotient of the two seconds that are printed. Where one side had fewer calls, which
+favours the other, the quotient of equally many calls follows with its own two figures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 import click
 
-from apportion.cli.running import in_one_line
 from apportion.core.outcome import relative_gap
 from benchmarks.reporting.behind import behind
 from benchmarks.suite.guard import run_cell
@@ -28,7 +27,7 @@ from benchmarks.suite.registry import Selection, cells_of
 from benchmarks.suite.solvers import OURS
 from benchmarks.timing import provenance
 
-__all__ = ["PRESETS", "Preset", "Ratio", "main", "ratio"]
+__all__ = ["PRESETS", "Preset", "Ratio", "printed", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,38 +119,33 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
-def main(name: str) -> None:
-    """Run the command of a preset."""
+def printed(
+    name: str, only: tuple[str, ...], data: Path | None, limit_s: float | None, seeds: int | None
+) -> None:
+    """Measure the cells of a preset, those of a pattern if any is given, and print a table."""
     preset = PRESETS[name]
-
-    @click.command(help=preset.about, context_settings={"help_option_names": ["-h", "--help"]})
-    @click.option("--only", multiple=True, metavar="PATTERN", help="Set, set/instance or solver; repeatable.")
-    @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path))
-    @click.option("--limit", "limit_s", type=click.FloatRange(min=0.01), help="Seconds per call.")
-    @click.option("--seeds", type=click.IntRange(min=1), default=preset.seeds, show_default=True)
-    def command(only: tuple[str, ...], data: Path | None, limit_s: float | None, seeds: int) -> None:
-        instances = tuple(
-            one for one in preset.instances if data is not None or one.split("/")[0] not in PUBLISHED
-        )
-        chosen = (*instances, *preset.solvers)
-        cells = cells_of(Selection(only=chosen, data=data, limit_s=limit_s or preset.limit_s, seeds=seeds))
-        click.echo(f"{preset.about}\n{provenance('highspy', 'ortools', 'scipy')}")
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for cell in cells:
-            spec = cell.instance
-            names = (spec.set_name, f"{spec.set_name}/{spec.name}", cell.solver.name)
-            if not only or any(fnmatchcase(one, pattern) for one in names for pattern in only):
-                row = run_cell(cell)
-                known = rows.setdefault(f"{spec.set_name}/{spec.name}", [])
-                click.echo(_line(row, known[0] if known else None))
-                known.append(row)
-        measured = [row for found in rows.values() for row in found]
-        for line in (*_sums(measured), *behind(measured)):
-            click.echo(line)
-
-    program = f"python -m benchmarks.{name}"
-    with in_one_line(program):
-        command(prog_name=program, standalone_mode=False)
+    instances = tuple(
+        one for one in preset.instances if data is not None or one.split("/")[0] not in PUBLISHED
+    )
+    selection = Selection(
+        only=(*instances, *preset.solvers),
+        data=data,
+        limit_s=limit_s or preset.limit_s,
+        seeds=seeds or preset.seeds,
+    )
+    click.echo(f"{preset.about}\n{provenance('highspy', 'ortools', 'scipy')}")
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for cell in cells_of(selection):
+        spec = cell.instance
+        names = (spec.set_name, f"{spec.set_name}/{spec.name}", cell.solver.name)
+        if not only or any(fnmatchcase(one, pattern) for one in names for pattern in only):
+            row = run_cell(cell)
+            known = rows.setdefault(f"{spec.set_name}/{spec.name}", [])
+            click.echo(_line(row, known[0] if known else None))
+            known.append(row)
+    measured = [row for found in rows.values() for row in found]
+    for line in (*_sums(measured), *behind(measured)):
+        click.echo(line)
 
 
 def _line(row: dict[str, Any], first: dict[str, Any] | None) -> str:

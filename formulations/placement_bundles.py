@@ -54,8 +54,9 @@ class PlacementByBundle(PlacementByShape):
     relaxes = True
 
     def __init__(self, instance: PlacementInstance) -> None:
-        self.compiled(instance, *bundled_program(instance))
-        self.plain = self.model
+        made, forms = bundled_program(instance)
+        self.compiled(made.instance, made, forms)
+        self.plain, self._all = self.model, instance
         self._known: dict[tuple[int, tuple[Any, ...]], _Nodes] = {}
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
@@ -222,6 +223,18 @@ class PlacementByBundle(PlacementByShape):
         """Where what options place begins and ends among the program's entries."""
         columns = self.program.placed[0]
         return [np.searchsorted(columns, self.asked.columns, side).tolist() for side in _SIDES]
+
+    def plan(self, choice: NDArray[np.int64]) -> Plan:
+        """Return where the pods of a choice are, and those that stay as they are."""
+        found, site = super().plan(choice), self.program.site
+        kept = site.kept if isinstance(site, BundledSite) else ()
+        now = ((job.id, job.current) for job in kept)
+        placed = found["placement"] | {
+            job: {"option": one.option, "on": {name: dict(on) for name, on in one.on.items() if on}}
+            for job, one in now
+            if one is not None
+        }
+        return {"placement": {job.id: placed[job.id] for job in self._all.jobs if job.id in placed}}
 
     def plan_on(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> Plan:
         """Return the plan of a choice with the nodes of every pod, given as in `packings`."""

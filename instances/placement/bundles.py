@@ -13,18 +13,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 from msgspec import UNSET, UnsetType
+from msgspec.structs import force_setattr
 
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import is_much, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
-from apportion.instances.placement.schema import PlacementInstance, PlacementOption, PlacementPods
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementOption,
+    PlacementPods,
+)
 from apportion.instances.placement.site import Site, site_of
 from apportion.models.pods import NodeContents
 
@@ -70,11 +78,18 @@ class BundledSite(Site):
         int64 [nodes of `fine`]: the bundle of every node.
     across
         The levels of several places that have nodes in one bundle.
+    kept
+        Jobs that stay as they are: their pods count as used by others.
+    used, worth
+        By resource int64 [nodes of `fine`]: what these use; what they are worth.
     """
 
     fine: Site
     bundle: Integers
     across: tuple[str, ...] = ()
+    kept: tuple[PlacementJob, ...] = ()
+    used: Mapping[str, Integers] = field(default_factory=dict)
+    worth: Fraction = Fraction(0)
     _rooms: dict[Any, Integers] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -95,7 +110,7 @@ class BundledSite(Site):
 
     def free(self, resource: str) -> Integers:
         """Return int64 [bundles]: what others do not use on the nodes of every bundle."""
-        return self._sums(self.fine.free(resource))
+        return self._sums(self._free[resource] if resource in self._free else self.fine.free(resource))
 
     def rooms(self, pods: PlacementPods, free: Mapping[str, Integers]) -> Integers:
         """Return int64 [bundles]: how many such pods there can be in every bundle, node by node."""
@@ -146,7 +161,7 @@ class BundledSite(Site):
 
     @cached_property
     def _free(self) -> dict[str, Integers]:
-        return {resource: self.fine.free(resource) for resource in self.fine.limited}
+        return {name: self.fine.free(name) - self.used.get(name, 0) for name in self.fine.limited}
 
     def _sums(self, each: Integers) -> Integers:
         found = np.zeros(len(self.nodes), dtype=np.int64)
@@ -161,8 +176,11 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
         return None
     if instance.levels[1:] and _asks_of_places_by_job(instance) and _needs_one_resource(instance, fine):
         within = _bundled(instance, fine, across=True)
-        if all(_is_one_each(fine.place[level], within.bundle) for level in within.across):
-            return within
+        kept = _kept(instance, fine)
+        if kept is not None and all(
+            _is_one_each(fine.place[level], within.bundle) for level in within.across
+        ):
+            return replace(within, kept=kept[0], used=kept[1], worth=kept[2])
     return _bundled(instance, fine, across=False)
 
 
@@ -203,6 +221,30 @@ def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> Bundle
     )
 
 
+def _kept(
+    instance: PlacementInstance, fine: Site
+) -> tuple[tuple[PlacementJob, ...], dict[str, Integers], Fraction] | None:
+    """Return the jobs that must stay, what they use by resource, and their worth; ``None`` if they cannot."""
+    jobs = tuple(job for job in instance.jobs if job.fixed and job.current is not None)
+    if not jobs:
+        return (), {}, Fraction(0)
+    made, _ = program(_with_jobs(instance, jobs), 1, fine)
+    used = {name: np.zeros(len(fine.nodes), dtype=np.int64) for name in fine.limited}
+    _, of, node, count = made.placed
+    for name, own in used.items():
+        np.add.at(own, node, count * np.array([one.pods.takes(name) for one in made.classes], np.int64)[of])
+    if len(made.labels) != len(jobs) or any((own > fine.free(name)).any() for name, own in used.items()):
+        return None
+    return jobs, used, sum(made.values, Fraction(0))
+
+
+def _with_jobs(instance: PlacementInstance, jobs: tuple[PlacementJob, ...]) -> PlacementInstance:
+    """Return an instance with some of its jobs alone."""
+    found = copy(instance)
+    force_setattr(found, "jobs", jobs)
+    return found
+
+
 def _needs_one_resource(instance: PlacementInstance, fine: Site) -> bool:
     """Return whether there is a resource of which every pod needs some: what fits on a node is listed."""
     pods = [pods for job in instance.jobs for option in job.options for pods in option.pods]
@@ -221,7 +263,14 @@ def bundled_program(instance: PlacementInstance) -> tuple[Program, list[Form]]:
     The more jobs there are, the fewer placed shapes has one that is a single chooser.
     """
     most = max(_FEWEST_SHAPES, min(MOST_SHAPES, _ALL_SHAPES // max(1, len(instance.jobs))))
-    made, forms = program(instance, most, bundled_site(instance))
+    site = bundled_site(instance)
+    if site is not None and site.kept:
+        kept = {job.id for job in site.kept}
+        others = tuple(job for job in instance.jobs if job.id not in kept)
+        made, forms = program(_with_jobs(instance, others), most, site)
+        forms[0] = forms[0] + Form.of([], 1, site.worth)
+    else:
+        made, forms = program(instance, most, site)
     made.told_by = BY_BUNDLE
     made.rows += sharing_rows(made)
     return made, forms
@@ -339,10 +388,10 @@ def _asked(instance: PlacementInstance) -> list[Any]:
 
 
 def _named_nodes(instance: PlacementInstance, *, running: bool) -> set[str]:
-    """Return the nodes that rules and goals name, or where jobs are that must stay, or any that run."""
+    """Return the nodes that rules and goals name, or where jobs run."""
     found = set[str]()
-    for job in instance.jobs:
-        if job.current is not None and (running or job.fixed):
+    for job in instance.jobs if running else ():
+        if job.current is not None:
             found.update(*job.current.on.values())
     for one in _asked(instance):
         found.update(getattr(one, "nodes", ()))

@@ -6,11 +6,13 @@ encoded, and their digests are, as they were before there were any.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from apportion.instances.display import DisplayableInstance
+from apportion.core.display import Displayable
+from apportion.core.extension_points import loaded
 from apportion.instances.fields import LARGEST_USE, Amount, Capacity, Name, Number
 
 __all__ = [
@@ -176,7 +178,7 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
     best_rate: Amount | UnsetType = UNSET
 
 
-class Tenanted(DisplayableInstance, Struct, frozen=True, kw_only=True):
+class Tenanted(Displayable, Struct, frozen=True, kw_only=True):
     """The fields of an instance whose jobs belong to tenants.
 
     Attributes
@@ -189,3 +191,20 @@ class Tenanted(DisplayableInstance, Struct, frozen=True, kw_only=True):
 
     tenants: tuple[Tenant, ...] | UnsetType = UNSET
     fairness: Fairness | UnsetType = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the instance as the JSON object that `apportion.read` reads."""
+        found: dict[str, Any] = to_builtins(self)
+        return found
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the menus as columns, those that ``add_jobs`` of the kind's builder takes."""
+        found: dict[str, list[Any]] = loaded("apportion.instances.tables:menu_table")(self)
+        return found
+
+    def _head(self, most: int) -> Mapping[str, list[Any]]:
+        found: Mapping[str, list[Any]] = loaded("apportion.instances.tables:menu_table")(self, most)
+        return found
+
+    def _facts(self) -> Mapping[str, str]:
+        return {"instance": repr(self).strip("<>")}

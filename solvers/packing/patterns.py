@@ -26,9 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.pods import PodMenus, beside_others
+from apportion.models.pods import PodMenus, PodPacking, beside_others
 from apportion.solvers.general.guard import usable
 from apportion.solvers.general.highs_columns import GrowingProgramme
+from apportion.solvers.packing.staying import most_staying
 
 __all__ = ["Relaxation", "relaxed", "rounded"]
 
@@ -42,8 +43,8 @@ _FEWEST, _MOST = 12, 64
 """Nodes whose choosers are placed anew together,"""
 _IN_VAIN = 60
 """and how often that may be in vain, one time after the other, or half as often as there are choosers."""
-_STAYING = 0.6
-"""Share of the time for plans in which pods stay first of all."""
+_STAYING, _OTHERS = 0.55, 0.9
+"""Shares of the time after which plans in which pods stay first of all, and others, are as they are."""
 _WHOLE = 1e-6
 """How far from a whole number what is taken of an option or of a pattern may lie."""
 
@@ -206,23 +207,23 @@ def rounded(
     as long as that pays: their relaxation says before whether it can. Where pods are somewhere now, it begins
     with everybody there if that is worth more, and ends with a plan in which they do not stay first of all.
     """
-    left, runs = math.inf if seconds is None else seconds, bool(menus.now) and again
-    begun = time.perf_counter()
-    end = begun + (_STAYING if runs else 1.0) * left
+    left, runs, begun = math.inf if seconds is None else seconds, bool(menus.now), time.perf_counter()
+    end = begun + (_STAYING if runs and again else _OTHERS if runs else 1.0) * left
     best = _Plan(menus)
     _complete(best, found, end)
-    if menus.now and best.worth < found.worth * (1.0 - _CLOSE):
+    if runs and best.worth < found.worth * (1.0 - _CLOSE):
         present = _Plan(menus).staying()
         _complete(present, present.relaxed(end), end)
         best = max(present, best, key=lambda plan: plan.worth)
-    best = _improved(best, found, end, again=again)
-    if runs and best.worth < found.worth * (1.0 - _CLOSE) and time.perf_counter() < begun + left:
+    best, end = _improved(best, found, end, again=again), begun + _OTHERS * left
+    if runs and again and best.worth < found.worth * (1.0 - _CLOSE) and time.perf_counter() < end:
         other = _Plan(replace(menus, now={}))
-        _complete(other, found, begun + left)
-        other = _improved(other, found, begun + left, again=True)
+        _complete(other, found, end)
+        other = _improved(other, found, end, again=True)
         if other.worth > best.worth + _CLOSE * abs(best.worth):
             best = other
-    best.returns(menus.now)
+    if runs:
+        best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
     return best.options, best.nodes
 
 
@@ -386,25 +387,28 @@ class _Plan:
         self._set(option, nodes)
         return True
 
-    def returns(self, now: Mapping[int, tuple[int, ...]]) -> None:
-        """Put pods back to where they are now, if those that are new on these nodes find another."""
-        self._menus = replace(self._menus, now=now)
-        there = {at: now[option] for at, option in enumerate(self.options.tolist()) if option in now}
-        stays = {at for at, nodes in there.items() if sorted(nodes) == sorted(self.nodes[at])}
-        for chooser in [at for at in there if at not in stays and min(there[at]) >= 0]:
-            those = set(there[chooser])
-            others = [
-                at for at, own in enumerate(self.nodes) if at not in stays and not those.isdisjoint(own)
-            ]
-            before = self._left, self.options.copy(), list(self.nodes)
-            again = sorted({chooser, *others}, key=lambda at: (at != chooser, -self._size[self.options[at]]))
-            options = [int(self.options[at]) for at in again]
-            self.opens(again)
-            lying = defaultdict[int, Counter[int]](Counter)
-            if all(self._puts(option, lying) for option in options) and self.nodes[chooser] == there[chooser]:
-                stays.add(chooser)
-            else:
-                self._left, self.options, self.nodes = before
+    def stays(self, now: Mapping[int, tuple[int, ...]], seconds: float | None) -> None:
+        """Take other nodes for pods, on which more of them are now."""
+        menus = self._menus
+        for at, (_, members) in enumerate(menus.members):
+            jobs, pods, places, was, here = [], [], [], [], []
+            for chooser, option in enumerate(self.options.tolist()):
+                kinds = self._kinds(option) if option >= 0 else []
+                own = [pod for pod, kind in enumerate(kinds) if menus.kind_bundle[kind] == at]
+                if own:
+                    jobs.append((chooser, own))
+                    pods.append(tuple(tuple(menus.needs[kinds[pod]].tolist()) for pod in own))
+                    places.append(menus.places[menus.share[option]] if menus.share[option] >= 0 else None)
+                    there = now.get(option, (-1,) * len(kinds))
+                    was.append(tuple(menus.position[there[pod]] if there[pod] >= 0 else -1 for pod in own))
+                    here.append(tuple(menus.position[self.nodes[chooser][pod]] for pod in own))
+            rooms = tuple(map(tuple, menus.free[members].tolist()))
+            packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was))
+            for (chooser, own), nodes in zip(jobs, most_staying(packing, here, seconds), strict=True):
+                found = list(self.nodes[chooser])
+                for pod, node in zip(own, nodes, strict=True):
+                    found[pod] = int(members[node])
+                self.nodes[chooser] = tuple(found)
 
     def _slots(
         self, patterns: list[tuple[int, int, tuple[int, ...], float]], lying: Mapping[int, Counter[int]]

@@ -14,6 +14,7 @@ from typing import Any
 
 from apportion.models.pods import PodPacking, best_fit
 from apportion.solvers.packing.few_moves import Placement
+from apportion.solvers.packing.staying import most_staying
 
 __all__ = ["pack_pods"]
 
@@ -44,12 +45,12 @@ def pack_pods(packing: PodPacking, seconds: float | None) -> Placement:
     """
     nodes = packing.known or best_fit(packing)
     if nodes is not None:
-        return Placement([own or () for own in nodes], proven=True)
+        return Placement(most_staying(packing, [own or () for own in nodes], seconds), proven=True)
     end = None if seconds is None else time.perf_counter() + seconds
     fits, found = _searched(packing, range(len(packing.jobs)), _STEPS, end)
     if fits:
         by_job = [tuple(found[job, at] for at in range(len(own))) for job, own in enumerate(packing.pods)]
-        return Placement(by_job, proven=True)
+        return Placement(most_staying(packing, by_job, seconds), proven=True)
     if fits is None:
         return Placement(None, proven=False)
     return Placement(None, proven=True, core=_core(packing, end))

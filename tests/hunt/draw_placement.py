@@ -89,7 +89,7 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
 
 def _forget_nodes(job: dict[str, Any], *, runs: bool) -> None:
     """Take away what a job says of single nodes, but for those where it runs, if it does."""
-    for key in ("fixed",) if runs else ("current", "fixed", "pinned"):
+    for key in () if runs else ("current", "fixed", "pinned"):
         job.pop(key, None)
     for option in job["options"]:
         for pods in option["pods"]:

@@ -533,14 +533,14 @@ def test_bundles_and_shapes_agree_where_jobs_run(seed: int) -> None:
             break
 
 
-def test_nodes_of_jobs_that_must_stay_stand_alone() -> None:
+def test_when_nodes_of_jobs_that_run_are_taken_together() -> None:
     given = gangs(3)
     on = {given.jobs[0].options[0].pods[0].name: {"n1": 1}}
     current = PlacementRunning(given.jobs[0].options[0].id, on)
     for fixed in (False, True):
         first = replace(given.jobs[0], current=current, fixed=fixed)
         found = bundled_site(replace(given, jobs=(first, *given.jobs[1:])))
-        assert found is not None and bool(found.across) is not fixed
+        assert found is not None and found.across and [job.id for job in found.kept] == ["j0"] * fixed
     stopped_first = replace(
         given,
         jobs=(replace(given.jobs[0], current=current), *given.jobs[1:]),
