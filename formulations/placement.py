@@ -141,8 +141,9 @@ class PlacementByShape:
             elif at.node is not None:
                 found += [start + mine.get(at.node, 0)]
             else:
-                label = made.site.nodes[next(iter(mine))]
-                found.append(made.labels.index(label, start, made.starts[at.chooser + 1]))
+                end = [*made.starts[1:], len(made.labels)][at.chooser]
+                name, those = made.site.nodes[next(iter(mine))], made.labels[start:end]
+                found.append(start + (those.index(name) if name in those else 0))
         return found
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
@@ -23,6 +23,7 @@ from apportion.instances.placement.bundles import (
     weights_row,
 )
 from apportion.instances.placement.program import MOST_CELLS, Row
+from apportion.instances.placement.rules import MaxMovesRule
 from apportion.models.pods import PodMenus, PodPacking, beside_others, best_fit, keeps_rooms, left_over
 from apportion.models.uses import beside
 
@@ -166,7 +167,40 @@ class PlacementByBundle(PlacementByShape):
         if (choice < 0).any() or (self.plain.used(choice) > self.plain.capacities).any():
             return None
         self._remember(choice, nodes)
-        return self._filled(choice, np.flatnonzero(rows < 0))
+        return self._of_few_moves(self._filled(choice, np.flatnonzero(rows < 0)))
+
+    @property
+    def keeps(self) -> Callable[[NDArray[np.int64], Sequence[Sequence[int]]], bool] | None:
+        """Whether options on given nodes keep the rules; ``None`` where there are none."""
+
+        def kept(rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> bool:
+            choice = np.where(rows < 0, self._waits, rows)
+            if (choice < 0).any() or (self.plain.used(choice) > self.plain.capacities).any():
+                return False
+            self._remember(choice, nodes)
+            return self._of_few_moves(choice) is not None
+
+        return kept if self.instance.rules else None
+
+    def _of_few_moves(self, choice: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """Return a choice whose nodes are known if no more pods are moved than may be, else ``None``."""
+        known = {} if choice is None else {name: one.known for name, one in self.packings(choice).items()}
+        placed = {name: nodes for name, nodes in known.items() if nodes is not None}
+        return choice if choice is not None and self.moves_few(choice, placed) else None
+
+    def moves_few(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> bool:
+        """Return whether a choice, placed as `plan_on` is given it, moves no more pods than may be."""
+        limits = [rule.limit for rule in self.instance.rules if isinstance(rule, MaxMovesRule)]
+        if not limits or not isinstance(self.program.site, BundledSite):
+            return True
+        if placed.keys() != self.packings(choice).keys():
+            return False
+        plan, moves = self.plan_on(choice, placed)["placement"], 0
+        for job in self.instance.jobs:
+            for name, now in (job.current.on if job.current is not None else {}).items():
+                there = plan[job.id]["on"].get(name, {}) if job.id in plan else {}
+                moves += sum(count - min(count, there.get(node, 0)) for node, count in now.items())
+        return moves <= min(limits)
 
     def packings(self, choice: NDArray[np.int64]) -> dict[str, PodPacking]:
         """Return what a choice asks of the nodes of every bundle that has several."""
@@ -296,7 +330,8 @@ class PlacementByBundle(PlacementByShape):
         if not all(self._fits(bundle, jobs) for bundle, jobs in inside.items()):
             return None
         out = np.flatnonzero((found == self._waits) & (choice != self._waits))
-        return self._filled(found, out[np.argsort(-self._worths[choice[out]], kind="stable")])
+        order = out[np.argsort(-self._worths[choice[out]], kind="stable")]
+        return self._of_few_moves(self._filled(found, order))
 
     def _filled(self, choice: NDArray[np.int64], out: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return a choice whose nodes are known with the best left for those who have nothing, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -142,6 +142,15 @@ class NearPlacingFormulation(PlacedFormulation, Protocol):
 
     def placed_on(self, rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
         """Return a choice whose pods are on given nodes, -1 for none, and the rest filled up."""
+        ...
+
+    def moves_few(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> bool:
+        """Return whether a choice, placed as `plan_on` is given it, moves no more pods than may be."""
+        ...
+
+    @property
+    def keeps(self) -> Callable[[NDArray[np.int64], Sequence[Sequence[int]]], bool] | None:
+        """Whether options, -1 for none, and nodes keep what `pod_menus` leaves out; ``None``: nothing."""
         ...
 
 

@@ -167,6 +167,9 @@ class OptionSet:
         (``True``) or little of it.
     reached
         ``reached(instance, plan)``: what a feasible plan has of these goals, where options do not add it up.
+    running
+        ``running(instance)``: a plan, perhaps of too much, in which what runs stays as it is and nothing else
+        is given out; ``None`` where nothing runs. A search may begin with it.
     in_one_sum
         ``in_one_sum(instance)``: the instance whose objective is the objective and the goals in one sum, and
         the weights; ``None`` where no such sum is exact.
@@ -193,6 +196,7 @@ class OptionSet:
     sums: Callable[[Any], bool] = lambda _: True
     goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
     reached: Callable[[Any, Any], Mapping[str, int]] | None = None
+    running: Callable[[Any], Mapping[str, Any] | None] = lambda _: None
     in_one_sum: Callable[[Any], OneSum | None] = lambda _: None
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()

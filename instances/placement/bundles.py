@@ -27,13 +27,14 @@ from msgspec.structs import force_setattr
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import is_much, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
+from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.site import Site, site_of
+from apportion.instances.placement.site import PODS, Site, site_of
 from apportion.models.pods import NodeContents
 
 __all__ = [
@@ -78,15 +79,19 @@ class BundledSite(Site):
         int64 [nodes of `fine`]: the bundle of every node.
     across
         The levels of several places that have nodes in one bundle.
+    has_patterns
+        Whether what lies together on nodes can be priced: nothing but nodes and shared places limits pods,
+        and bundles are few.
     kept
         Jobs that stay as they are: their pods count as used by others.
     used, worth
-        By resource int64 [nodes of `fine`]: what these use; what they are worth.
+        By resource int64 [nodes of `fine`]: what these use, all of a node to be drained; what they are worth.
     """
 
     fine: Site
     bundle: Integers
     across: tuple[str, ...] = ()
+    has_patterns: bool = False
     kept: tuple[PlacementJob, ...] = ()
     used: Mapping[str, Integers] = field(default_factory=dict)
     worth: Fraction = Fraction(0)
@@ -143,11 +148,6 @@ class BundledSite(Site):
             found += [(at, need, int(often[at])) for at in some.tolist()]
         return found
 
-    @property
-    def has_patterns(self) -> bool:
-        """Whether bundles are across places, and few: what lies together on their nodes can be priced."""
-        return bool(self.across) and len(self.nodes) <= _MOST_BUNDLES
-
     @cached_property
     def is_alike(self) -> bool:
         """Whether the nodes of every bundle have the same free."""
@@ -174,19 +174,20 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
     fine = site_of(instance)
     if instance.levels and _names_level(instance, instance.levels[-1]):
         return None
-    if instance.levels[1:] and _asks_of_places_by_job(instance) and _needs_one_resource(instance, fine):
+    if _asks_of_places_by_job(instance) and _needs_one_resource(instance, fine):
         within = _bundled(instance, fine, across=True)
         kept = _kept(instance, fine)
         if kept is not None and all(
             _is_one_each(fine.place[level], within.bundle) for level in within.across
         ):
-            return replace(within, kept=kept[0], used=kept[1], worth=kept[2])
+            few = len(within.nodes) <= _MOST_BUNDLES
+            return replace(within, has_patterns=few, kept=kept[0], used=kept[1], worth=kept[2])
     return _bundled(instance, fine, across=False)
 
 
 def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> BundledSite:
     """Return the bundles of the nodes of one place of every level, or of nodes across these places."""
-    alone, upper = _named_nodes(instance, running=not across), instance.levels[:-1]
+    alone, upper = _named_nodes(instance, across=across), instance.levels[:-1]
     worth = _worth_at(instance)
     places = [] if across else [fine.place[level].tolist() for level in upper]
     admits = [
@@ -224,18 +225,25 @@ def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> Bundle
 def _kept(
     instance: PlacementInstance, fine: Site
 ) -> tuple[tuple[PlacementJob, ...], dict[str, Integers], Fraction] | None:
-    """Return the jobs that must stay, what they use by resource, and their worth; ``None`` if they cannot."""
+    """Return the jobs that must stay, what of nodes is for nobody else, and their worth.
+
+    Of a node to be drained that is all. ``None`` if these jobs cannot stay.
+    """
     jobs = tuple(job for job in instance.jobs if job.fixed and job.current is not None)
-    if not jobs:
-        return (), {}, Fraction(0)
-    made, _ = program(_with_jobs(instance, jobs), 1, fine)
-    used = {name: np.zeros(len(fine.nodes), dtype=np.int64) for name in fine.limited}
-    _, of, node, count = made.placed
+    used, worth = {name: np.zeros(len(fine.nodes), dtype=np.int64) for name in fine.limited}, Fraction(0)
+    gone = np.isin(fine.nodes, [node for rule in instance.rules for node in getattr(rule, "nodes", ())])
     for name, own in used.items():
-        np.add.at(own, node, count * np.array([one.pods.takes(name) for one in made.classes], np.int64)[of])
-    if len(made.labels) != len(jobs) or any((own > fine.free(name)).any() for name, own in used.items()):
-        return None
-    return jobs, used, sum(made.values, Fraction(0))
+        own[gone] = fine.free(name)[gone]
+    if jobs:
+        made, _ = program(_with_jobs(instance, jobs), 1, fine)
+        _, of, node, count = made.placed
+        for name, own in used.items():
+            need = np.array([one.pods.takes(name) for one in made.classes], dtype=np.int64)
+            np.add.at(own, node, count * need[of])
+        worth = sum(made.values, worth)
+        if len(made.labels) != len(jobs) or any((own > fine.free(name)).any() for name, own in used.items()):
+            return None
+    return jobs, used, worth
 
 
 def _with_jobs(instance: PlacementInstance, jobs: tuple[PlacementJob, ...]) -> PlacementInstance:
@@ -368,7 +376,8 @@ def takes_bundles(instance: PlacementInstance) -> bool:
     runs = any(job.current is not None for job in instance.jobs)
     most = _MANY if site.is_alike else _MANY_UNLIKE
     if site.has_patterns:
-        most = _MANY_ACROSS if site.is_alike or not runs else _MANY
+        limited = any(isinstance(rule, MaxMovesRule) for rule in instance.rules)
+        most = _MANY if limited or (runs and not site.is_alike) else _MANY_ACROSS
     return _pairs(instance, site.fine) >= most
 
 
@@ -387,13 +396,13 @@ def _asked(instance: PlacementInstance) -> list[Any]:
     return [*instance.rules, *(part for goal in instance.wanted for part in parts_of(goal))]
 
 
-def _named_nodes(instance: PlacementInstance, *, running: bool) -> set[str]:
-    """Return the nodes that rules and goals name, or where jobs run."""
+def _named_nodes(instance: PlacementInstance, *, across: bool) -> set[str]:
+    """Return the nodes that goals name, in bundles of one place also those of rules and of running jobs."""
     found = set[str]()
-    for job in instance.jobs if running else ():
+    for job in () if across else instance.jobs:
         if job.current is not None:
             found.update(*job.current.on.values())
-    for one in _asked(instance):
+    for one in (goal for goal in _asked(instance) if not (across and isinstance(goal, DrainRule))):
         found.update(getattr(one, "nodes", ()))
         to = getattr(one, "to", {})
         found.update(to.values() if isinstance(to, Mapping) else ())
@@ -420,11 +429,11 @@ def shared_level(option: PlacementOption) -> str | UnsetType | None:
 
 
 def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
-    """Return whether all that is asked of places is that the pods of an option share one.
+    """Return whether all that is asked of places is that pods of an option share one, or leave some nodes.
 
     Where jobs run, how much of the value is lost for their sake is another question: it comes first.
     """
-    if instance.rules or any(hasattr(one, "level") for one in _asked(instance)):
+    if not all(map(_leaves_places, instance.rules)) or any(hasattr(one, "level") for one in _asked(instance)):
         return False
     if not is_much(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
         return False
@@ -433,6 +442,12 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     return all(pods.preferred is UNSET and not pods.slices for pods in asked) and all(
         shared_level(option) is not None for option in options
     )
+
+
+def _leaves_places(rule: Any) -> bool:
+    """Return whether a rule speaks of nobody's places, but for nodes that all leave, and how many move."""
+    counts = isinstance(rule, MaxMovesRule) and rule.resource == PODS and rule.by is UNSET and not rule.of
+    return counts or isinstance(rule, DrainRule | MaxStopsRule)
 
 
 def _names_level(instance: PlacementInstance, level: str) -> bool:

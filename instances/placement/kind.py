@@ -80,6 +80,16 @@ def _later_goals(instance: PlacementInstance) -> dict[str, bool]:
     return dict([*zip(names_of(instance.wanted), map(is_much, instance.wanted), strict=True)][1:])
 
 
+def _running(instance: PlacementInstance) -> Mapping[str, Any] | None:
+    """Return the plan in which what runs stays where it is; ``None`` where nothing runs."""
+    now = {job.id: job.current for job in instance.jobs if job.current is not None}
+    return (
+        {"placement": {job: {"option": one.option, "on": one.on} for job, one in now.items()}}
+        if now
+        else None
+    )
+
+
 def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, int]:
     from apportion.instances.placement.check import goal_sums
 
@@ -156,6 +166,7 @@ OPTION_SET = OptionSet(
     now=lambda job: None if job.current is None else job.current.option,
     goals=_later_goals,
     reached=_reached,
+    running=_running,
     columns=_columns,
 )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, islice
@@ -31,7 +31,10 @@ from apportion.solvers.general.guard import usable
 from apportion.solvers.general.highs_columns import GrowingProgramme
 from apportion.solvers.packing.staying import most_staying
 
-__all__ = ["Relaxation", "relaxed", "rounded"]
+__all__ = ["Keeps", "Relaxation", "relaxed", "rounded"]
+
+Keeps = Callable[[NDArray[np.int64], Sequence[tuple[int, ...]]], bool]
+"""Whether options, -1 for none, with the nodes of their pods are a plan."""
 
 _MOST_OPTIONS, _MOST_KINDS = 50_000, 500
 """Options and kinds of pods up to which a relaxation is short beside what it saves."""
@@ -196,7 +199,12 @@ class _Master:
 
 
 def rounded(
-    menus: PodMenus, found: Relaxation, seconds: float | None, *, again: bool = True
+    menus: PodMenus,
+    found: Relaxation,
+    seconds: float | None,
+    keeps: Keeps | None = None,
+    *,
+    again: bool = True,
 ) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
     """Return a plan near the relaxation: the options of choosers, -1 for none, and the nodes of their pods.
 
@@ -205,22 +213,23 @@ def rounded(
     the relaxation is solved again, and so on; where none is whole, the option of which most is taken goes
     beside the others by best fit. Then, if `again`, the choosers on some nodes are placed anew in this way,
     as long as that pays: their relaxation says before whether it can. Where pods are somewhere now, it begins
-    with everybody there if that is worth more, and ends with a plan in which they do not stay first of all.
+    with everybody there if that is worth more, and ends with a plan in which they do not stay first of all. A
+    plan that does not keep what `keeps` says of options and nodes is taken where none does.
     """
     left, runs, begun = math.inf if seconds is None else seconds, bool(menus.now), time.perf_counter()
     end = begun + (_STAYING if runs and again else _OTHERS if runs else 1.0) * left
-    best = _Plan(menus)
+    best = _Plan(menus, keeps)
     _complete(best, found, end)
-    if runs and best.worth < found.worth * (1.0 - _CLOSE):
-        present = _Plan(menus).staying()
+    if runs and best.rank < (True, found.worth * (1.0 - _CLOSE)):
+        present = _Plan(menus, keeps).staying()
         _complete(present, present.relaxed(end), end)
-        best = max(present, best, key=lambda plan: plan.worth)
+        best = max(present, best, key=lambda plan: plan.rank)
     best, end = _improved(best, found, end, again=again), begun + _OTHERS * left
     if runs and again and best.worth < found.worth * (1.0 - _CLOSE) and time.perf_counter() < end:
-        other = _Plan(replace(menus, now={}))
+        other = _Plan(replace(menus, now={}), keeps)
         _complete(other, found, end)
         other = _improved(other, found, end, again=True)
-        if other.worth > best.worth + _CLOSE * abs(best.worth):
+        if other.worth > best.worth + _CLOSE * abs(best.worth) and other.rank > best.rank:
             best = other
     if runs:
         best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
@@ -238,7 +247,7 @@ def _improved(plan: _Plan, found: Relaxation, end: float, *, again: bool) -> _Pl
         in_vain += 1
         if part is not None and trial.worth + part.worth > best.worth + _CLOSE * abs(best.worth):
             _complete(trial, part, end)
-            if trial.worth > best.worth:
+            if trial.worth > best.worth and trial.rank > best.rank:
                 best, in_vain = trial, 0
     return best
 
@@ -254,8 +263,8 @@ def _complete(plan: _Plan, found: Relaxation | None, end: float) -> None:
 class _Plan:
     """Options whose pods lie on nodes, what they leave, and choosers that are open."""
 
-    def __init__(self, menus: PodMenus) -> None:
-        self._menus, choosers = menus, menus.offsets.size - 1
+    def __init__(self, menus: PodMenus, keeps: Keeps | None = None) -> None:
+        self._menus, self._keeps, choosers = menus, keeps, menus.offsets.size - 1
         self.options = np.full(choosers, -1, dtype=np.int64)
         self.nodes: list[tuple[int, ...]] = [()] * choosers
         self._is_open = np.ones(choosers, dtype=np.bool_)
@@ -271,6 +280,11 @@ class _Plan:
     def worth(self) -> float:
         """What the options are worth."""
         return float(self._menus.values[self.options[self.options >= 0]].sum())
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Whether it keeps what plans must, then what it is worth: the greater the better."""
+        return self._keeps is None or self._keeps(self.options, self.nodes), self.worth
 
     def without(self, random: np.random.Generator) -> _Plan:
         """Return the same, the choosers on some nodes being open: on nodes with much left, and on any."""

@@ -54,10 +54,8 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
             node["capacity"]["pods"] = rng.randint(1, 2)
         nodes.append(node)
     jobs: list[dict[str, Any]] = []
-    plans, shares = (
-        1,
-        bundles and rng.random() < 0.5,
-    )  # places matter to pods that share one, and to nothing else
+    shares = bundles and rng.random() < 0.5  # places matter to pods that share one, and to nothing else
+    plans = 1
     for number in range(rng.randint(1, 4)):
         job = _job(rng, f"j{number}", upper if bundles else levels, [node["names"] for node in nodes])
         if bundles:
@@ -69,17 +67,15 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     found = {"kind": "placement", "schema_version": "1", "levels": levels, "nodes": nodes, "jobs": jobs}
     names = rules or tuple(rng.choice(RULES) for _ in range(rng.choice((0, 1, 2, 2, 3))))
     goals = rng.sample(GOALS, rng.randint(1, 4))
-    if bundles:
+    if bundles and not shares:
         names = tuple(name for name in names if name not in ("drain", "moving"))
         goals = [goal for goal in goals if goal != "left"]
-        if shares:
-            names, goals = (
-                (),
-                ["value", *rng.sample(("jobs_stopped", "pods_stopped", "pods_moved"), rng.randint(0, 3))],
-            )
-            for pods in (pods for job in jobs for option in job["options"] for pods in option["pods"]):
-                for key in ("preferred", "slices", *(["required"] if rng.random() < 0.5 else [])):
-                    pods.pop(key, None)
+    if shares:
+        names = tuple(name for name in names if name in ("drain", "max_moves", "max_stops"))
+        goals = ["value", *rng.sample(("jobs_stopped", "pods_stopped", "pods_moved"), rng.randint(0, 3))]
+        for pods in (pods for job in jobs for option in job["options"] for pods in option["pods"]):
+            for key in ("preferred", "slices", *(["required"] if rng.random() < 0.5 else [])):
+                pods.pop(key, None)
     if rng.random() < 0.7 or not goals:
         goals = ["value", *(goal for goal in goals if goal != "value")]
     seen = found | {"levels": upper} if bundles else found

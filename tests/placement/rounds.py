@@ -1,11 +1,20 @@
-"""Rounds of placement in the neutral form of the shared cases, as instances of this package."""
+"""Rounds of placement: those in the neutral form of the shared cases, and gangs on racks of alike nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
-__all__ = ["instance", "pods_at"]
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementNodes,
+    PlacementOption,
+    PlacementPods,
+)
+
+__all__ = ["gangs", "instance", "pods_at", "site"]
 
 _RULES = {"capacity": "limit", "colocate": "together", "conflict": "apart", "max_group_moves": "max_moves"}
 _GOALS = {
@@ -117,3 +126,26 @@ def pods_at(case: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, str]:
         for node in on
         if any(pod == one["name"] for job in case["jobs"] for one in job["pods"])
     }
+
+
+def site(jobs: list[PlacementJob], nodes: int, racks: int) -> PlacementInstance:
+    """Return jobs on alike nodes of 8 GPUs, 96 cores and 96 GiB."""
+    group = PlacementNodes(
+        f"n[0-{nodes - 1}]", {"gpu": 8, "cpu": 96, "mem": 96}, {"rack": f"r[0-{racks - 1}]"}
+    )
+    return PlacementInstance("1", ("rack", "node"), (group,), tuple(jobs))
+
+
+def gangs(seed: int, racks: int = 3) -> PlacementInstance:
+    """Return jobs of one pod, or of two or three that share a rack, on racks of two nodes."""
+    rng, jobs = Random(seed), []
+    for k in range(rng.randint(5, 8)):
+        options = []
+        for count in sorted({1, rng.randint(1, 3)}):
+            needs = {"gpu": rng.randint(2, 5), "cpu": rng.choice((10, 30, 60)), "mem": rng.choice((10, 60))}
+            pods = PlacementPods(needs, count, name=str(count))
+            options.append(
+                PlacementOption(str(count), (pods,), float(count + rng.randint(1, 9)), required="rack")
+            )
+        jobs.append(PlacementJob(f"j{k}", tuple(options)))
+    return site(jobs, 2 * racks, racks)

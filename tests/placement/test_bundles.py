@@ -25,7 +25,7 @@ from apportion.instances.placement.bundles import (
     weights_row,
 )
 from apportion.instances.placement.generator import generate, generate_menus
-from apportion.instances.placement.goals import JobsStoppedGoal, LeftGoal, PodsMovedGoal, UsedGoal, ValueGoal
+from apportion.instances.placement.goals import LeftGoal, PodsMovedGoal, UsedGoal, ValueGoal
 from apportion.instances.placement.rules import SpreadRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
@@ -38,14 +38,7 @@ from apportion.instances.placement.schema import (
 from apportion.io.stored import document, verify
 from apportion.models.pods import NodeContents, PodPacking, best_fit, keeps_rooms
 from apportion.solvers.packing.pods import pack_pods
-
-
-def site(jobs: list[PlacementJob], nodes: int, racks: int) -> PlacementInstance:
-    """Return jobs on alike nodes of 8 GPUs, 96 cores and 96 GiB."""
-    group = PlacementNodes(
-        f"n[0-{nodes - 1}]", {"gpu": 8, "cpu": 96, "mem": 96}, {"rack": f"r[0-{racks - 1}]"}
-    )
-    return PlacementInstance("1", ("rack", "node"), (group,), tuple(jobs))
+from tests.placement.rounds import gangs, site
 
 
 def test_named_nodes_stay_by_themselves() -> None:
@@ -190,21 +183,6 @@ def test_a_plan_that_is_given_is_not_lost() -> None:
     assert best.objective is not None and again.objective is not None
     assert again.objective >= best.objective
     assert verify(given, document(again)).ok
-
-
-def gangs(seed: int, racks: int = 3) -> PlacementInstance:
-    """Return jobs of one pod, or of two or three that share a rack, on racks of two nodes."""
-    rng, jobs = Random(seed), []
-    for k in range(rng.randint(5, 8)):
-        options = []
-        for count in sorted({1, rng.randint(1, 3)}):
-            needs = {"gpu": rng.randint(2, 5), "cpu": rng.choice((10, 30, 60)), "mem": rng.choice((10, 60))}
-            pods = PlacementPods(needs, count, name=str(count))
-            options.append(
-                PlacementOption(str(count), (pods,), float(count + rng.randint(1, 9)), required="rack")
-            )
-        jobs.append(PlacementJob(f"j{k}", tuple(options)))
-    return site(jobs, 2 * racks, racks)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -485,75 +463,3 @@ def test_the_level_that_all_pods_of_an_option_share() -> None:
     assert shared_level(option("block", None, None)) == "block"
     for several in (option("block", "rack"), option(None, "rack", None), option("block", "rack", "rack")):
         assert shared_level(several) is None
-
-
-def running(given: PlacementInstance, share: float, seed: int = 0) -> PlacementInstance:
-    """Return an instance in which a share of the jobs of a plan run where that has them."""
-    plan, rng = apportion.solve(given, time_limit=10.0).plan["placement"], Random(seed)
-    jobs = [
-        replace(job, current=PlacementRunning(plan[job.id]["option"], plan[job.id]["on"]))
-        if job.id in plan and rng.random() < share
-        else job
-        for job in given.jobs
-    ]
-    return replace(given, jobs=tuple(jobs))
-
-
-def test_what_runs_stays_where_nodes_are_taken_together() -> None:
-    """Of 40 jobs nothing is stopped or moved where others of the same worth go, and who waits finds room."""
-    given = running(generate_menus(1, 40, 400, fragmented=True), 0.95)
-    found = bundled_site(given)
-    assert found is not None and len(found.nodes) == 1 and takes_bundles(given)
-    solution = apportion.solve(given)
-    assert solution.termination == "optimal"
-    assert [(goal.value, goal.proven) for goal in solution.goals] == [(0, True), (0, True)]
-    assert verify(given, document(solution)).ok
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_bundles_and_shapes_agree_where_jobs_run(seed: int) -> None:
-    before = running(gangs(seed), 0.8, seed)
-    rng = Random(seed)
-    given = replace(
-        before,
-        jobs=tuple(
-            replace(job, options=tuple(replace(one, value=float(rng.randint(1, 12))) for one in job.options))
-            for job in before.jobs
-        ),
-    )
-    found = bundled_site(given)
-    assert found is not None and len(found.nodes) == 1
-    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
-    assert by_bundle.termination == by_shape.termination == "optimal"
-    assert by_bundle.objective == by_shape.objective and verify(given, document(by_bundle)).ok
-    for here, there in zip(by_bundle.goals, by_shape.goals, strict=True):
-        assert here.bound is None or here.bound <= there.value
-        if here.value != there.value:
-            assert not here.proven
-            break
-
-
-def test_when_nodes_of_jobs_that_run_are_taken_together() -> None:
-    given = gangs(3)
-    on = {given.jobs[0].options[0].pods[0].name: {"n1": 1}}
-    current = PlacementRunning(given.jobs[0].options[0].id, on)
-    for fixed in (False, True):
-        first = replace(given.jobs[0], current=current, fixed=fixed)
-        found = bundled_site(replace(given, jobs=(first, *given.jobs[1:])))
-        assert found is not None and found.across and [job.id for job in found.kept] == ["j0"] * fixed
-    stopped_first = replace(
-        given,
-        jobs=(replace(given.jobs[0], current=current), *given.jobs[1:]),
-        goals=(JobsStoppedGoal(), ValueGoal()),
-    )
-    found = bundled_site(stopped_first)
-    assert found is not None and not found.across
-
-
-def test_best_fit_leaves_pods_where_they_are() -> None:
-    """The pod of 2 stays on the node of 3, though it leaves less on that of 2, unless another needs it."""
-    rooms, pods = ((3,), (2,)), (((2,),), ((1,),))
-    assert best_fit(PodPacking(rooms, (0, 1), pods)) == ((1,), (0,))
-    assert best_fit(PodPacking(rooms, (0, 1), pods, now=((0,), (-1,)))) == ((0,), (0,))
-    both = PodPacking(((3,), (2,)), (0, 1), (((3,),), ((2,),)), now=((-1,), (0,)))
-    assert best_fit(both) == ((0,), (1,))

@@ -263,7 +263,13 @@ class PlacedStructure(CompiledKnapsack):
     def packed(self, choice: Choice, seconds: float | None) -> dict[str, Placement]:
         """Return where a choice lies on the nodes of every GPU type, or why it cannot."""
         packings = self.formulation.packings(choice)
-        return {name: _packed(packing, seconds) for name, packing in packings.items()}
+        found = {name: _packed(packing, seconds) for name, packing in packings.items()}
+        nodes = {name: one.nodes for name, one in found.items() if one.nodes is not None}
+        if self.places_near and len(nodes) == len(found):
+            near = cast(NearPlacingFormulation, self.formulation)
+            if not near.moves_few(choice, nodes):
+                return {name: replace(one, nodes=None, proven=False) for name, one in found.items()}
+        return found
 
     def without(self, choice: Choice, found: dict[str, Placement], *, proven: bool) -> PlacedStructure | None:
         """Return the same without a choice that could not be placed, ``None`` if that is not shown.
@@ -318,7 +324,7 @@ class PlacedStructure(CompiledKnapsack):
                 if found is None:
                     return self, known, None
                 seconds = None if left is None else _ROUNDED * left
-                rows, nodes = rounded(menus, found, seconds, again=not deterministic)
+                rows, nodes = rounded(menus, found, seconds, near.keeps, again=not deterministic)
         except KeyboardInterrupt:  # remembered by whoever deferred it
             return self, known, None
         other, multipliers = near.weighted(found.weights, found.prices)

@@ -76,6 +76,8 @@ _CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE,
 
 _SAME = 1e-12
 """Relative difference of objectives that counts as none."""
+_MANY_OPTIONS = 20_000
+"""Options from which on a search begins with what runs."""
 
 Compiler = Callable[[Subject, FormulationEntry], CompiledModel]
 """From an instance and an entry of the registry to the structured model."""
@@ -199,7 +201,7 @@ def _left_out(instance: Instance, made: object) -> Iterator[str]:
         yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
-def start_from(structure: CompiledModel, given: object, log: Log) -> Start:
+def start_from(structure: CompiledModel, given: object, log: Log, running: object = None) -> Start:
     """Carry an earlier plan over to this instance, as far as it fits.
 
     Parameters
@@ -210,9 +212,14 @@ def start_from(structure: CompiledModel, given: object, log: Log) -> Start:
         An earlier `Solution`, stored document or plan; ``None`` for none.
     log
         Takes a note where nothing fits.
+    running
+        The plan to begin with where none is given and there are so many options that a search may not come
+        to as much by itself; ``None`` for none.
     """
     if given is None:
-        return Start()
+        many = running is not None and structure.model.num_options >= _MANY_OPTIONS
+        found = structure.point(running) if many else None
+        return Start(None if found is None else structure.repaired(found))
     earlier, prices = _earlier(given)
     near = None if earlier is None else structure.point(earlier)
     if near is None:
@@ -309,7 +316,7 @@ def _recounted(call: Call, checked: Checked | None, goals: Iterable[GoalResult])
     """
     option_set, same = call.kind.option_set, True
     known: Mapping[str, int] = {}
-    if checked is not None and option_set is not None and option_set.reached is not None:
+    if checked is not None and checked.plan is not None and option_set is not None and option_set.reached:
         known = option_set.reached(call.instance, cast(Any, checked.plan))
     for goal in goals:
         value = known.get(goal.name, goal.value)
@@ -438,7 +445,9 @@ def solved(
     call.log.lap("compile")
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
-        known = start_from(structure, warm_start, call.log)
+        options_of = call.kind.option_set
+        running = None if warm_start is not None or options_of is None else options_of.running(ordered)
+        known = start_from(structure, warm_start, call.log, running)
         if bounded is not None:
             known = replace(known, bound=bounded)
         call.log.lap("start")

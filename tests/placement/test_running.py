@@ -1,0 +1,154 @@
+"""Jobs that run, where nodes are taken together: they stay where they are as far as that costs no value."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+import apportion
+from apportion.formulations.placement import PlacementByShape
+from apportion.instances.placement.bundles import bundled_site, takes_bundles
+from apportion.instances.placement.generator import generate_menus
+from apportion.instances.placement.goals import JobsStoppedGoal, ValueGoal
+from apportion.instances.placement.kind import PLACEMENT
+from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementOption,
+    PlacementPods,
+    PlacementRunning,
+)
+from apportion.io.stored import document, verify
+from apportion.models.pods import PodPacking, best_fit
+from tests.placement.rounds import gangs, site
+
+
+def running(given: PlacementInstance, share: float, seed: int = 0) -> PlacementInstance:
+    """Return an instance in which a share of the jobs of a plan run where that has them."""
+    plan, rng = apportion.solve(given, time_limit=10.0).plan["placement"], Random(seed)
+    jobs = [
+        replace(job, current=PlacementRunning(plan[job.id]["option"], plan[job.id]["on"]))
+        if job.id in plan and rng.random() < share
+        else job
+        for job in given.jobs
+    ]
+    return replace(given, jobs=tuple(jobs))
+
+
+def test_what_runs_stays_where_nodes_are_taken_together() -> None:
+    """Of 40 jobs nothing is stopped or moved where others of the same worth go, and who waits finds room."""
+    given = running(generate_menus(1, 40, 400, fragmented=True), 0.95)
+    found = bundled_site(given)
+    assert found is not None and len(found.nodes) == 1 and takes_bundles(given)
+    solution = apportion.solve(given)
+    assert solution.termination == "optimal"
+    assert [(goal.value, goal.proven) for goal in solution.goals] == [(0, True), (0, True)]
+    assert verify(given, document(solution)).ok
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bundles_and_shapes_agree_where_jobs_run(seed: int) -> None:
+    before = running(gangs(seed), 0.8, seed)
+    rng = Random(seed)
+    given = replace(
+        before,
+        jobs=tuple(
+            replace(job, options=tuple(replace(one, value=float(rng.randint(1, 12))) for one in job.options))
+            for job in before.jobs
+        ),
+    )
+    found = bundled_site(given)
+    assert found is not None and len(found.nodes) == 1
+    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
+    assert by_bundle.termination == by_shape.termination == "optimal"
+    assert by_bundle.objective == by_shape.objective and verify(given, document(by_bundle)).ok
+    for here, there in zip(by_bundle.goals, by_shape.goals, strict=True):
+        assert here.bound is None or here.bound <= there.value
+        if here.value != there.value:
+            assert not here.proven
+            break
+
+
+def test_when_nodes_of_jobs_that_run_are_taken_together() -> None:
+    given = gangs(3)
+    on = {given.jobs[0].options[0].pods[0].name: {"n1": 1}}
+    current = PlacementRunning(given.jobs[0].options[0].id, on)
+    for fixed in (False, True):
+        first = replace(given.jobs[0], current=current, fixed=fixed)
+        found = bundled_site(replace(given, jobs=(first, *given.jobs[1:])))
+        assert found is not None and found.across and [job.id for job in found.kept] == ["j0"] * fixed
+    stopped_first = replace(
+        given,
+        jobs=(replace(given.jobs[0], current=current), *given.jobs[1:]),
+        goals=(JobsStoppedGoal(), ValueGoal()),
+    )
+    found = bundled_site(stopped_first)
+    assert found is not None and not found.across
+
+
+def test_best_fit_leaves_pods_where_they_are() -> None:
+    """The pod of 2 stays on the node of 3, though it leaves less on that of 2, unless another needs it."""
+    rooms, pods = ((3,), (2,)), (((2,),), ((1,),))
+    assert best_fit(PodPacking(rooms, (0, 1), pods)) == ((1,), (0,))
+    assert best_fit(PodPacking(rooms, (0, 1), pods, now=((0,), (-1,)))) == ((0,), (0,))
+    both = PodPacking(((3,), (2,)), (0, 1), (((3,),), ((2,),)), now=((-1,), (0,)))
+    assert best_fit(both) == ((0,), (1,))
+
+
+def test_few_may_move_or_stop_and_nodes_are_drained_where_nodes_are_taken_together() -> None:
+    """Limits on change and nodes to be left keep the patterns: the plan keeps them, the bound holds."""
+    before = running(generate_menus(2, 60, 64, fragmented=True), 1.0)
+    on = {
+        node for job in before.jobs if job.current is not None for node in next(iter(job.current.on.values()))
+    }
+    worth = apportion.solve(before, formulation="by_bundle", time_limit=5.0)
+    assert worth.objective is not None
+    for rules in (
+        (DrainRule(nodes=tuple(sorted(on)[:2])),),
+        (MaxStopsRule(limit=0), DrainRule(nodes=(min(on),))),
+        (MaxMovesRule(limit=3),),
+    ):
+        given = replace(before, rules=rules)
+        found = bundled_site(given)
+        assert found is not None and found.has_patterns and len(found.nodes) == 1
+        solution = apportion.solve(given, formulation="by_bundle", time_limit=5.0)
+        assert (
+            solution.report is not None and solution.report.feasible and verify(given, document(solution)).ok
+        )
+        assert solution.objective is not None and solution.objective >= 0.97 * worth.objective
+    assert not bundled_site(replace(before, rules=(MaxMovesRule(limit=3, by="job"),))).has_patterns
+
+
+def test_nodes_of_no_place_are_solved_by_what_fits_on_one() -> None:
+    given = generate_menus(3, 40, 60, fragmented=True)
+    flat = replace(
+        given,
+        levels=("node",),
+        nodes=tuple(replace(one, at={}) for one in given.nodes),
+        jobs=tuple(
+            replace(job, options=tuple(one for one in job.options if one.pods[0].required is UNSET))
+            for job in given.jobs
+        ),
+    )
+    found = bundled_site(flat)
+    assert found is not None and found.has_patterns and not found.across and takes_bundles(flat)
+    solution = apportion.solve(flat, time_limit=20.0)
+    assert solution.termination == "optimal" and verify(flat, document(solution)).ok
+
+
+def test_what_runs_is_where_a_search_begins() -> None:
+    """A job of many shapes, on the last node there is, is where it runs; a pod whose node is gone is not."""
+    pods = PlacementPods({"gpu": 1}, 1, value=1.0)
+    job = PlacementJob(
+        "j", (PlacementOption("o", (pods,)),), current=PlacementRunning("o", {"pods": {"n5": 1, "gone": 1}})
+    )
+    given = site([job], 6, 3)
+    shape = PlacementByShape(given, 1)
+    plan = PLACEMENT.option_set.running(given)
+    choice = shape.choice(plan)
+    assert choice is not None and shape.plan(choice)["placement"]["j"]["on"] == {"pods": {"n5": 1}}
+    assert PLACEMENT.option_set.running(replace(given, jobs=(replace(job, current=None),))) is None
