@@ -196,7 +196,7 @@ class OptionSet:
     sums: Callable[[Any], bool] = lambda _: True
     goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
     reached: Callable[[Any, Any], Mapping[str, int]] | None = None
-    running: Callable[[Any], Mapping[str, Any] | None] = lambda _: None
+    running: Callable[[Any], Mapping[str, Any] | None] | None = None
     in_one_sum: Callable[[Any], OneSum | None] = lambda _: None
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()

@@ -148,7 +148,8 @@ def test_what_runs_is_where_a_search_begins() -> None:
     )
     given = site([job], 6, 3)
     shape = PlacementByShape(given, 1)
-    plan = PLACEMENT.option_set.running(given)
+    plan_of = PLACEMENT.option_set.running
+    plan = plan_of(given)
     choice = shape.choice(plan)
     assert choice is not None and shape.plan(choice)["placement"]["j"]["on"] == {"pods": {"n5": 1}}
-    assert PLACEMENT.option_set.running(replace(given, jobs=(replace(job, current=None),))) is None
+    assert plan_of(replace(given, jobs=(replace(job, current=None),))) is None

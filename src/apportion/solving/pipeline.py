@@ -445,8 +445,8 @@ def solved(
     call.log.lap("compile")
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
-        options_of = call.kind.option_set
-        running = None if warm_start is not None or options_of is None else options_of.running(ordered)
+        plan_of = None if call.kind.option_set is None else call.kind.option_set.running
+        running = None if plan_of is None else plan_of(ordered)
         known = start_from(structure, warm_start, call.log, running)
         if bounded is not None:
             known = replace(known, bound=bounded)
