@@ -229,11 +229,11 @@ def _placement(seed: int, jobs: int, racks: int) -> Any:
     return generate(seed, jobs, racks)
 
 
-def _placement_menus(seed: int, jobs: int, nodes: int, fragmented: bool = False) -> Any:
-    """Make menus on many nodes, alike or partly in use."""
+def _placement_menus(seed: int, jobs: int, nodes: int, fragmented: bool = False, running: float = 0.0) -> Any:
+    """Make menus on many nodes, alike or partly in use, for jobs of which a share runs."""
     from apportion.instances.placement.generator import generate_menus
 
-    return generate_menus(seed, jobs, nodes, fragmented=fragmented)
+    return generate_menus(seed, jobs, nodes, fragmented=fragmented, running=running)
 
 
 def _linear_costs(seed: int, size: int, highest: int) -> Any:

@@ -248,6 +248,8 @@ GENERATED: tuple[GeneratedSet, ...] = (
             {"jobs": 80, "nodes": 96, "fragmented": True},
             {"jobs": 1000, "nodes": 992},
             {"jobs": 600, "nodes": 992, "fragmented": True},
+            {"jobs": 1200, "nodes": 992, "running": 0.6},
+            {"jobs": 800, "nodes": 992, "fragmented": True, "running": 0.6},
         ),
         size="jobs",
         limit_s=20.0,

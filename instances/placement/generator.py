@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from apportion.instances.placement.schema import (
     PlacementInstance,
@@ -77,8 +78,10 @@ def _job(
     return PlacementJob(name, (PlacementOption(str(size), (pods,), value),), current=current)
 
 
-def generate_menus(seed: int, jobs: int, nodes: int, *, fragmented: bool = False) -> PlacementInstance:
-    """Return jobs that wait, with menus of 1 to 32 GPUs, on nodes of 8 GPUs, 96 cores and 96 GiB, 16 a rack.
+def generate_menus(
+    seed: int, jobs: int, nodes: int, *, fragmented: bool = False, running: float = 0.0
+) -> PlacementInstance:
+    """Return jobs with menus of 1 to 32 GPUs, on nodes of 8 GPUs, 96 cores and 96 GiB, 16 a rack.
 
     What a job is worth is a power of its GPUs; cores and memory grow with these. Up to 8 lie on one node,
     more on whole nodes of one rack.
@@ -91,6 +94,8 @@ def generate_menus(seed: int, jobs: int, nodes: int, *, fragmented: bool = False
         How many; racks have 16 nodes, or all of fewer.
     fragmented
         Whether others use a part of most nodes.
+    running
+        Share of the jobs that run already, as far as they find room: with any of their options, anywhere.
     """
     rng = np.random.default_rng(seed)
     racks = max(1, nodes // 16)
@@ -107,6 +112,11 @@ def generate_menus(seed: int, jobs: int, nodes: int, *, fragmented: bool = False
             )
             for at, gpus in enumerate(left)
         ]
+    if running:
+        free = [[group.capacity[name] - group.used.get(name, 0) for name in _LARGE] for group in groups]
+        left = np.array(free * (nodes if len(free) == 1 else 1), dtype=np.int64)
+        rng = np.random.default_rng((seed, 1))
+        made = [_placed(rng, job, left, racks) if rng.random() < running else job for job in made]
     kind = "fragmented" if fragmented else "alike"
     name = f"{jobs} menus on {nodes} {kind} nodes, {seed}"
     return PlacementInstance("1", ("rack", "node"), tuple(groups), tuple(made), name=name)
@@ -134,3 +144,20 @@ def _menu(rng: np.random.Generator, name: str) -> PlacementJob:
             pods = PlacementPods(needs, gpus // each, name=str(gpus), **level)  # type: ignore[arg-type]
             options.append(PlacementOption(str(gpus), (pods,), round(base * gpus**power, 3)))
     return PlacementJob(name, tuple(options))
+
+
+def _placed(
+    rng: np.random.Generator, job: PlacementJob, left: np.ndarray[Any, Any], racks: int
+) -> PlacementJob:
+    """Return a job that runs with one of its options in a rack, if that has room, which is taken away."""
+    option = job.options[int(rng.integers(len(job.options)))]
+    pods = option.pods[0]
+    need = np.array([pods.needs[name] for name in _LARGE])
+    inside = np.arange(len(left)) * racks // len(left) == int(rng.integers(racks))
+    fits = np.flatnonzero(inside & (left >= need).all(axis=1))
+    if fits.size < pods.count:
+        return job
+    nodes = rng.choice(fits, pods.count, replace=False)
+    left[nodes] -= need
+    on = {pods.name: {f"n{node}": 1 for node in sorted(nodes.tolist())}}
+    return replace(job, current=PlacementRunning(option.id, on))

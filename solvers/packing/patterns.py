@@ -217,30 +217,30 @@ def rounded(
     plan that does not keep what `keeps` says of options and nodes is taken where none does.
     """
     left, runs, begun = math.inf if seconds is None else seconds, bool(menus.now), time.perf_counter()
-    end = begun + (_STAYING if runs and again else _OTHERS if runs else 1.0) * left
+    end, most = begun + (_OTHERS if runs else 1.0) * left, (True, found.worth * (1.0 - _CLOSE))
     best = _Plan(menus, keeps)
     _complete(best, found, end)
-    if runs and best.rank < (True, found.worth * (1.0 - _CLOSE)):
-        present = _Plan(menus, keeps).staying()
+    if runs and best.rank < most:
+        present, other = _Plan(menus, keeps).staying(), _Plan(replace(menus, now={}), keeps)
         _complete(present, present.relaxed(end), end)
-        best = max(present, best, key=lambda plan: plan.rank)
-    best, end = _improved(best, found, end, again=again), begun + _OTHERS * left
-    if runs and again and best.worth < found.worth * (1.0 - _CLOSE) and time.perf_counter() < end:
-        other = _Plan(replace(menus, now={}), keeps)
         _complete(other, found, end)
-        other = _improved(other, found, end, again=True)
-        if other.worth > best.worth + _CLOSE * abs(best.worth) and other.rank > best.rank:
-            best = other
+        if again and other.rank < most:
+            best = max(present, best, key=lambda plan: plan.rank)
+            best = _improved(best, found, begun + _STAYING * left)
+            other = other if best.rank >= most else _improved(other, found, end)
+        best = max(best, present, other, key=lambda plan: plan.rank)
+    elif again:
+        best = _improved(best, found, end)
     if runs:
         best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
     return best.options, best.nodes
 
 
-def _improved(plan: _Plan, found: Relaxation, end: float, *, again: bool) -> _Plan:
+def _improved(plan: _Plan, found: Relaxation, end: float) -> _Plan:
     """Return a plan after its choosers, those on some nodes, were placed anew as long as that pays."""
     best, in_vain, random = plan, 0, np.random.default_rng(0)
     most = found.worth * (1.0 - _CLOSE)
-    tries = min(_IN_VAIN, plan.options.size // 2) if again else 0
+    tries = min(_IN_VAIN, plan.options.size // 2)
     while in_vain < tries and best.worth < most and time.perf_counter() < end:
         trial = best.without(random)
         part = trial.relaxed(end)
