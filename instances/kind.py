@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from apportion.core.errors import Problem
 from apportion.core.outcome import Report
 from apportion.instances.options import OptionSet
 
-__all__ = ["Edits", "JobRules", "ProblemType", "Wording", "options_bound"]
+__all__ = ["Edits", "JobRules", "ProblemType", "WayIn", "Wording", "options_bound"]
 
 
 def _as_it_is(instance: Any) -> Any:
@@ -27,6 +27,21 @@ def options_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction |
 
 def _objective(_: Any) -> str:
     return "objective"
+
+
+class WayIn(NamedTuple):
+    """How a job that waits would get something.
+
+    Attributes
+    ----------
+    instance
+        Another one, in which it does, and whoever has something keeps it as far as that goes.
+    said
+        ``said(plan)``: what a plan of it does to the others, in words.
+    """
+
+    instance: Any
+    said: Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +204,9 @@ class ProblemType:
     remarks
         ``remarks(instance, job, plan)``: what only the kind knows of a job's option, in words, and the option
         to compare it with; ``None`` for nothing.
+    way_in
+        ``way_in(instance, job, plan)``: how a job that has nothing in a plan would have something; ``None``
+        where it has, or where that is too large a question.
     menu, menu_field
         ``menu(job)``: the lines of a job's menu as columns by name, those of the builder's table; and the
         field of a job that holds them. ``None``: a table has one row per job.
@@ -210,6 +228,7 @@ class ProblemType:
     option_set: OptionSet | None = None
     parts: Callable[[Any, Any], Mapping[str, tuple[str | None, float]]] | None = None
     remarks: Callable[[Any, Any, Any], tuple[tuple[str, ...], str | None]] | None = None
+    way_in: Callable[[Any, Any, Any], WayIn | None] | None = None
     menu: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
     menu_field: str | None = None
     schemas: str = "apportion.instances.schemas"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from msgspec.structs import force_setattr, replace
@@ -13,9 +14,10 @@ from msgspec.structs import force_setattr, replace
 from apportion.core.errors import InvalidInstance, quoted_names
 from apportion.core.outcome import Report
 from apportion.instances.fields import remade
-from apportion.instances.kind import Edits, ProblemType, Wording
+from apportion.instances.kind import Edits, ProblemType, WayIn, Wording
 from apportion.instances.options import Option, OptionSet
-from apportion.instances.placement.goals import is_much, name_of, names_of
+from apportion.instances.placement.goals import JobsStoppedGoal, PodsMovedGoal, is_much, name_of, names_of
+from apportion.instances.placement.rules import MaxMovesRule, MaxStopsRule
 from apportion.instances.placement.schema import (
     WAITS,
     PlacementInstance,
@@ -24,6 +26,9 @@ from apportion.instances.placement.schema import (
 )
 
 __all__ = ["PLACEMENT", "maximizes"]
+
+_MOST_PAIRS = 20_000
+"""Pairs of a job that is placed and a node up to which it is asked who would make room for another one."""
 
 
 def maximizes(instance: PlacementInstance) -> bool:
@@ -159,6 +164,61 @@ def _remarks(
     return tuple(remarks(instance, job, plan)), None
 
 
+def _way_in(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, Any]) -> WayIn | None:
+    """Return the round of those that have something in a plan and a job that must get something."""
+    from apportion.instances.placement.site import site_of
+
+    placed = plan["placement"]
+    few = len(placed) * len(site_of(instance).nodes) <= _MOST_PAIRS
+    if job.id in placed or job.fixed or not few or not any(not one.idle for one in _options(instance, job)):
+        return None
+    others = (one for one in _adopt(instance, plan, everybody=True) if one.id in placed)
+    jobs = [
+        replace(
+            one,
+            options=tuple(option for option in one.options if option.id == placed[one.id]["option"]),
+            required=False,
+            pinned=None,
+            forbidden=(),
+        )
+        for one in others
+    ]
+    rules = tuple(rule for rule in instance.rules if not isinstance(rule, MaxMovesRule | MaxStopsRule))
+    asked = replace(
+        instance,
+        jobs=(replace(job, required=True, current=None), *jobs),
+        rules=rules,
+        goals=(JobsStoppedGoal(), PodsMovedGoal()),
+    )
+    return WayIn(asked, partial(_said, asked, job.id))
+
+
+def _said(instance: PlacementInstance, job: str, plan: Mapping[str, Any]) -> str:
+    """Return who stops and who moves for a job, in words."""
+    from apportion.instances.placement.placed import Placed
+    from apportion.instances.placement.site import site_of
+
+    placed = Placed(instance, site_of(instance), plan["placement"])
+    moved: dict[str, int] = {}
+    for (one, _), number in placed.moved.items():
+        if number and one not in placed.stopped:
+            moved[one] = moved.get(one, 0) + number
+    option, stopped = plan["placement"][job]["option"], sorted(placed.stopped)
+    parts = [f"{_some(stopped)} stop{'' if len(stopped) > 1 else 's'}"] if stopped else []
+    if moved:
+        number = sum(moved.values())
+        move = "1 pod of {} moves" if number == 1 else f"{number} pods of {{}} move"
+        parts.append(move.format(_some(sorted(moved))))
+    if not parts:
+        return f"{option} fits beside the others"
+    return f"{option} would be placed if {' and '.join(parts)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:6])
+    return f"{shown} and {len(names) - 6} more" if len(names) > 6 else shown
+
+
 OPTION_SET = OptionSet(
     _options,
     _taken,
@@ -210,7 +270,10 @@ def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> Placemen
     return replace(instance, nodes=tuple(found))
 
 
-def _adopt(instance: PlacementInstance, plan: Mapping[str, Any]) -> Iterator[PlacementJob]:
+def _adopt(
+    instance: PlacementInstance, plan: Mapping[str, Any], *, everybody: bool = False
+) -> Iterator[PlacementJob]:
+    """Yield the jobs that run otherwise than now, or everybody, as they run in a plan."""
     for job in instance.jobs:
         got = plan["placement"].get(job.id)
         now = (
@@ -218,7 +281,7 @@ def _adopt(instance: PlacementInstance, plan: Mapping[str, Any]) -> Iterator[Pla
             if got is None
             else PlacementRunning(got["option"], {k: dict(v) for k, v in got["on"].items()})
         )
-        if now != job.current:
+        if everybody or now != job.current:
             yield replace(job, current=now)
 
 
@@ -260,4 +323,5 @@ PLACEMENT = ProblemType(
     wording=Wording(runs=True, waiting=WAITS),
     option_set=OPTION_SET,
     remarks=_remarks,
+    way_in=_way_in,
 )

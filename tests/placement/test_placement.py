@@ -202,9 +202,14 @@ def test_why_a_gang_waits_is_told_by_what_fits_where() -> None:
     waits, stays = explanation.jobs[0], explanation.jobs[1]
     assert waits.remarks == (
         "run: 8 pods must lie in one rack: 4 fit beside the others (in r1), 8 in an empty one",
+        "under the rules it cannot be placed, whoever makes room",
     )
     assert stays.remarks == ("on n0, n2",)
     assert "one more unit" not in str(explanation)
+    free = {**told, "rules": [{"rule": "max_moves", "limit": 0}]}  # of today's plan, not of this question
+    assert explain(apportion.read(free), job="a").jobs[0].remarks[1] == (
+        "run would be placed if b stops and 3 pods of c move"
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

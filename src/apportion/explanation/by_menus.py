@@ -7,7 +7,7 @@ The notes that every explanation of a plan may begin with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -242,11 +242,22 @@ class _Jobs:
         resolver = self.resolver if exact else None
         worth = job_worth(self.view, job, self.names[job], asked, resolver, share)
         remarks, other = self.view.subject.remarks(job, self.view.solution.plan)
+        remarks = (*remarks, *self._way_in(job, share if exact else 0.0))
         menu = range(*self.view.model.offsets[job : job + 2].tolist())
         at = next((row for row in menu if self.view.structure.option_name(row) == other), None)
         beside = at is not None and at != int(self.view.rows[job])
         unfrozen = rival(self.view, job, at, resolver, share) if beside and at is not None else None
         return replace(worth, remarks=remarks, unfrozen=unfrozen)
+
+    def _way_in(self, job: int, share: float) -> Iterator[str]:
+        """Yield who would make room for a job that has nothing, the fewest that were found."""
+        way = self.view.subject.way_in(job, self.view.solution.plan) if share else None
+        found = None if way is None else self.resolver.solve(way.instance, share=share)
+        if way is not None and found is not None and found.plan is not None:
+            fewest = found.termination == Termination.OPTIMAL and all(goal.proven for goal in found.goals)
+            yield way.said(found.plan) + ("" if fewest else "; perhaps fewer would do")
+        elif found is not None and found.termination == Termination.INFEASIBLE:
+            yield "under the rules it cannot be placed, whoever makes room"
 
     def all(self, exact_jobs: int, notes: list[str]) -> tuple[JobWorth, ...]:
         """Return the worth of every job, exact figures if there are few enough, and note what is left out."""

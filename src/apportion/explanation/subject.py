@@ -26,6 +26,7 @@ from apportion.explanation.parts import Difference, JobWorth, OptionWorth, Rival
 from apportion.explanation.resolver import Resolver, held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.instances import edits
+from apportion.instances.kind import WayIn
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.edits import wider
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
@@ -174,6 +175,12 @@ class Subject:
         if self.tenants or self.kind.remarks is None or plan is None:
             return (), None
         return self.kind.remarks(self.instance, self.instance.jobs[job], plan)
+
+    def way_in(self, job: int, plan: Any) -> WayIn | None:
+        """Return how a job that has nothing in a plan would have, as far as the kind says it."""
+        if self.tenants or self.kind.way_in is None or plan is None:
+            return None
+        return self.kind.way_in(self.instance, self.instance.jobs[job], plan)
 
     def with_more(self, additions: Mapping[str, int]) -> Self:
         """Return the subject with more of some capacities, or with wider limits of tenants."""
