@@ -329,29 +329,38 @@ class Program:
         sizes = np.diff([*self.starts, len(self.labels)])
         return np.repeat(np.arange(len(self.starts)), sizes)
 
-    def inside(self, nodes: NDArray[np.bool_], classes: NDArray[np.bool_], each: Any = 1) -> Form:
+    def inside(self, nodes: NDArray[np.bool_], classes: NDArray[Any], each: Any = 1) -> Form:
         """Return how many pods of some classes, counted so much each, are at some nodes."""
         column, of, node, count = self._of_classes(classes)
-        there = nodes[node] & classes[of]
+        there = nodes[node]
         factor = count[there] * (np.asarray(each)[of[there]] if np.ndim(each) else each)
         return summed(column[there], factor)
 
-    def stays(self, classes: NDArray[np.bool_], each: Any = 1) -> Form:
+    def stays(self, classes: NDArray[Any], each: Any = 1) -> Form:
         """Return how many of the pods of some classes that run stay where they are."""
         column, of, node, count = self._of_classes(classes)
-        kept = np.minimum(count, self.now[of, node]) * classes[of]
+        kept = np.minimum(count, self.now[of, node])
         some = kept > 0
         factor = kept[some] * (np.asarray(each)[of[some]] if np.ndim(each) else each)
         return summed(column[some], factor)
 
-    def _of_classes(self, classes: NDArray[np.bool_]) -> tuple[Integers, Integers, Integers, Integers]:
-        """Return a stretch of `placed` that has all entries of some classes."""
-        some = np.flatnonzero(classes)
-        some = some[self._ends[1][some] > 0] if some.size else some
+    def _of_classes(self, classes: NDArray[Any]) -> list[Integers]:
+        """Return the entries of `placed` of some classes, bool [classes] or which they are."""
+        some = np.flatnonzero(classes) if classes.dtype == np.bool_ else classes
+        some = some[self._ends[1][some] > 0]
         first = int(self._ends[0][some].min()) if some.size else 0
         last = int(self._ends[1][some].max()) if some.size else 0
-        column, of, node, count = self.placed
-        return column[first:last], of[first:last], node[first:last], count[first:last]
+        of = self.placed[1][first:last]
+        mine = classes[of] if classes.dtype == np.bool_ else np.isin(of, classes)
+        return [one[first:last][mine] for one in self.placed]
+
+    @cached_property
+    def of_job(self) -> dict[str, list[int]]:
+        """By job its classes."""
+        found: dict[str, list[int]] = {}
+        for at, one in enumerate(self.classes):
+            found.setdefault(one.job.id, []).append(at)
+        return found
 
     @cached_property
     def _ends(self) -> tuple[Integers, Integers]:

@@ -101,14 +101,12 @@ def most_pods(made: Program, classes: Mask) -> int:
     return sum(by_job.values())
 
 
-def running(made: Program) -> Iterator[tuple[PlacementJob, str, dict[str, int], Mask]]:
+def running(made: Program) -> Iterator[tuple[PlacementJob, str, dict[str, int], Integers]]:
     """Yield every running job's pods by name: where they are, and which classes they may be in the plan."""
-    own = {(job.id, name): classes for job, name, classes in _names(made)}
-    nobody = np.zeros(len(made.classes), dtype=np.bool_)
     for job in made.instance.jobs:
         for name, on in (job.current.on if job.current is not None else {}).items():
-            here = {node: count for node, count in on.items() if count}
-            yield job, name, here, own.get((job.id, name), nobody)
+            own = [at for at in made.of_job.get(job.id, ()) if made.classes[at].pods.name == name]
+            yield job, name, {node: count for node, count in on.items() if count}, np.array(own, np.int64)
 
 
 def pods_named(job: PlacementJob, name: str) -> PlacementPods | None:
@@ -298,7 +296,7 @@ def stopped(made: Program, job: PlacementJob) -> Form:
     if known is not None:
         return known
     option = job.current.option
-    same = [at for at, one in enumerate(made.classes) if one.job is job and one.option.id == option]
+    same = [at for at in made.of_job.get(job.id, ()) if made.classes[at].option.id == option]
     fewer = [at for at in same if made.classes[at].pods.fewest < now.get(made.classes[at].pods.name, 0)]
     waits, chosen = Form.of(made.waiting[job.id]), made.chosen.get((job.id, option), [])
     gone = {name for name, number in now.items() if number} - {made.classes[at].pods.name for at in same}
@@ -318,8 +316,8 @@ def stopped(made: Program, job: PlacementJob) -> Form:
 
 def _fewer(made: Program, job: PlacementJob, now: Mapping[str, int], some: list[int]) -> Form:
     """Return whether a job waits, or has fewer pods than now in the option that it has now."""
-    every_node, numbers = everywhere(made), np.arange(len(made.classes))
-    there = [(made.inside(every_node, numbers == at), now[made.classes[at].pods.name]) for at in some]
+    every_node = everywhere(made)
+    there = [(made.inside(every_node, np.array([at])), now[made.classes[at].pods.name]) for at in some]
     chosen = made.chosen.get((job.id, made.classes[some[0]].option.id), [])
     waits = Form.of(made.waiting[job.id])
     if job.id in made.whole:
