@@ -38,6 +38,10 @@ Keeps = Callable[[NDArray[np.int64], Sequence[tuple[int, ...]]], bool]
 
 _MOST_OPTIONS, _MOST_KINDS = 50_000, 500
 """Options and kinds of pods up to which a relaxation is short beside what it saves."""
+_LARGE, _SAMPLED = 10_000, 10
+"""Options from which on one in so many of the choosers and of the nodes is solved first,"""
+_NEARLY = (0.0, 0.01, 0.02, 0.05, 0.1)
+"""and relative distances from its prices at which patterns are made for all."""
 _AT_ONCE = 300
 """Patterns that are added at a time, about, as long as there are not more sorts of nodes."""
 _CLOSE = 1e-9
@@ -99,6 +103,9 @@ def relaxed(menus: PodMenus, seconds: float | None, near: Relaxation | None = No
     if not (np.diff(menus.offsets) > 0).all() or not all(each.is_listed for each in menus.contents):
         return None
     end = None if seconds is None else time.perf_counter() + seconds
+    few = menus.some(_SAMPLED) if near is None and menus.values.size > _LARGE else None
+    if few is not None:  # its prices are nearly those of all
+        near = relaxed(few, seconds)
     master, found, best = _Master(menus, near), None, np.inf
     while True:
         left = None if end is None else end - time.perf_counter()
@@ -149,6 +156,10 @@ class _Master:
             before = dict.fromkeys((at, kinds) for at, _, kinds, _ in near.patterns)
             pairs = ((at, sort, kinds) for at, kinds in before for sort in menus.contents[at].holding(kinds))
             self._add(list(islice(pairs, _AT_ONCE)))
+            random = np.random.default_rng(0)
+            for spread in _NEARLY if menus.values.size > _LARGE else ():
+                weights = near.weights * (1.0 + spread * random.uniform(-1.0, 1.0, near.weights.size))
+                self.priced(weights, near.prices, np.full(self._numbers.size, -1.0))
         for each in (*menus.needs.T, menus.needs.sum(axis=1)):
             self.priced(
                 each.astype(np.float64), np.zeros(menus.rooms.size), np.full(self._numbers.size, -1.0)

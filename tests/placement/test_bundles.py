@@ -37,6 +37,7 @@ from apportion.instances.placement.schema import (
 )
 from apportion.io.stored import document, verify
 from apportion.models.pods import NodeContents, PodPacking, best_fit, keeps_rooms
+from apportion.solvers.packing import patterns
 from apportion.solvers.packing.pods import pack_pods
 from tests.placement.rounds import gangs, site
 
@@ -358,6 +359,22 @@ def test_a_bound_by_forged_weights_is_refused() -> None:
     for other in (*names, f"pods of weight {listed} at n9", f"pods of weight {listed} at {bundle}x"):
         changed = {key: value for key, value in prices.items() if key != name} | {other: prices[name]}
         assert not verify(given, {**honest, "certificate": {**certificate, "multipliers": changed}}).ok
+
+
+@pytest.mark.parametrize("fragmented", [False, True])
+def test_prices_of_a_tenth_lead_to_the_same_relaxation(
+    fragmented: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    menus = PlacementByBundle(generate_menus(7, 200, 192, fragmented=fragmented)).pod_menus()
+    assert menus is not None
+    few = menus.some(10)
+    assert few.offsets.size - 1 == 20 and len(few.free) == 20 and few.owner.size == few.values.size
+    assert few.values.tolist() == menus.values[menus.owner % 10 == 0].tolist()
+    whole = patterns.relaxed(menus, None)
+    monkeypatch.setattr(patterns, "_LARGE", 100)
+    found = patterns.relaxed(menus, None)
+    assert whole is not None and found is not None
+    assert found.worth == pytest.approx(whole.worth, rel=1e-8)
 
 
 def test_rows_of_shared_places_count_what_fits_in_each() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 from operator import itemgetter
@@ -218,6 +218,24 @@ class PodMenus:
     def contents(self) -> tuple[NodeContents, ...]:
         """By bundle what fits on its nodes together."""
         return tuple(NodeContents(self.needs[kinds], self.free[nodes]) for kinds, nodes in self.members)
+
+    def some(self, step: int) -> PodMenus:
+        """Return one in so many of the choosers, of the nodes and of further limits."""
+        mine = self.owner % step == 0
+        options, entries, nodes = np.flatnonzero(mine), mine[self.option], slice(None, None, step)
+        return replace(
+            self,
+            values=self.values[options],
+            offsets=np.concatenate(([0], np.cumsum(np.diff(self.offsets)[nodes]))),
+            option=(np.cumsum(mine) - 1)[self.option[entries]],
+            kind=self.kind[entries],
+            count=self.count[entries],
+            node_bundle=self.node_bundle[nodes],
+            free=self.free[nodes],
+            rows=self.rows[options],
+            rooms=self.rooms // step,
+            share=self.share[options],
+        )
 
     @cached_property
     def owner(self) -> NDArray[np.int64]:
