@@ -62,7 +62,9 @@ class PlacementByBundle(PlacementByShape):
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
             self._nodes = [one.tolist() if one.size > 1 else () for one in site.members]
-            self._free: list[tuple[int, ...]] = [tuple(each) for each in site.free_by_node.tolist()]
+            free = [tuple(each) for each in site.free_by_node.tolist()]
+            self._rooms = [tuple(free[node] for node in own) for own in self._nodes]
+            self._position = [{node: at for at, node in enumerate(own)} | {-1: -1} for own in self._nodes]
             self._needs = [
                 tuple(one.pods.takes(resource) for resource in site.limited) for one in self.program.classes
             ]
@@ -163,30 +165,33 @@ class PlacementByBundle(PlacementByShape):
 
         ``None`` where a job must have something and has nothing, or pods do not fit there.
         """
-        choice = np.where(rows < 0, self._waits, rows)
-        if (choice < 0).any() or (self.plain.used(choice) > self.plain.capacities).any():
-            return None
-        self._remember(choice, nodes)
-        return self._of_few_moves(self._filled(choice, np.flatnonzero(rows < 0)))
+        choice = self._chosen(rows, nodes)
+        return None if choice is None else self._of_few_moves(self._filled(choice, np.flatnonzero(rows < 0)))
 
     @property
     def keeps(self) -> Callable[[NDArray[np.int64], Sequence[Sequence[int]]], bool] | None:
         """Whether options on given nodes keep the rules; ``None`` where there are none."""
 
         def kept(rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> bool:
-            choice = np.where(rows < 0, self._waits, rows)
-            if (choice < 0).any() or (self.plain.used(choice) > self.plain.capacities).any():
-                return False
-            self._remember(choice, nodes)
-            return self._of_few_moves(choice) is not None
+            return self._of_few_moves(self._chosen(rows, nodes)) is not None
 
         return kept if self.instance.rules else None
 
+    def _chosen(self, rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
+        """Return a choice of options, -1 for none, its nodes remembered; ``None`` if it breaks a row."""
+        choice = np.where(rows < 0, self._waits, rows)
+        if (choice < 0).any() or (self.plain.used(choice) > self.plain.capacities).any():
+            return None
+        self._remember(choice, nodes)
+        return choice
+
     def _of_few_moves(self, choice: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Return a choice whose nodes are known if no more pods are moved than may be, else ``None``."""
-        known = {} if choice is None else {name: one.known for name, one in self.packings(choice).items()}
+        if choice is None or not self.instance.rules:
+            return choice
+        known = {name: one.known for name, one in self.packings(choice).items()}
         placed = {name: nodes for name, nodes in known.items() if nodes is not None}
-        return choice if choice is not None and self.moves_few(choice, placed) else None
+        return choice if self.moves_few(choice, placed) else None
 
     def moves_few(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> bool:
         """Return whether a choice, placed as `plan_on` is given it, moves no more pods than may be."""
@@ -211,14 +216,13 @@ class PlacementByBundle(PlacementByShape):
         pods = tuple(
             tuple(self._needs[of] for of, count in own for _ in range(count)) for own in jobs.values()
         )
-        rooms, own = tuple(self._free[node] for node in self._nodes[bundle]), tuple(jobs.values())
+        own, position = tuple(jobs.values()), self._position[bundle]
         known = self._known.get((bundle, tuple(jobs.items())))
         places = tuple(self._places(bundle, one) for one in own)
-        inside = {node: at for at, node in enumerate(self._nodes[bundle])} | {-1: -1}
         now = tuple(
-            tuple(inside[node] for of, count in one for node in self._now(of, bundle, count)) for one in own
+            tuple(position[node] for of, count in one for node in self._now(of, bundle, count)) for one in own
         )
-        return PodPacking(rooms, tuple(jobs), pods, known, places, now)
+        return PodPacking(self._rooms[bundle], tuple(jobs), pods, known, places, now)
 
     def _places(self, bundle: int, pods: tuple[tuple[int, int], ...]) -> NDArray[np.int64] | None:
         """Return the place of every node of a bundle where pods must share one that bundles do not tell."""
@@ -369,8 +373,8 @@ class PlacementByBundle(PlacementByShape):
         site = self.program.site
         assert isinstance(site, BundledSite)
         for bundle, jobs in self._inside(choice).items():
-            position = {node: at for at, node in enumerate(self._nodes[bundle])}
-            lying = tuple(tuple(position[node] for node in nodes[job] if node in position) for job in jobs)
+            at = self._position[bundle]
+            lying = tuple(tuple(at[node] for node in nodes[job] if node in at) for job in jobs)
             if keeps_rooms(self._packing(bundle, jobs), lying):
                 self._known[bundle, tuple(jobs.items())] = lying
 

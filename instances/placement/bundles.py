@@ -431,7 +431,7 @@ def shared_level(option: PlacementOption) -> str | UnsetType | None:
 def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     """Return whether all that is asked of places is that pods of an option share one, or leave some nodes.
 
-    Where jobs run, how much of the value is lost for their sake is another question: it comes first.
+    Where jobs run, value must be the first goal: bundles do not tell who moves.
     """
     if not all(map(_leaves_places, instance.rules)) or any(hasattr(one, "level") for one in _asked(instance)):
         return False
