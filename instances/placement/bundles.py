@@ -27,7 +27,7 @@ from msgspec.structs import force_setattr
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import is_much, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
-from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule
+from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule, StayRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -397,10 +397,14 @@ def _asked(instance: PlacementInstance) -> list[Any]:
 
 
 def _named_nodes(instance: PlacementInstance, *, across: bool) -> set[str]:
-    """Return the nodes that goals name, in bundles of one place also those of rules and of running jobs."""
+    """Return the nodes that goals name, in bundles of one place also those of rules and of running jobs.
+
+    Of jobs that run only those that must stay, if value comes before who moves.
+    """
     found = set[str]()
+    free = _are_free_to_move(instance)
     for job in () if across else instance.jobs:
-        if job.current is not None:
+        if job.current is not None and not (free and not job.fixed):
             found.update(*job.current.on.values())
     for one in (goal for goal in _asked(instance) if not (across and isinstance(goal, DrainRule))):
         found.update(getattr(one, "nodes", ()))
@@ -442,6 +446,12 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     return all(pods.preferred is UNSET and not pods.slices for pods in asked) and all(
         shared_level(option) is not None for option in options
     )
+
+
+def _are_free_to_move(instance: PlacementInstance) -> bool:
+    """Return whether value comes before who moves, and no rule says of which pods do not."""
+    rules = [rule for rule in instance.rules if isinstance(rule, StayRule | MaxMovesRule)]
+    return is_much(instance.wanted[0]) and all(map(_leaves_places, rules))
 
 
 def _leaves_places(rule: Any) -> bool:

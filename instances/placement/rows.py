@@ -121,18 +121,18 @@ def need_now(job: PlacementJob, name: str, resource: str) -> int:
 
 
 def _limit(made: Program, rule: rules.LimitRule) -> None:
+    needs = needs_of_all(made, rule.resource)
+    named = [] if rule.when == "after" else [*_names(made)]
     for name, limit in rule.limits.items():
-        inside, form = made.site.inside(rule.level, [name]), NOTHING
-        for job, pods, classes in _names(made):
-            need, here = need_now(job, pods, rule.resource), made.inside(inside, classes)
-            now = present_in(made, job, pods, inside)
-            if rule.when == "after" or not now:
-                form = form + here.times(need)
-            else:
-                new = made.beyond(
-                    f"new in {name}: {job.id}/{pods}", here, now, most_pods(made, classes) - now
-                )
-                form = form + new.times(need)
+        inside, others = made.site.inside(rule.level, [name]), everybody(made)
+        there = [(one, now) for one in named if (now := present_in(made, *one[:2], inside))]
+        form = NOTHING
+        for (job, pods, classes), now in there:
+            others &= ~classes
+            here, most = made.inside(inside, classes), most_pods(made, classes) - now
+            new = made.beyond(f"new in {name}: {job.id}/{pods}", here, now, most)
+            form = form + new.times(need_now(job, pods, rule.resource))
+        form = form + made.inside(inside, others, needs)
         if rule.when == "during":
             for job, pods, _, _ in running(made):
                 now = present_in(made, job, pods, inside)

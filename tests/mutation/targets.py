@@ -8,7 +8,12 @@ from types import MappingProxyType
 __all__ = ["TARGETS"]
 
 _MEANINGS = ("tests/instances/test_meanings.py", "-k")
-_BUNDLES = ("tests/placement/test_bundles.py", "-k", "not thousand and not given_is_not_lost")
+_BUNDLES = (
+    "tests/placement/test_running.py",
+    "tests/placement/test_bundles.py",
+    "-k",
+    "not thousand and not given_is_not_lost",
+)
 
 TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

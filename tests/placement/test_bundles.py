@@ -26,7 +26,7 @@ from apportion.instances.placement.bundles import (
 )
 from apportion.instances.placement.generator import generate, generate_menus
 from apportion.instances.placement.goals import LeftGoal, PodsMovedGoal, UsedGoal, ValueGoal
-from apportion.instances.placement.rules import SpreadRule
+from apportion.instances.placement.rules import LimitRule, MaxMovesRule, SpreadRule, StayRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -50,11 +50,22 @@ def test_named_nodes_stay_by_themselves() -> None:
             current=PlacementRunning("x", {"pods": {"n0": 1}}),
         )
     ]
-    found = bundled_site(site(jobs, 8, 2))
+    given = site(jobs, 8, 2)
+    found = bundled_site(replace(given, goals=(PodsMovedGoal(), ValueGoal())))
     assert found is not None
     assert sorted(map(len, found.members)) == [1, 1, 2, 4]
     assert [found.nodes[at] for at in (found.number["n0"], found.number["n3"])] == ["n0", "n3"]
     assert found.free("gpu").sum() == 64
+    limit = LimitRule(level="rack", resource="gpu", limits={"r0": 3})
+    for rules, fixed, sizes in (
+        ((limit,), False, [1, 3, 4]),  # value comes first: who moves is asked afterwards
+        ((limit,), True, [1, 1, 2, 4]),
+        ((StayRule(pods=("a",)),), False, [1, 1, 2, 4]),
+        ((MaxMovesRule(limit=1, resource="gpu"),), False, [1, 1, 2, 4]),
+        ((MaxMovesRule(limit=1), limit), False, [1, 3, 4]),
+    ):
+        found = bundled_site(replace(given, rules=rules, jobs=(replace(jobs[0], fixed=fixed),)))
+        assert found is not None and sorted(map(len, found.members)) == sizes
 
 
 def test_nodes_are_together_that_every_pod_is_worth_the_same_at() -> None:

@@ -153,3 +153,60 @@ def test_what_runs_is_where_a_search_begins() -> None:
     choice = shape.choice(plan)
     assert choice is not None and shape.plan(choice)["placement"]["j"]["on"] == {"pods": {"n5": 1}}
     assert plan_of(replace(given, jobs=(replace(job, current=None),))) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_jobs_that_must_stay_count_as_used_by_others(seed: int) -> None:
+    """With half of the jobs fixed bundles and shapes agree; what is proven passes the check once stored."""
+    before, rng = running(gangs(seed), 0.8, seed), Random(seed)
+    fixed = tuple(replace(job, fixed=job.current is not None and rng.random() < 0.5) for job in before.jobs)
+    given = replace(before, jobs=fixed)
+    found = bundled_site(given)
+    kept = [job.id for job in fixed if job.fixed]
+    assert found is not None and found.across and [job.id for job in found.kept] == kept
+    uses = sum(
+        option.pods[0].needs["gpu"] * option.pods[0].count
+        for job in found.kept
+        for option in job.options
+        if job.current is not None and option.id == job.current.option
+    )
+    assert found.free("gpu").tolist() == [48 - uses]
+    by_bundle, by_shape = (apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape"))
+    assert by_bundle.termination == by_shape.termination == "optimal"
+    assert by_bundle.objective == by_shape.objective and verify(given, document(by_bundle)).ok
+    plan = by_bundle.plan["placement"]
+    assert [*plan] == [job.id for job in given.jobs if job.id in plan]
+    assert all(plan[job.id]["on"] == job.current.on for job in found.kept)
+
+
+def test_jobs_that_cannot_stay_have_no_bundles_across_places() -> None:
+    """Two that must stay where only one fits, or one on a node that all leave: no plan, as shapes say too."""
+    needs = {"gpu": 5, "cpu": 1, "mem": 1}
+    jobs = [
+        PlacementJob(
+            name,
+            (PlacementOption("o", (PlacementPods(needs),), 1.0, required="rack"),),
+            current=PlacementRunning("o", {"pods": {"n0": 1}}),
+            fixed=True,
+        )
+        for name in "ab"
+    ]
+    drained = replace(site(jobs[:1], 6, 3), rules=(DrainRule(nodes=("n0",)),))
+    for given in (site(jobs, 6, 3), drained):
+        found = bundled_site(given)
+        assert found is not None and not found.across
+        ways = [apportion.solve(given, formulation=name) for name in ("by_bundle", "by_shape")]
+        assert [one.termination for one in ways] == ["infeasible"] * 2
+
+
+def test_who_runs_on_unlike_nodes_or_may_not_move_is_looked_at_node_by_node() -> None:
+    """Bundles begin at 1,500 pairs of an option and a node and at 10,000 where they leave that open."""
+    alike, unlike = (generate_menus(0, 40, 32, fragmented=way, running=0.5) for way in (False, True))
+    assert takes_bundles(alike) and not takes_bundles(unlike)
+    waiting = tuple(replace(job, current=None) for job in unlike.jobs)
+    assert takes_bundles(replace(unlike, jobs=waiting))
+    assert not takes_bundles(replace(alike, rules=(MaxMovesRule(limit=5),)))
+    assert takes_bundles(replace(alike, rules=(MaxStopsRule(limit=5),)))
+    assert takes_bundles(replace(generate_menus(0, 140, 96, running=0.5), rules=(MaxMovesRule(limit=5),)))
+    for rule in (MaxMovesRule(limit=5, resource="gpu"), MaxMovesRule(limit=5, of={"j0": 1})):
+        assert not bundled_site(replace(alike, rules=(rule,))).across

@@ -29,6 +29,7 @@ from apportion.core.solution import GoalResult
 from apportion.formulations.protocol import AssignmentFormulation, KnapsackFormulation, Plan
 from apportion.instances.kinds import ProblemType
 from apportion.models.assignment import Assignment
+from apportion.models.exact_sums import over_columns
 from apportion.models.lagrangian import exact_lagrangian_bound
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment, lower, lower_assignment
@@ -171,30 +172,32 @@ def repaired(model: MultipleChoiceKnapsack, rows: NDArray[np.int64]) -> NDArray[
 def _relieved(
     model: MultipleChoiceKnapsack, choice: NDArray[np.int64], room: NDArray[np.float64]
 ) -> NDArray[np.int64] | None:
+    """Move jobs until every capacity is kept; only those that use what is exceeded are looked at."""
     sign = 1.0 if model.sense == "maximize" else -1.0
-    job_of = model.job_of_option()
-    optional = np.flatnonzero(~model.required)
+    sizes, used = np.diff(model.offsets), model.used(choice)
     for _ in range(4 * model.num_jobs + 4):
-        excess = np.maximum(model.used(choice) - model.capacities, 0) / room
+        excess = np.maximum(used - model.capacities, 0) / room
         if not excess.any():
             return choice
-        held_value = np.where(choice >= 0, model.values[choice], 0.0)
-        weight = model.paid(excess / room)
-        held_weight = np.where(choice >= 0, weight[choice], 0.0)
-        relief = held_weight[job_of] - weight
-        loss = sign * (held_value[job_of] - model.values)
-        relief = np.concatenate((relief, held_weight[optional]))
-        loss = np.concatenate((loss, sign * held_value[optional]))
-        useful = relief > 0
-        if not useful.any():
+        taken = np.flatnonzero(choice >= 0)
+        held = over_columns(model.matrix[choice[taken]], excess / room)
+        jobs, held = taken[held > 0], held[held > 0]
+        owner = np.repeat(np.arange(jobs.size), sizes[jobs])
+        before = np.concatenate(([0], np.cumsum(sizes[jobs])))[:-1]
+        rows = np.arange(owner.size) + (model.offsets[jobs] - before)[owner]
+        free = np.flatnonzero(~model.required[jobs])
+        relief = held[owner] - over_columns(model.matrix[rows], excess / room)
+        relief = np.concatenate((relief, held[free]))
+        worth = model.values[choice[jobs]]
+        loss = np.concatenate((sign * (worth[owner] - model.values[rows]), sign * worth[free]))
+        useful = np.flatnonzero(relief > 0)
+        if not useful.size:
             return None
-        score = np.full(relief.size, np.inf)
-        score[useful] = np.maximum(loss[useful], 0.0) / relief[useful]
-        move = int(np.argmin(score))
-        if move < job_of.size:
-            choice[job_of[move]] = move
-        else:
-            choice[optional[move - job_of.size]] = -1
+        move = int(useful[np.argmin(np.maximum(loss[useful], 0.0) / relief[useful])])
+        one = int(jobs[owner[move] if move < rows.size else free[move - rows.size]])
+        now = choice[one : one + 1].copy()
+        choice[one] = rows[move] if move < rows.size else -1
+        used += model.used(choice[one : one + 1]) - model.used(now)
     return None
 
 

@@ -213,13 +213,13 @@ def start_from(structure: CompiledModel, given: object, log: Log, running: objec
     log
         Takes a note where nothing fits.
     running
-        The plan to begin with where none is given and there are so many options that a search may not come
-        to as much by itself; ``None`` for none.
+        The plan to begin with, if it is one, where none is given and there are so many options that a search
+        may not come to as much by itself; ``None`` for none.
     """
     if given is None:
         many = running is not None and structure.model.num_options >= _MANY_OPTIONS
         found = structure.point(running) if many else None
-        return Start(None if found is None else structure.repaired(found))
+        return Start(found if found is not None and structure.check(found).feasible else None)
     earlier, prices = _earlier(given)
     near = None if earlier is None else structure.point(earlier)
     if near is None:
