@@ -491,3 +491,40 @@ def test_the_level_that_all_pods_of_an_option_share() -> None:
     assert shared_level(option("block", None, None)) == "block"
     for several in (option("block", "rack"), option(None, "rack", None), option("block", "rack", "rack")):
         assert shared_level(several) is None
+
+
+def test_pieces_are_counted_wherever_the_sum_does_not_say_as_much() -> None:
+    """Of 3 and 2 free one piece of 2 each, 1 left; of 4 none of 5, 8 left; of 2 and 4 the sum says all."""
+    job = PlacementJob("a", (PlacementOption("x", (PlacementPods({"gpu": 1}, preferred="rack"),), 1.0),))
+    for free, need, expected in (
+        ((3, 2), 2, [(0, 2, 2)]),
+        ((4, 4), 5, [(0, 5, 0)]),
+        ((2, 4), 2, []),
+        ((3, 3), 1, []),
+    ):
+        nodes = tuple(
+            PlacementNodes(f"n{at}", {"gpu": 8}, {"rack": "r0"}, used={"gpu": 8 - left})
+            for at, left in enumerate(free)
+        )
+        found = bundled_site(PlacementInstance("1", ("rack", "node"), nodes, (job,)))
+        assert found is not None and len(found.nodes) == 1 and not found.has_patterns
+        assert found.counted("gpu", np.array([need, 0])) == expected
+
+
+def test_bundles_of_one_place_know_the_places_of_every_level() -> None:
+    """Three levels and a rule of the middle one: bundles lie where their nodes do."""
+    group = PlacementNodes("n[0-7]", {"gpu": 8}, {"block": "b[0-1]", "rack": "r[0-3]"})
+    job = PlacementJob("a", (PlacementOption("x", (PlacementPods({"gpu": 1}),), 1.0),))
+    rule = SpreadRule(level="rack", by="job", max=1)
+    found = bundled_site(PlacementInstance("1", ("block", "rack", "node"), (group,), (job,), rules=(rule,)))
+    assert found is not None and not found.across and len(found.nodes) == 4
+    assert found.place["block"].tolist() == [0, 0, 1, 1] and found.place["rack"].tolist() == [0, 1, 2, 3]
+    assert found.places["node"] == found.nodes
+
+
+def test_one_option_whose_pods_share_no_level_is_enough_for_bundles_of_one_place() -> None:
+    apart = (PlacementPods({"gpu": 1}, name="a", required="rack"), PlacementPods({"gpu": 1}, name="b"))
+    given = gangs(1)
+    jobs = (*given.jobs, PlacementJob("mixed", (PlacementOption("o", apart, 1.0),)))
+    found = bundled_site(replace(given, jobs=jobs))
+    assert found is not None and not found.across and bundled_site(given).across
