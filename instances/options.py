@@ -168,8 +168,8 @@ class OptionSet:
     reached
         ``reached(instance, plan)``: what a feasible plan has of these goals, where options do not add it up.
     running
-        ``running(instance)``: a plan, perhaps of too much, in which what runs stays as it is and nothing else
-        is given out; ``None`` where nothing runs. A search may begin with it.
+        ``running(instance)``: plans, perhaps of too much, in which what runs stays as it is and nothing else
+        is given out, or nothing at all. A search may begin with the first that is one.
     in_one_sum
         ``in_one_sum(instance)``: the instance whose objective is the objective and the goals in one sum, and
         the weights; ``None`` where no such sum is exact.
@@ -196,7 +196,7 @@ class OptionSet:
     sums: Callable[[Any], bool] = lambda _: True
     goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
     reached: Callable[[Any, Any], Mapping[str, int]] | None = None
-    running: Callable[[Any], Mapping[str, Any] | None] | None = None
+    running: Callable[[Any], Sequence[Mapping[str, Any]]] | None = None
     in_one_sum: Callable[[Any], OneSum | None] = lambda _: None
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()

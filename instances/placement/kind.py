@@ -85,14 +85,11 @@ def _later_goals(instance: PlacementInstance) -> dict[str, bool]:
     return dict([*zip(names_of(instance.wanted), map(is_much, instance.wanted), strict=True)][1:])
 
 
-def _running(instance: PlacementInstance) -> Mapping[str, Any] | None:
-    """Return the plan in which what runs stays where it is; ``None`` where nothing runs."""
+def _running(instance: PlacementInstance) -> Sequence[Mapping[str, Any]]:
+    """Return the plan in which what runs stays where it is, and the one in which nobody has anything."""
     now = {job.id: job.current for job in instance.jobs if job.current is not None}
-    return (
-        {"placement": {job: {"option": one.option, "on": one.on} for job, one in now.items()}}
-        if now
-        else None
-    )
+    stay = {job: {"option": one.option, "on": one.on} for job, one in now.items()}
+    return {"placement": stay}, {"placement": {}}
 
 
 def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, int]:

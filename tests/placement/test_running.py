@@ -14,7 +14,7 @@ from apportion.instances.placement.bundles import bundled_site, takes_bundles
 from apportion.instances.placement.generator import generate_menus
 from apportion.instances.placement.goals import JobsStoppedGoal, ValueGoal
 from apportion.instances.placement.kind import PLACEMENT
-from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule
+from apportion.instances.placement.rules import DrainRule, LimitRule, MaxMovesRule, MaxStopsRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -148,11 +148,18 @@ def test_what_runs_is_where_a_search_begins() -> None:
     )
     given = site([job], 6, 3)
     shape = PlacementByShape(given, 1)
-    plan_of = PLACEMENT.option_set.running
-    plan = plan_of(given)
-    choice = shape.choice(plan)
+    stays, nothing = PLACEMENT.option_set.running(given)
+    choice = shape.choice(stays)
     assert choice is not None and shape.plan(choice)["placement"]["j"]["on"] == {"pods": {"n5": 1}}
-    assert plan_of(replace(given, jobs=(replace(job, current=None),))) is None
+    assert nothing == {"placement": {}}
+
+
+def test_no_search_over_many_options_ends_without_a_plan() -> None:
+    """Gangs split into their pods, under a limit that what runs does not keep: nobody placed is one, too."""
+    limit = LimitRule(level="rack", resource="gpu", limits={f"r{rack}": 100 for rack in range(6)})
+    given = replace(generate_menus(0, 120, 96, running=0.6), rules=(limit,))
+    solution = apportion.solve(given, formulation="by_shape", time_limit=2.0)
+    assert solution.report is not None and solution.report.feasible
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -14,7 +14,7 @@ The compiled linear model of an instance as an LP or MPS file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -201,7 +201,7 @@ def _left_out(instance: Instance, made: object) -> Iterator[str]:
         yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
-def start_from(structure: CompiledModel, given: object, log: Log, running: object = None) -> Start:
+def start_from(structure: CompiledModel, given: object, log: Log, running: Sequence[object] = ()) -> Start:
     """Carry an earlier plan over to this instance, as far as it fits.
 
     Parameters
@@ -213,13 +213,13 @@ def start_from(structure: CompiledModel, given: object, log: Log, running: objec
     log
         Takes a note where nothing fits.
     running
-        The plan to begin with, if it is one, where none is given and there are so many options that a search
-        may not come to as much by itself; ``None`` for none.
+        Where none is given and there are so many options that a search may not come to as much by itself,
+        it begins with the first of these that is a plan.
     """
     if given is None:
-        many = running is not None and structure.model.num_options >= _MANY_OPTIONS
-        found = structure.point(running) if many else None
-        return Start(found if found is not None and structure.check(found).feasible else None)
+        many = structure.model.num_options >= _MANY_OPTIONS
+        points = (structure.point(plan) for plan in running if many)
+        return Start(next((one for one in points if one is not None and structure.check(one).feasible), None))
     earlier, prices = _earlier(given)
     near = None if earlier is None else structure.point(earlier)
     if near is None:
@@ -446,7 +446,7 @@ def solved(
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
         plan_of = None if call.kind.option_set is None else call.kind.option_set.running
-        running = None if plan_of is None else plan_of(ordered)
+        running = () if plan_of is None else plan_of(ordered)
         known = start_from(structure, warm_start, call.log, running)
         if bounded is not None:
             known = replace(known, bound=bounded)
