@@ -141,7 +141,8 @@ class PlacementByShape:
             elif at.node is not None:
                 found += [start + mine.get(at.node, 0)]
             else:
-                end = [*made.starts[1:], len(made.labels)][at.chooser]
+                last = at.chooser + 1 == len(made.starts)
+                end = len(made.labels) if last else made.starts[at.chooser + 1]
                 name, those = made.site.nodes[next(iter(mine))], made.labels[start:end]
                 found.append(start + (those.index(name) if name in those else 0))
         return found

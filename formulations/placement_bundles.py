@@ -22,6 +22,7 @@ from apportion.instances.placement.bundles import (
     sharing_rows,
     weights_row,
 )
+from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.program import MOST_CELLS, Row
 from apportion.instances.placement.rules import MaxMovesRule
 from apportion.models.pods import PodMenus, PodPacking, beside_others, best_fit, keeps_rooms, left_over
@@ -196,16 +197,13 @@ class PlacementByBundle(PlacementByShape):
     def moves_few(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> bool:
         """Return whether a choice, placed as `plan_on` is given it, moves no more pods than may be."""
         limits = [rule.limit for rule in self.instance.rules if isinstance(rule, MaxMovesRule)]
-        if not limits or not isinstance(self.program.site, BundledSite):
+        site = self.program.site
+        if not limits or not isinstance(site, BundledSite):
             return True
-        if placed.keys() != self.packings(choice).keys():
+        if placed.keys() != {site.nodes[bundle] for bundle in self._inside(choice)}:
             return False
-        plan, moves = self.plan_on(choice, placed)["placement"], 0
-        for job in self.instance.jobs:
-            for name, now in (job.current.on if job.current is not None else {}).items():
-                there = plan[job.id]["on"].get(name, {}) if job.id in plan else {}
-                moves += sum(count - min(count, there.get(node, 0)) for node, count in now.items())
-        return moves <= min(limits)
+        plan = self.plan_on(choice, placed)["placement"]
+        return sum(Placed(self.instance, site.fine, plan).moved.values()) <= min(limits)
 
     def packings(self, choice: NDArray[np.int64]) -> dict[str, PodPacking]:
         """Return what a choice asks of the nodes of every bundle that has several."""
