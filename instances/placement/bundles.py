@@ -402,9 +402,9 @@ def _named_nodes(instance: PlacementInstance, *, across: bool) -> set[str]:
     Of jobs that run only those that must stay, if value comes before who moves.
     """
     found = set[str]()
-    free = _are_free_to_move(instance)
+    bound = not _are_free_to_move(instance)
     for job in () if across else instance.jobs:
-        if job.current is not None and not (free and not job.fixed):
+        if job.current is not None and (bound or job.fixed):
             found.update(*job.current.on.values())
     for one in (goal for goal in _asked(instance) if not (across and isinstance(goal, DrainRule))):
         found.update(getattr(one, "nodes", ()))

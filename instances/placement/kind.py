@@ -166,8 +166,9 @@ def _way_in(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, A
     from apportion.instances.placement.site import site_of
 
     placed = plan["placement"]
-    few = len(placed) * len(site_of(instance).nodes) <= _MOST_PAIRS
-    if job.id in placed or job.fixed or not few or not any(not one.idle for one in _options(instance, job)):
+    if job.id in placed or job.fixed or all(one.idle for one in _options(instance, job)):
+        return None
+    if len(placed) * len(site_of(instance).nodes) > _MOST_PAIRS:
         return None
     others = (one for one in _adopt(instance, plan, everybody=True) if one.id in placed)
     jobs = [
