@@ -74,6 +74,7 @@ def _not_ended(*_: Any) -> Termination:
 
 
 NOTHING = Part("nothing", {})
+_ROOM = "apportion.solvers.multiknapsack"
 
 
 def _several() -> Iterator[Any]:
@@ -83,6 +84,24 @@ def _several() -> Iterator[Any]:
         yield make("knapsack", {"seed": seed, "items": 100, "capacities": 5}, None)
         yield make("half_menus", {"seed": seed, "jobs": 60, "options": 10, "capacities": 10}, None)
         yield make("sia", {"seed": seed, "scale": 1}, None)
+
+
+def _tied() -> Iterator[Any]:
+    """Yield rounds of jobs whose values are a handful of numbers, and classes of jobs alike."""
+    for seed in range(3):
+        for goals in (1, 2):
+            yield make("ready_jobs", {"seed": seed, "jobs": 1000 * 5 ** (seed % 2), "goals": goals}, None)
+        yield make("alike_jobs", {"seed": seed, "classes": 12, "jobs": 80}, None)
+
+
+def _sparse() -> Iterator[Any]:
+    """Yield menus of many capacities of which an option uses few: racks, periods, nodes counted by racks."""
+    for seed in range(2):
+        yield make("racks", {"seed": seed, "jobs": 60, "racks": 20}, None)
+        yield make("racks", {"seed": seed, "jobs": 200, "racks": 60}, None)
+        yield make("periods", {"seed": seed, "jobs": 40, "periods": 24}, None)
+        yield make("periods", {"seed": seed, "jobs": 120, "periods": 96}, None)
+        yield make("blocks", {"seed": seed, "jobs": 120, "racks": 6, "fragments": bool(seed)}, None)
 
 
 def _unmet() -> Iterator[Any]:
@@ -139,12 +158,38 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             ),
             Part(
                 "the freezing temperature (tilt)",
-                {"apportion.solvers.multiknapsack.beam:freezing": _one_temperature},
+                {"apportion.solvers.multiknapsack.beam:freezing_temperature": _one_temperature},
             ),
             Part(
                 "HiGHS on cores (core_mip)",
                 {"apportion.solvers.multiknapsack.anytime:Search._mip_is_due": _never},
             ),
+            Part("tables", {f"{_ROOM}.anytime:nested_tables": _nothing}),
+            Part("a branch on counts", {f"{_ROOM}.anytime:count_tree": _nothing}),
+        ),
+    ),
+    "tied values": (
+        _tied,
+        (
+            NOTHING,
+            Part("the exact search", {f"{_ROOM}.anytime:provable": _never}),
+            Part("beams", {f"{_ROOM}.beam:search": _no_pass}),
+            Part("HiGHS on cores", {f"{_ROOM}.anytime:Search._mip_is_due": _never}),
+            Part("tables", {f"{_ROOM}.anytime:nested_tables": _nothing}),
+            Part("a branch on counts", {f"{_ROOM}.anytime:count_tree": _nothing}),
+        ),
+    ),
+    "many sparse capacities": (
+        _sparse,
+        (
+            NOTHING,
+            Part("rows that follow", {f"{_ROOM}.sparse_menus:filled_by_few": _never}),
+            Part("local search", {f"{_ROOM}.sparse_menus:Ejection.run": _nothing}),
+            Part("growing cores", {f"{_ROOM}.sparse_menus:SparseSearch._cores": _nothing}),
+            Part("a tree of relaxations", {f"{_ROOM}.sparse_menus:SparseSearch._by_relaxations": _nothing}),
+            Part("the exact search on cores", {f"{_ROOM}.sparse_menus:SparseSearch._by_tree": _nothing}),
+            Part("capacities alike as one", {f"{_ROOM}.dual:folded": _nothing}),
+            Part("relaxations by HiGHS", {f"{_ROOM}.dual:relaxed": _nothing}),
         ),
     ),
     "capacities that no sum meets": (

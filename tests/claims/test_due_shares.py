@@ -6,13 +6,22 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import apportion
 from apportion.instances.kinds import kind_of
 from apportion.proofs import claims_of_fairness
-from apportion.proofs.claims_of_fairness import due_shares
+from apportion.proofs.claims_of_fairness import (
+    DueShares,
+    Holder,
+    _best_of_equal,
+    _levels,
+    _per_value,
+    due_shares,
+)
 from tests.budgets import examples
+from tests.claims.test_shares_of import of_tenants, told
 from tests.fairness.test_placed_kinds import on_machines, on_nodes
 from tests.hunt import truth_tenants
 from tests.hunt.rounds import drawn_round
@@ -89,3 +98,87 @@ def test_what_has_too_many_states_is_not_derived(monkeypatch: pytest.MonkeyPatch
         with monkeypatch.context() as patched:
             patched.setattr(claims_of_fairness, limit, 1)
             assert due_shares(kind, instance, {}) is None, limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "enough"), [("_MOST_STATES", 8), ("_MOST_CHILDREN", 9), ("_MOST_NUMBERS", 36)]
+)
+def test_as_many_states_as_there_may_be_are_enough(
+    limit: str, enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # three options each make 9 choices, 8 of them within four GPUs; a state is one row, two shares, a worth
+    instance = apportion.read(told(fairness={"over": "jobs"}))
+    kind = kind_of(instance)
+    monkeypatch.setattr(claims_of_fairness, limit, enough)
+    found = due_shares(kind, instance, {})
+    assert found is not None and found.levels == ((1, 3),)
+    monkeypatch.setattr(claims_of_fairness, limit, enough - 1)
+    cut_off = due_shares(kind, instance, {})
+    assert cut_off is not None and cut_off.levels is None and cut_off.best is None and cut_off.rounding == 0
+    assert cut_off.kept  # no guarantee is left open, where there is none
+
+
+def test_guarantees_that_a_plan_keeps_are_all_that_is_asked_without_a_rule() -> None:
+    instance = apportion.read(of_tenants())
+    kind = kind_of(instance)
+    assert due_shares(kind, instance, {"p": 3, "q": 1}) == DueShares(4, {"q": 1, "p": 3}, True, (), None)
+    looked_up = due_shares(kind, instance, {"p": 2, "q": 1})
+    assert looked_up is not None and looked_up.levels == () and looked_up.best == 10
+
+
+def test_whether_guarantees_go_together_is_open_where_states_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance = apportion.read(of_tenants(fairness={}))
+    kind = kind_of(instance)
+    monkeypatch.setattr(claims_of_fairness, "_MOST_STATES", 3)
+    for shares, kept in (({"p": 3, "q": 1}, True), ({"p": 2, "q": 1}, False), ({}, False)):
+        found = due_shares(kind, instance, shares)
+        assert found is not None and found.kept is kept and found.guaranteed == {"p": 3, "q": 1}
+        assert found.levels is None and found.best is None
+
+
+def test_without_any_choice_nothing_is_due() -> None:
+    document = of_tenants(capacities={"gpu": 1}, fairness={})
+    for job in document["jobs"]:
+        job["required"] = True
+    for tenant in document["tenants"]:
+        tenant["quotas"] = {}
+    instance = apportion.read(document)
+    found = due_shares(kind_of(instance), instance, {})
+    assert found == DueShares(1, {}, True, None, None)
+
+
+def test_worth_is_counted_in_powers_of_two_within_53_bits() -> None:
+    rng = Random("worth")
+    assert _per_value(Fraction(0)) == 1
+    for _ in range(200):
+        largest = Fraction(rng.randint(1, 10 ** rng.randint(1, 20)), rng.randint(1, 10 ** rng.randint(1, 20)))
+        units = _per_value(largest)
+        assert 2**48 <= units * largest < 2**50
+        assert (
+            units.numerator & (units.numerator - 1) == 0 and units.denominator & (units.denominator - 1) == 0
+        )
+
+
+def test_of_equal_states_the_one_of_most_worth_is_left() -> None:
+    rng = Random("equal")
+    for rows in (0, 1, 2, 3, 40):
+        states = np.array([[rng.randint(0, 2) for _ in range(4)] for _ in range(rows)], dtype=np.int64)
+        states = states.reshape(rows, 4)
+        best: dict[tuple[int, ...], int] = {}
+        for *state, worth in states.tolist():
+            best[tuple(state)] = max(worth, best.get(tuple(state), worth))
+        found = _best_of_equal(states).tolist()
+        assert len(found) == len(best) and {tuple(one[:-1]): one[-1] for one in found} == best
+
+
+def test_levels_of_weights_with_long_numerators_are_counted_in_millionths() -> None:
+    heavy = [Holder(name, frozenset(name), Fraction(weight)) for name, weight in (("a", 3_000_017), ("b", 2))]
+    # exact steps would be 6,000,034; a million for every whole of the heaviest weight are allowed
+    assert _levels(heavy, [3_000_017, 1]) == (3_000_017, 6_000_034)
+    odd = [
+        Holder(name, frozenset(name), Fraction(weight)) for name, weight in (("a", "1.000003"), ("b", "0.7"))
+    ]
+    steps = 2_000_000  # the common numerator is 7,000,021, more than a million over the heaviest, rounded up
+    assert _levels(odd, [1, 1]) == (steps * 1_000_000 // 1_000_003, steps * 10 // 7)

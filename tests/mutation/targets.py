@@ -29,8 +29,9 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/solvers/test_strict_order.py",
         ),
         "apportion.proofs.claims_of_fairness": (
-            "tests/test_verified.py",
+            "tests/claims/test_shares_of.py",
             "tests/claims/test_due_shares.py",
+            "tests/test_verified.py",
             "tests/test_wrong_claims.py",
             "tests/fairness/test_unproved_levels.py",
             "tests/forgeries",
