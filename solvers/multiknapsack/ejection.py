@@ -4,7 +4,8 @@ For many capacities of which an option uses few, where a step costs what a few o
 from the front of a job's list, which is in the order of loss at near-optimal prices; of some that are drawn
 the one of greatest value less the price of what it uses too much of is tried. Worse choices are accepted as
 in simulated annealing (Kirkpatrick, Gelatt and Vecchi, *Science* 220, 1983), at temperatures on the scale of
-those losses; ejection chains after Glover, *Discrete Applied Mathematics* 65 (1996).
+those losses: what a step may lose is drawn first, and a step that must lose more is given up. Ejection
+chains after Glover, *Discrete Applied Mathematics* 65 (1996).
 
 The compiled twin `ejection_c` makes the same steps; where it is not built or switched off, the Python below.
 """
@@ -12,6 +13,7 @@ The compiled twin `ejection_c` makes the same steps; where it is not built or sw
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ _SAMPLES = 8
 """Options that are drawn for a step."""
 _FIRST_STEPS, _LONGER, _MOST_STEPS = 50_000, 3.0, 2_000_000
 """Steps from warm to cold, how many more the next time, and at most."""
-_WARM, _COLDER = 0.3, 0.01
+_WARM, _COLDER = 0.05, 0.01
 """The quantile of losses that the temperature begins at, and what is left of it at the end."""
 _LEAST_PRICE = 0.1
 """Share of the greatest price that every capacity has at least: what is full costs something."""
@@ -81,7 +83,7 @@ class Ejection:
         seed: int,
     ) -> None:
         self._best, self._clock = best, clock
-        self.steps = 0
+        self.steps, self._seconds = 0, 0.0
         self._menus = menus
         order = np.lexsort((loss, menus.job))
         rank = np.arange(order.size) - menus.offsets[:-1][menus.job[order]]
@@ -127,7 +129,7 @@ class Ejection:
             choice = best.among(self._menus)
             if choice is None or self._warm == 0.0:
                 return
-            slices = max(1, int(self._length / self._steps))
+            slices = max(1, int(self._steps_until(until) / self._steps))
             cooling = _COLDER ** (1.0 / (slices * self._steps))
             temperature = self._warm
             for _ in range(slices):
@@ -137,13 +139,20 @@ class Ejection:
                 temperature *= cooling**self._steps
             self._length = min(_LONGER * self._length, self._longest)
 
+    def _steps_until(self, until: float) -> float:
+        """Return the steps from warm to cold: the last time as many as there is time for, to end cold."""
+        left = (until - self._clock.elapsed) * self.steps / self._seconds if self._seconds else math.inf
+        return left if left < (1.0 + _LONGER) * self._length else self._length
+
     def _slice(self, choice: NDArray[np.int64], temperature: float, cooling: float) -> NDArray[np.int64]:
         """Make some steps from a choice, int64 [jobs], which is changed; return the best one met."""
         run: Any = steps_in_python if self._module is None else self._module.run
         found = choice.copy()
+        began = self._clock.elapsed
         run(*self._arrays, choice, found, self._random, self._steps, _SAMPLES, temperature, cooling)
         self.steps += self._steps
         self._clock.charge(self._steps / _STEPS_PER_UNIT, self._steps * self._price)
+        self._seconds += self._clock.elapsed - began
         return found
 
 
@@ -216,11 +225,12 @@ def steps_in_python(*given: Any) -> float:
                 take_away(out)
         return True
 
-    def fitting(job: int) -> int:
+    def fitting(job: int, enough: float) -> int:
+        """Return an option that fits and is worth enough, the best of the first few; -1 where none is."""
         found, looks = -1, 0
         for at in range(begins[job], begins[job + 1]):
             option = listed[at]
-            if found >= 0 and values[option] <= values[found]:
+            if values[option] < enough or (found >= 0 and values[option] <= values[found]):
                 continue
             if all(left[capacity[k]] >= use[k] for k in range(first[option], first[option + 1])):
                 found, looks = option, looks + 1
@@ -233,28 +243,30 @@ def steps_in_python(*given: Any) -> float:
         put(job, option)
         value += values[option]
     best, best_value = list(choice), value
+    top = [max(map(values.__getitem__, listed[a:b]), default=-math.inf) for a, b in pairwise(begins)]
     for _ in range(steps):
         job = draw() % len(choice)
         option = proposed(job) if begins[job + 1] - begins[job] >= 2 else -1
         if option >= 0:
-            moved = [(job, choice[job])]
+            moved, least = [(job, choice[job])], temperature * math.log(1.0 - share())
             take_away(job)
             possible, placed = ejected(option, moved), 0
-            gain = values[option] - values[moved[0][1]]
-            for _, before in moved[1:]:
+            gain, hope = values[option] - values[moved[0][1]], 0.0
+            for out, before in moved[1:]:
                 gain -= values[before]
-            if possible:
+                hope += top[out]
+            if possible and gain + hope >= least:
                 put(job, option)
                 placed = 1
                 for out, _ in moved[1:]:
-                    found = fitting(out)
+                    hope -= top[out]
+                    found = fitting(out, least - gain - hope)
                     if found < 0:
-                        possible = False
                         break
                     put(out, found)
                     placed += 1
                     gain += values[found]
-            if possible and (gain >= 0.0 or share() < math.exp(gain / temperature)):
+            if placed == len(moved) and gain >= least:
                 value += gain
                 if value > best_value:
                     best, best_value = list(choice), value

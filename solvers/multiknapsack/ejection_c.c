@@ -80,8 +80,9 @@ static int64_t proposed(Search *s, int64_t job, int64_t samples, double temperat
     return best;
 }
 
-static void search(Search *s, int64_t steps, int64_t samples, double temperature, double cooling, int64_t *best,
-                   double *value, double *best_value) {
+/* `top`: the value of the best option in the list of every job. A step is given up once it cannot gain the least it must. */
+static void search(Search *s, const double *top, int64_t steps, int64_t samples, double temperature, double cooling,
+                   int64_t *best, double *value, double *best_value) {
     int64_t moved[MOST_EJECTED + 1], before[MOST_EJECTED + 1];
     for (int64_t step = 0; step < steps; step++, temperature *= cooling) {
         const int64_t job = (int64_t)(draw(s) % (uint64_t)s->jobs);
@@ -90,7 +91,8 @@ static void search(Search *s, int64_t steps, int64_t samples, double temperature
         if (option < 0) continue;
         int count = 1, possible = 1;
         moved[0] = job, before[0] = s->choice[job];
-        double gain = s->values[option] - s->values[before[0]];
+        const double least = temperature * log(1.0 - share(s));
+        double gain = s->values[option] - s->values[before[0]], hope = 0.0;
         take_away(s, job);
         for (int64_t k = s->first[option]; k < s->first[option + 1] && possible; k++) {
             const int32_t c = s->capacity[k];
@@ -104,30 +106,30 @@ static void search(Search *s, int64_t steps, int64_t samples, double temperature
                 const int64_t other = s->owner[users[draw(s) % (uint64_t)s->count[c]]];
                 const int64_t out = s->values[s->choice[one]] < s->values[s->choice[other]] ? one : other;
                 moved[count] = out, before[count++] = s->choice[out];
-                gain -= s->values[s->choice[out]];
+                gain -= s->values[s->choice[out]], hope += top[out];
                 take_away(s, out);
             }
         }
         int placed = 0;
-        if (possible) {
+        if (possible && gain + hope >= least) {
             put(s, job, option);
             for (placed = 1; placed < count; placed++) {
                 const int64_t out = moved[placed];
+                hope -= top[out];
+                const double enough = least - gain - hope;
                 int64_t found = -1;
                 int looks = 0;
                 for (int64_t at = s->begins[out]; at < s->begins[out + 1] && looks < LOOKS; at++) {
                     const int64_t other = s->listed[at];
-                    if ((found < 0 || s->values[other] > s->values[found]) && fits(s, other)) found = other, looks++;
+                    if (s->values[other] >= enough && (found < 0 || s->values[other] > s->values[found]) && fits(s, other))
+                        found = other, looks++;
                 }
-                if (found < 0) {
-                    possible = 0;
-                    break;
-                }
+                if (found < 0) break;
                 put(s, out, found);
                 gain += s->values[found];
             }
         }
-        if (possible && (gain >= 0.0 || share(s) < exp(gain / temperature))) {
+        if (placed == count && gain >= least) {
             *value += gain;
             if (*value > *best_value) *best_value = *value, memcpy(best, s->choice, (size_t)s->jobs * sizeof *best);
             continue;
@@ -172,6 +174,7 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
         return NULL;
     PyObject *answer = NULL;
     int64_t *block = NULL;
+    double *top = NULL;
     Search s = {.values = b[0].buf, .first = b[1].buf, .capacity = b[2].buf, .use = b[3].buf, .owner = b[4].buf,
                 .capacities = b[5].buf, .prices = b[6].buf, .begins = b[7].buf, .listed = b[8].buf, .choice = b[9].buf};
     const int64_t options = b[0].len / 8, listed = b[8].len / 8;
@@ -182,7 +185,8 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
         goto done;
     }
     block = calloc((size_t)(3 * s.places + 1 + 2 * s.entries + 1), sizeof *block);
-    if (!block) {
+    top = malloc((size_t)s.jobs * sizeof *top);
+    if (!block || !top) {
         PyErr_NoMemory();
         goto done;
     }
@@ -196,14 +200,19 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
     for (int64_t k = 0; k < s.entries; k++) s.start[s.capacity[k] + 1]++;
     for (int64_t c = 0; c < s.places; c++) s.start[c + 1] += s.start[c];
     for (int64_t j = 0; j < s.jobs; j++) put(&s, j, chosen[j]), value += s.values[chosen[j]];
+    for (int64_t j = 0; j < s.jobs; j++) {
+        top[j] = -INFINITY;
+        for (int64_t at = s.begins[j]; at < s.begins[j + 1]; at++)
+            if (s.values[s.listed[at]] > top[j]) top[j] = s.values[s.listed[at]];
+    }
     memcpy(best, chosen, (size_t)s.jobs * sizeof *best);
     best_value = value;
-    search(&s, steps, samples, temperature, cooling, best, &value, &best_value);
+    search(&s, top, steps, samples, temperature, cooling, best, &value, &best_value);
     *(uint64_t *)b[11].buf = s.random;
     Py_END_ALLOW_THREADS
     answer = PyFloat_FromDouble(best_value);
 done:
-    free(block);
+    free(block), free(top);
     for (int at = 0; at < 12; at++) PyBuffer_Release(&b[at]);
     return answer;
 }

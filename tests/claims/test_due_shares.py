@@ -17,7 +17,10 @@ from apportion.proofs.claims_of_fairness import (
     Holder,
     _best_of_equal,
     _levels,
+    _Option,
     _per_value,
+    _reachable,
+    _TooMany,
     due_shares,
 )
 from tests.budgets import examples
@@ -182,3 +185,94 @@ def test_levels_of_weights_with_long_numerators_are_counted_in_millionths() -> N
     ]
     steps = 2_000_000  # the common numerator is 7,000,021, more than a million over the heaviest, rounded up
     assert _levels(odd, [1, 1]) == (steps * 1_000_000 // 1_000_003, steps * 10 // 7)
+
+
+def _below_one_another(quotas: dict[str, int], parents: dict[str, str], jobs: dict[str, Any]) -> Any:
+    """Return a round of tenants with guarantees of GPUs; a job needs so many, and runs in any case or may."""
+    listed = [
+        {
+            "id": name,
+            "tenant": owner,
+            "required": required,
+            "options": [{"id": "all", "value": 1.0, "uses": {"gpu": gpus}}],
+        }
+        for name, (owner, gpus, required) in jobs.items()
+    ]
+    tenants = [
+        {
+            "id": name,
+            "quotas": {"gpu": {"guarantee": own}},
+            **({"parent": parents[name]} if name in parents else {}),
+        }
+        for name, own in quotas.items()
+    ]
+    return apportion.read(told(capacities={"gpu": 8}, jobs=listed, tenants=tenants))
+
+
+def test_what_is_due_inside_a_tenant_is_kept_where_its_own_share_is_found() -> None:
+    quotas, parents = {"top": 3, "left": 1, "right": 0}, {"left": "top", "right": "top"}
+    jobs = {"a": ("left", 1, False), "b": ("right", 3, False)}
+    instance = _below_one_another(quotas, parents, jobs)
+    # alone on three GPUs it had three by b, but then left had not its one
+    found = due_shares(kind_of(instance), instance, {})
+    assert found is not None and dict(found.guaranteed) == {"left": 1, "top": 1}
+    # one more GPU, and both run
+    instance = _below_one_another({**quotas, "top": 4}, parents, jobs)
+    found = due_shares(kind_of(instance), instance, {})
+    assert found is not None and dict(found.guaranteed) == {"left": 1, "top": 4}
+
+
+def test_what_is_due_to_others_does_not_bind_a_tenant_alone() -> None:
+    quotas = {"one": 2, "two": 3}
+    jobs = {"a": ("one", 2, False), "b": ("two", 3, False)}
+    instance = _below_one_another(quotas, {}, jobs)
+    found = due_shares(kind_of(instance), instance, {})
+    assert found is not None and dict(found.guaranteed) == {"one": 2, "two": 3}
+
+
+def test_an_only_child_has_what_is_due_to_it_inside_its_parent() -> None:
+    quotas, parents = {"top": 4, "child": 2}, {"child": "top"}
+    jobs = {"a": ("child", 2, False), "b": ("child", 3, False)}
+    instance = _below_one_another(quotas, parents, jobs)
+    found = due_shares(kind_of(instance), instance, {})
+    assert found is not None and dict(found.guaranteed) == {"child": 2, "top": 3}
+
+
+def test_where_a_job_that_must_run_leaves_nothing_inside_the_parent_has_its_share_all_the_same() -> None:
+    quotas, parents = {"top": 3, "left": 1, "right": 1}, {"left": "top", "right": "top"}
+    jobs = {"a": ("left", 3, True), "b": ("right", 1, False)}
+    instance = _below_one_another(quotas, parents, jobs)
+    found = due_shares(kind_of(instance), instance, {})
+    assert found is not None and dict(found.guaranteed) == {"right": 1, "top": 3}
+
+
+@pytest.mark.parametrize("limit", [2**50 - 1, 2**50])
+def test_numbers_of_states_stay_below_two_to_the_fifty(limit: int) -> None:
+    def reached(uses: int, share: int, room: int) -> Any:
+        menu = [_Option({"gpu": uses}, share, Fraction(1))]
+        return _reachable({"a": menu}, {"gpu": room, "net": 5}, {"a": frozenset("a")}, 1, {})
+
+    if limit < 2**50:
+        assert reached(limit, 1, limit).shares.tolist() == [[1]]
+        assert reached(1, limit, 5).shares.tolist() == [[limit]]
+        return
+    for numbers in ((limit, 1, 5), (1, limit, 5), (1, 1, limit)):
+        with pytest.raises(_TooMany):
+            reached(*numbers)
+
+
+def test_what_no_later_job_can_use_makes_no_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = [
+        _Option({"gpu": 1}, 1, Fraction(0)),
+        _Option({"gpu": 1, "net": 1}, 1, Fraction(15)),
+        _Option({}, 0, Fraction(0)),
+    ]
+    menus = {"a": options, "b": [_Option({"gpu": 1}, 1, Fraction(15)), _Option({}, 0, Fraction(16))]}
+    monkeypatch.setattr(claims_of_fairness, "_MOST_STATES", 3)
+    states = _reachable(menus, {"gpu": 2, "net": 1}, {"all": frozenset("ab")}, 1, {})
+    assert dict(zip(states.shares[:, 0].tolist(), states.worths.tolist(), strict=True)) == {
+        0: 16 * states.per_value,
+        1: 31 * states.per_value,
+        2: 30 * states.per_value,
+    }
+    assert states.per_value == 2**45  # up to 15 + 16, which have five bits

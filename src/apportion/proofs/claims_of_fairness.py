@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from apportion.core.outcome import Termination, meets
 from apportion.instances.kinds import ProblemType
+from apportion.instances.options import OptionSet
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
 from apportion.instances.tenants.rows import Row, named_apart, rows_alone
@@ -107,7 +108,8 @@ def due_shares(kind: ProblemType, instance: Any, kept: Mapping[str, int]) -> Due
     kept
         Shares that some plan keeps together.
     """
-    if not _menus_say_all(kind, instance):
+    option_set = kind.option_set
+    if option_set is None or not _menus_say_all(option_set, instance):
         return None
     ledger = ledger_of(kind, instance)
     try:
@@ -121,10 +123,9 @@ def due_shares(kind: ProblemType, instance: Any, kept: Mapping[str, int]) -> Due
     named = {name: frozenset(ledger.members(name)) for name in alone}
     for holder in (one for group in groups for one in group):
         named[holder.name] = holder.jobs
-    summed = kind.option_set is not None and kind.option_set.sums(instance)
-    sign = 1 if kind.maximizes(instance) else -1
+    sign = 0 if not option_set.sums(instance) else 1 if kind.maximizes(instance) else -1
     try:
-        states = _every_choice(ledger, named, sign if summed else 0)
+        states = _every_choice(ledger, named, sign)
     except _TooMany:
         return DueShares(ledger.unit, alone, kept=together, levels=None, best=None)
     column = {name: at for at, name in enumerate(named)}
@@ -149,10 +150,11 @@ def due_shares(kind: ProblemType, instance: Any, kept: Mapping[str, int]) -> Due
         best = max(vectors)
         levels.append(best)
         allowed[rows] = [vector == best for vector in vectors]
-    worth = states.worths[allowed].max() if summed else None
-    shown = None if worth is None else sign * Fraction(int(worth), states.per_value)
-    rounding = Fraction(len(ledger.jobs)) / states.per_value
-    return DueShares(ledger.unit, alone, True, tuple(levels), shown, rounding)
+    due = DueShares(ledger.unit, alone, True, tuple(levels), None)
+    if not sign:
+        return due
+    worth = Fraction(int(states.worths[allowed].max()), states.per_value)
+    return replace(due, best=sign * worth, rounding=Fraction(len(ledger.jobs)) / states.per_value)
 
 
 def levels_of(ledger: TenantLedger, shares: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
@@ -168,11 +170,11 @@ def _levels(group: Sequence[Holder], shares: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(one.level(share, steps) for one, share in zip(group, shares, strict=True)))
 
 
-def _menus_say_all(kind: ProblemType, instance: Any) -> bool:
+def _menus_say_all(option_set: OptionSet, instance: Any) -> bool:
     """Return whether every choice within the limits is a plan: no job has to be placed beside others."""
-    if kind.option_set is None or any(kind.option_set.nodes(instance).values()):
+    if any(option_set.nodes(instance).values()):
         return False
-    return all(pool.count == 1 for pool in kind.option_set.pools(instance) if pool.capacity is not None)
+    return all(pool.count == 1 for pool in option_set.pools(instance) if pool.capacity is not None)
 
 
 def holders_by_group(ledger: TenantLedger) -> list[list[Holder]]:
@@ -185,16 +187,22 @@ def holders_by_group(ledger: TenantLedger) -> list[list[Holder]]:
         weight = Fraction(tree.nodes[name].tenant.weight)
         return tree.nodes[name].priority, Holder(name, ledger.members(name), weight)
 
-    def job(name: str, *, weighted: bool) -> tuple[int, Holder]:
-        mine = jobs[name].tenant
-        node = tree.nodes[mine] if isinstance(mine, str) else None
-        weight = Fraction(node.tenant.weight) if weighted and node is not None else Fraction(1)
-        own = jobs[name].priority
-        rank = int(own) if own is not UNSET else node.priority if node is not None else 0
-        return rank, Holder(ledger.job_prefix + name, frozenset([name]), weight)
+    def rank(name: str) -> int:
+        own, mine = jobs[name].priority, jobs[name].tenant
+        if own is not UNSET:
+            return int(own)
+        return tree.nodes[mine].priority if isinstance(mine, str) else 0
 
+    def job(name: str, weight: Fraction) -> tuple[int, Holder]:
+        return rank(name), Holder(ledger.job_prefix + name, frozenset([name]), weight)
+
+    def of_its_tenant(name: str) -> Fraction:
+        mine = jobs[name].tenant
+        return Fraction(tree.nodes[mine].tenant.weight) if isinstance(mine, str) else alike
+
+    alike = Fraction(1)
     if rule.over == "jobs":
-        return _by_class(job(name, weighted=True) for name in jobs)
+        return _by_class(job(name, of_its_tenant(name)) for name in jobs)
     found: list[list[Holder]] = []
     if rule.over == "tenants":
         found += _by_class(map(tenant, tree.leaves))
@@ -203,14 +211,14 @@ def holders_by_group(ledger: TenantLedger) -> list[list[Holder]]:
         for depth in depths:
             found += _by_class(tenant(name) for name, node in tree.nodes.items() if node.depth == depth)
     if rule.inside == "fair":
-        found += _by_class(job(name, weighted=False) for name in jobs)
+        found += _by_class(job(name, alike) for name in jobs)
     elif rule.inside == "first_come":
 
         def turn(name: str) -> tuple[int, float, str]:
             came = jobs[name].submitted_s
-            return -job(name, weighted=False)[0], 0.0 if came is UNSET else came, name
+            return -rank(name), 0.0 if came is UNSET else came, name
 
-        found += [[job(name, weighted=False)[1]] for name in sorted(jobs, key=turn)]
+        found += [[job(name, alike)[1]] for name in sorted(jobs, key=turn)]
     return found
 
 
@@ -234,7 +242,7 @@ def _alone(ledger: TenantLedger) -> dict[str, int]:
         own = {capacity: amounts[capacity][name] for capacity in capacities}
         theirs = {one: sum(amounts[one][child] for child in node.children) for one in capacities}
         jobs = ledger.members(name)
-        if not jobs or not any(own.values()) or (node.children and own == theirs):
+        if not jobs or not any(own.values()) or own == theirs:
             continue
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one)) <= below}
@@ -310,7 +318,7 @@ class _States:
 
     shares: Integers
     worths: Integers
-    per_value: Fraction | int
+    per_value: Fraction
 
 
 def _every_choice(ledger: TenantLedger, named: Mapping[str, frozenset[str]], sign: int) -> _States:
@@ -329,7 +337,7 @@ def _reachable(
     columns = list(limits)
     zero = Fraction(0)
     largest = sum((max((abs(one.value) for one in menu), default=zero) for menu in options.values()), zero)
-    per_value = _per_value(largest) if sign else Fraction(1)
+    per_value = _per_value(largest)
     takes: list[Integers] = []
     for job, menu in options.items():
         member = [job in jobs for jobs in named.values()]
@@ -371,8 +379,6 @@ def _reachable(
 
 def _best_of_equal(states: Integers) -> Integers:
     """Return one of the most worth of states that are equal otherwise."""
-    if len(states) < 2:
-        return states
     order = np.lexsort(states[:, ::-1].T)
     ranked = states[order]
     last = np.ones(len(ranked), dtype=np.bool_)
@@ -458,8 +464,6 @@ def _floors(ledger: TenantLedger, record: Mapping[str, Any], due: DueShares | No
     more = [name for name in floors if name not in known and floors[name] > due.guaranteed[name]]
     if more:
         return Line("floors", Verdict.REFUSED, f"{more[0]} is due {due.guaranteed[more[0]]}, not more")
-    if not groups:
-        return Line("floors", Verdict.DERIVED, f"{len(floors)} shares are due, and kept by the plan")
     if due.levels is None:
         return Line("floors", Verdict.WORD, f"{len(floors)} shares are kept; the levels are not derived")
     if ledger.fairness.keep != 1.0:
