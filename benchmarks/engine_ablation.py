@@ -188,7 +188,6 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             Part("growing cores", {f"{_ROOM}.sparse_menus:SparseSearch._cores": _nothing}),
             Part("a tree of relaxations", {f"{_ROOM}.sparse_menus:SparseSearch._by_relaxations": _nothing}),
             Part("the exact search on cores", {f"{_ROOM}.sparse_menus:SparseSearch._by_tree": _nothing}),
-            Part("capacities alike as one", {f"{_ROOM}.dual:folded": _nothing}),
             Part("relaxations by HiGHS", {f"{_ROOM}.dual:relaxed": _nothing}),
         ),
     ),

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.compiled import load
-from apportion.solvers.multiknapsack.alike import folded
 from apportion.solvers.multiknapsack.linear_dual import relaxed
 from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at, build
 from apportion.solvers.multiknapsack.repair import by_density, cheapest
@@ -345,12 +344,6 @@ def solve_large(
     Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
     is L over the whole menus.
     """
-    if menus.has_sparse_rows and (fold := folded(menus)) is not None:
-        small, _ = solve_large(fold.menus, gap=gap, late=late, seconds=seconds)
-        if not small.infeasible:
-            prices = small.multipliers[fold.capacity]
-            taken = (menus.best_choice(menus.scores(prices)),)
-            return Dual(prices, bound_at(menus, prices), small.evaluations, taken, False), menus
     if menus.has_sparse_rows and (found := relaxed(menus, seconds, anchor, start)) is not None:
         prices, choice = found
         infeasible = choice is None and overdrawn_by_all(menus, prices)

@@ -267,12 +267,25 @@ def test_what_no_later_job_can_use_makes_no_states(monkeypatch: pytest.MonkeyPat
         _Option({"gpu": 1, "net": 1}, 1, Fraction(15)),
         _Option({}, 0, Fraction(0)),
     ]
-    menus = {"a": options, "b": [_Option({"gpu": 1}, 1, Fraction(15)), _Option({}, 0, Fraction(16))]}
-    monkeypatch.setattr(claims_of_fairness, "_MOST_STATES", 3)
+    menus = {"a": options, "b": [_Option({"gpu": 1}, 1, Fraction(16))]}
+    monkeypatch.setattr(claims_of_fairness, "_MOST_STATES", 2)
     states = _reachable(menus, {"gpu": 2, "net": 1}, {"all": frozenset("ab")}, 1, {})
     assert dict(zip(states.shares[:, 0].tolist(), states.worths.tolist(), strict=True)) == {
-        0: 16 * states.per_value,
-        1: 31 * states.per_value,
-        2: 30 * states.per_value,
+        1: 16 * states.per_value,
+        2: 31 * states.per_value,
     }
     assert states.per_value == 2**45  # up to 15 + 16, which have five bits
+
+
+def test_how_many_states_and_numbers_there_may_be() -> None:
+    def reached(*options: int, holders: int = 1) -> int:
+        """Return the states of two jobs, the first of so many shares, the second of so many alike."""
+        menus = {"a": [_Option({}, share, Fraction(0)) for share in range(options[0])]}
+        if options[1:]:
+            menus["b"] = [_Option({}, 0, Fraction(0))] * options[1]
+        return len(_reachable(menus, {}, {str(k): frozenset("a") for k in range(holders)}, 0, {}).shares)
+
+    assert reached(20_000) == 20_000 and reached(400, 1500) == 400  # 600,000 children
+    for options, holders in (((20_001,), 1), ((437, 1373), 1), ((2557, 19), 246)):  # 600,001; 12,000,001
+        with pytest.raises(_TooMany):
+            reached(*options, holders=holders)

@@ -463,6 +463,12 @@ CASES: list[tuple[str, dict[str, Any], Shares, dict[str, tuple[Verdict, str]]]] 
     ),
     (
         "costs",
+        {"fair_bound": 10.0 + 0.9e-8},
+        Shares.AS_DUE,
+        {"floors": DUE, "levels": GREATEST, "fair_bound": (DERIVED, "beyond 10.000000009")},
+    ),
+    (
+        "costs",
         {"fair_bound": 9.0},
         Shares.AS_DUE,
         {"floors": DUE, "levels": GREATEST, "fair_bound": (DERIVED, "9")},

@@ -25,8 +25,10 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "apportion.io.stored": ("tests/test_verified.py",),
         "apportion.proofs.claims": ("tests/claims/test_deciding.py",),
         "apportion.proofs.verified_document": (
+            "tests/claims/test_documents.py",
             "tests/test_verified.py",
             "tests/solvers/test_strict_order.py",
+            "tests/test_wrong_claims.py",
         ),
         "apportion.proofs.claims_of_fairness": (
             "tests/claims/test_shares_of.py",

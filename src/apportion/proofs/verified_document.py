@@ -219,14 +219,16 @@ class _Claims:
         exact, multipliers = self._multipliers()
         yield multipliers
         proved, line = self._proved()
-        bound, how = self._bound(None if multipliers.verdict is Verdict.REFUSED else exact, proved)
+        bound, how = self._bound(exact, proved)
         yield Line("bound", _BOUNDS[bound], how)
         yield self._gap()
         yield from self._goals()
         shares, of_shares = shares_of(self._kind, self._given, record, self._shown_bound(exact, proved))
         yield from of_shares
         trusted = objective is not None and objective.verdict is Verdict.DERIVED
-        facts = self._facts(shares, bound, proved, exact if trusted else None, trusted)
+        # what is stored may be off by as much as a bound may
+        value = self._report.objective if trusted and self._report is not None else None
+        facts = self._facts(shares, bound, proved, exact, value)
         for main in decided(facts):
             yield self._said(main) if main.claim == "termination" else main
         if line is not None:
@@ -251,18 +253,19 @@ class _Claims:
                 return Line("plan", Verdict.REFUSED, "; ".join(map(str, broken[:5])))
 
     def _objective(self) -> Line | None:
-        if self._plan is not Plan.KEEPS_RULES or self._report is None:
+        report = self._report
+        if report is None or not report.feasible:
             return None
         stored = self._record["objective"]
         if stored is None:
             return Line("objective", Verdict.REFUSED, "is absent although there is a plan")
         exact = self._kind.exact_objective(self._held, self._record["plan"])
-        close = stored == self._report.objective or abs(Fraction(stored) - exact) <= _TOLERANCE * abs(exact)
+        close = stored == report.objective or abs(Fraction(stored) - exact) <= _TOLERANCE * abs(exact)
         return _line("objective", close, f"stored {stored!r}, recomputed exactly {_decimal(exact)}")
 
     def _checked(self) -> Iterator[Line]:
         reason, report = self._record["check"], self._report
-        if self._plan is Plan.KEEPS_RULES and report is not None and self._record["objective"] is not None:
+        if report is not None and report.feasible and self._record["objective"] is not None:
             same = reason == {"feasible": True, "objective": report.objective, "violations": []}
             yield _line(
                 "check", same, "matches the recomputed check" if same else "differs from the recomputed check"
@@ -412,7 +415,7 @@ class _Claims:
             return Bound.SHOWN, "is the verified bound"
         if source == "multipliers":
             return Bound.WRONG, "is said to follow from the multipliers, which do not show it"
-        if stored is not None and exact is not None and meets(bound, stored):
+        if exact is not None and meets(bound, stored):
             return Bound.SHOWN, f"claimed by {source}, and within 1e-9 of the verified bound"
         if self._proof_bounds(proved):
             return Bound.SHOWN, f"claimed by {source}, and the proof shows it"
@@ -453,19 +456,17 @@ class _Claims:
         bound: Bound,
         proved: tuple[Proved, float | None],
         exact: Fraction | None,
-        trusted: bool,
+        value: float | None,
     ) -> Facts:
+        """Return what the verdict depends on; `value` is what the plan is worth, where that is as stored."""
         record = self._record
-        termination, objective = Termination(record["termination"]), record["objective"]
-        if trusted and self._report is not None:  # what is stored may be off by as much as a bound may
-            objective = self._report.objective
+        termination, stated = Termination(record["termination"]), record["bound"]
         multipliers_show = proof_shows = False
-        if trusted and exact is not None:
-            met = meets(objective, record["verified_bound"])
-            within = termination is Termination.GAP_REACHED and record["bound"] == record["verified_bound"]
-            multipliers_show = met or within
-        if proved[0] is Proved.NO_BETTER_PLAN and trusted:
-            met = proved[1] is not None and meets(objective, proved[1])
+        if value is not None and exact is not None:
+            within = termination is Termination.GAP_REACHED and stated == record["verified_bound"]
+            multipliers_show = within or meets(value, record["verified_bound"])
+        if value is not None and proved[0] is Proved.NO_BETTER_PLAN:
+            met = proved[1] is not None and meets(value, proved[1])
             proof_shows = met if termination is Termination.OPTIMAL else self._proof_bounds(proved)
         if proved[0] is Proved.NO_PLAN:
             proof_shows = termination is Termination.INFEASIBLE and self._plan is Plan.ABSENT
@@ -476,7 +477,7 @@ class _Claims:
             bound=bound,
             proved=proved[0],
             shares=shares,
-            meets=trusted and record["bound"] is not None and meets(objective, record["bound"]),
+            meets=value is not None and stated is not None and meets(value, stated),
             multipliers_show=multipliers_show,
             proof_shows=proof_shows,
             no_option=self._no_option(termination),
