@@ -11,6 +11,7 @@ import pytest
 
 import apportion
 from apportion import proofs
+from apportion.core.solution import JOBS_MOVED, JOBS_STOPPED
 from apportion.instances.kinds import kind_of
 from apportion.io import stored
 from apportion.proofs.certificate import encode
@@ -71,6 +72,16 @@ def test_floors_where_none_are_due_are_refused_beside_all_else() -> None:
     assert found.items() <= lines(record, "least").items()
 
 
+def test_floors_of_a_kind_without_tenants_are_refused_beside_all_else() -> None:
+    nodes = [{"names": "n", "capacity": {"gpu": 1}}]
+    pods = {"id": "run", "value": 1.0, "pods": [{"needs": {"gpu": 1}}]}
+    told = {"kind": "placement", "schema_version": "1", "levels": ["node"], "nodes": nodes}
+    instance = apportion.read({**told, "jobs": [{"id": "a", "options": [pods]}]})
+    record = json.loads(stored.encode(stored.document(apportion.solve(instance))))
+    found = verdicts(instance, record | {"floors": {}})
+    assert found["floors"] == "refused" and found["plan"] == found["objective"] == "derived"
+
+
 def test_of_a_plan_without_an_objective_no_check_is_told() -> None:
     found = lines(json.loads(honest("most")[1]) | {"objective": None, "gap": None})
     assert "check" not in found and found["objective"][0] == "refused"
@@ -101,6 +112,8 @@ def test_what_is_stored_a_hair_too_high_is_no_nearer_to_its_bound() -> None:
     high, beyond = 5520.0 * (1 + 9e-10), 5520.0 * (1 + 1.8e-9)
     record |= {"objective": high, "bound": beyond, "gap": (beyond - high) / high, "verified_bound": None}
     record["certificate"] |= {"multipliers": None, "source": "solver"}
+    met = lines(record | {"evidence": "by_solver", "bound": high, "gap": 0.0})
+    assert met["evidence"] == ("word", "by_solver: the claim is a general solver's word")
     found = lines(record | {"evidence": "by_solver"})
     assert found["objective"][0] == "derived" and found["bound"][0] == "word"
     assert found["termination"] == ("refused", "is optimal, but the bound leaves a gap")
@@ -167,6 +180,12 @@ def test_a_proof_that_is_not_one_shows_nothing_of_the_one_sum(monkeypatch: pytes
         walks = iter((SimpleNamespace(proved=False, claim=claim, status="refused", why="forged"), told))
         monkeypatch.setattr(proofs, "verify", lambda instance, proof, walks=walks: next(walks))
         assert verdicts(instance, record, b"p")["proof"] == verdict
+    # a proof that leaves a plan of one core more does not show that there is none
+    loose = SimpleNamespace(bound=claim.bound + 1)
+    open_ = SimpleNamespace(proved=True, claim=loose, status="proved", why="")
+    walks = iter((SimpleNamespace(proved=False, claim=claim, status="refused", why=""), open_))
+    monkeypatch.setattr(proofs, "verify", lambda instance, proof: next(walks))
+    assert verdicts(instance, record, b"p")["goal cores"] == "word"
 
 
 def test_goals_that_were_not_asked_for_are_told_truly_or_refused() -> None:
@@ -174,6 +193,29 @@ def test_goals_that_were_not_asked_for_are_told_truly_or_refused() -> None:
     record = json.loads(stored.encode(stored.document(apportion.solve(instance))))
     made_up = {"name": "cores", "sense": "maximize", "value": 9, "bound": None, "seconds": 0.0}
     assert verdicts(instance, record | {"goals": [made_up]})["goals"] == "refused"
+    kept = [
+        {"name": name, "sense": "minimize", "value": 0, "bound": 0, "seconds": 0.0}
+        for name in (JOBS_STOPPED, JOBS_MOVED)
+    ]
+    found = verdicts(instance, record | {"goals": kept})
+    assert found[f"goal {JOBS_STOPPED}"] == found[f"goal {JOBS_MOVED}"] == "derived"
+
+
+def test_that_a_cost_is_not_below_zero_is_a_word_where_no_proof_shows_it() -> None:
+    instance = with_goals([{"name": "cost", "sense": "minimize"}])
+    record = json.loads(stored.encode(stored.document(apportion.solve(instance))))
+    (cost, *rest) = record["goals"]
+    assert cost["value"] == 4
+    assert verdicts(instance, record | {"goals": [cost | {"bound": 0}, *rest]})["goal cost"] == "word"
+
+
+def test_without_a_plan_nothing_is_missed_of_goals() -> None:
+    instance = with_goals([{"name": "cores"}])
+    record = json.loads(stored.encode(stored.document(apportion.solve(instance))))
+    del record["goals"]
+    assert verdicts(instance, dict(record))["goals"] == "word"
+    record |= {"plan": None, "solution": "none", "objective": None, "gap": None, "check": None}
+    assert "goals" not in verdicts(instance, record | {"termination": "time_limit", "evidence": None})
 
 
 def test_a_proof_is_near_no_objective_of_a_broken_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.cli.solve_instance import main
+from apportion.cli.main import main
 from tests.cli.calling import call
 
 
@@ -16,12 +16,17 @@ def page(root: Path) -> str:
     return (root / "docs" / "placement.md").read_text(encoding="utf-8")
 
 
-def test_the_command_prints_what_the_page_says(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    [(arguments, printed)] = re.findall(
-        r"```console\n\$ apportion solve ([^\n]*)\n(.*?)```", page(root), re.DOTALL
-    )
-    assert call(main, *shlex.split(arguments)).out.startswith(printed)
+def test_the_commands_print_what_the_page_says(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(root / "examples")
+    blocks = re.findall(r"```console\n(.*?)```", page(root), re.DOTALL)
+    commands = [one for block in blocks for one in re.findall(r"\$ apportion ([^\n]*)\n([^$]*)", block)]
+    assert [line.split()[0] for line, _ in commands] == ["solve", "convert", "solve"]
+    for line, printed in commands:
+        told = call(main, *shlex.split(line))
+        assert (told.err + told.out).startswith(printed), line
 
 
 def test_the_programs_print_what_the_page_says(

@@ -19,6 +19,13 @@ __all__ = ["READERS", "Reader", "endured"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _EXAMPLES = _ROOT / "examples"
+_SLURM = tuple(
+    word.encode()
+    for word in (
+        *("SwitchName=", "BlockName=", "BlockSizes=", "AggregatedBlock=", "NodeName=", "JobId=", "Nodes="),
+        *("Switches=", "CfgTRES=", "AllocTRES=", "gres/gpu=", "Gres=", "NumNodes=", "ReqTRES=", "[1-9]", "#"),
+    )
+)
 _KUEUE = tuple(
     word.encode()
     for word in (
@@ -108,6 +115,12 @@ def _kueue(raw: bytes) -> Any:
     from apportion.instances.readers.kueue import read_dump
 
     return read_dump(raw)
+
+
+def _slurm(raw: bytes) -> Any:
+    from apportion.instances.readers.slurm import read_slurm
+
+    return read_slurm(raw)
 
 
 def _starters() -> list[bytes]:
@@ -368,6 +381,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
                 "rcmax", _foreign("rcmax"), _literal("3 2\n0 4 1 5\n0 3 1 6\n0 2 1 2\n", "2 2\n4 5\n3 6\n")
             ),
             Reader("kueue", _kueue, _example("kueue/dump.json"), (*_JSON, *_KUEUE)),
+            Reader("slurm", _slurm, _example("slurm_site.txt"), _SLURM),
             Reader("gavel", _foreign("gavel"), _literal(_GAVEL), _JSON),
             Reader(
                 "csv", _foreign("csv"), _literal(_MENUS, "job,machine,cost,uses\n,a,,\nx,a,3,1\ny,b,2.5,2\n")

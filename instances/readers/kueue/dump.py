@@ -12,12 +12,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from apportion.core.errors import InvalidInstance, Problem
 
 __all__ = [
     "COHORT",
+    "Dump",
     "Holder",
     "Notes",
     "amount",
@@ -78,6 +79,25 @@ _GROUP = "kueue.x-k8s.io/"
 _VERSIONS = ("v1beta1", "v1beta2", "v1alpha1")
 _SPACE = re.compile(r"\s*")
 _USED = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Workload")
+
+
+Instance = TypeVar("Instance")
+
+
+@dataclass(frozen=True, slots=True)
+class Dump(Generic[Instance]):
+    """An instance read from a dump of a cluster's objects, and what of the dump it does not say.
+
+    Attributes
+    ----------
+    instance
+        The instance.
+    notes
+        What of the dump it does not say, a line each.
+    """
+
+    instance: Instance
+    notes: tuple[str, ...]
 
 
 class Notes:

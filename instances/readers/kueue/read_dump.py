@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import gcd
 
 from msgspec import UNSET
@@ -15,7 +14,7 @@ from apportion.instances.multiple_choice_knapsack import (
     KnapsackOption,
     MultipleChoiceKnapsackInstance,
 )
-from apportion.instances.readers.kueue.dump import Holder, Notes, Pair, by_kind, holders
+from apportion.instances.readers.kueue.dump import Dump, Holder, Notes, Pair, by_kind, holders
 from apportion.instances.readers.kueue.workload_objects import SLICES, Job, jobs_of
 from apportion.instances.tenants import Fairness, Quota, Tenant
 
@@ -29,23 +28,7 @@ _LARGEST_WORTH = 2**50
 _AFTER_SHARES = "Workload spec.priority decides between plans of the same shares of queues, not before these"
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """An instance read from a dump of Kueue's objects, and what of the dump it does not say.
-
-    Attributes
-    ----------
-    instance
-        The instance.
-    notes
-        What of the dump it does not say, a line each.
-    """
-
-    instance: MultipleChoiceKnapsackInstance
-    notes: tuple[str, ...]
-
-
-def read_dump(raw: bytes, name: str = "kueue") -> Dump:
+def read_dump(raw: bytes, name: str = "kueue") -> Dump[MultipleChoiceKnapsackInstance]:
     """Read what ``kubectl get clusterqueues,cohorts,resourceflavors,localqueues,workloads -A -o json`` says.
 
     Every pair of flavor and resource is a capacity ``flavor/resource``. A queue's nominal quota is its

@@ -76,8 +76,9 @@ def schema(kind: str) -> None:
 @click.option(
     "--from",
     "source",
-    type=click.Choice(["kueue"]),
-    help="Objects of a cluster: kueue, what kubectl get clusterqueues,cohorts,... -A -o json prints.",
+    type=click.Choice(["kueue", "slurm"]),
+    help="Objects of a cluster: kueue, what kubectl get clusterqueues,cohorts,... -A -o json prints; slurm, "
+    "what scontrol show topology, scontrol --details show node and scontrol show job print.",
 )
 @click.option("-o", "--out", default="-", metavar="OUT.json", help="Standard output by default.")
 def convert(
@@ -94,10 +95,11 @@ def convert(
         raise click.UsageError(f"{out}: an instance is written as JSON; name FILE.json")
     if source is not None:
         from apportion.instances.readers.kueue import read_dump
+        from apportion.instances.readers.slurm import read_slurm
 
         if format is not None:
             raise click.UsageError("--format is for files; --from says already what the objects are")
-        dump = read_dump(bytes_of(path))
+        dump = read_slurm(bytes_of(path)) if source == "slurm" else read_dump(bytes_of(path))
         from apportion.cli.settings import is_quiet
 
         for note in () if is_quiet() else dump.notes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-__all__ = ["NoNodeList", "expand"]
+__all__ = ["NoNodeList", "compressed", "expand"]
 
 _PIECE = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
@@ -37,6 +38,38 @@ def expand(nodes: str) -> list[str]:
                 raise NoNodeList(f"{nodes[:60]!r} names too many nodes")
         names.extend(open_names)
     return names
+
+
+def compressed(names: Sequence[str]) -> str:
+    """Return a list of nodes: names that count up at their end as one range.
+
+    Examples
+    --------
+    >>> compressed(["n08", "n09", "n10", "m", "n2"])
+    'n[08-10],m,n2'
+    """
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and name == _next(runs[-1][-1]):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ",".join(run[0] if len(run) == 1 else _range(run[0], run[-1]) for run in runs)
+
+
+def _split(name: str) -> tuple[str, str]:
+    stem = name.rstrip("0123456789")
+    return stem, name[len(stem) :]
+
+
+def _next(name: str) -> str | None:
+    stem, number = _split(name)
+    return f"{stem}{int(number) + 1:0{len(number)}d}" if number else None
+
+
+def _range(first: str, last: str) -> str:
+    stem, number = _split(first)
+    return f"{stem}[{number}-{_split(last)[1]}]"
 
 
 def _fill(name: str) -> list[str]:

@@ -465,8 +465,8 @@ class _Claims:
         if value is not None and exact is not None:
             within = termination is Termination.GAP_REACHED and stated == record["verified_bound"]
             multipliers_show = within or meets(value, record["verified_bound"])
-        if value is not None and proved[0] is Proved.NO_BETTER_PLAN:
-            met = proved[1] is not None and meets(value, proved[1])
+        if value is not None and proved[1] is not None:
+            met = meets(value, proved[1])
             proof_shows = met if termination is Termination.OPTIMAL else self._proof_bounds(proved)
         if proved[0] is Proved.NO_PLAN:
             proof_shows = termination is Termination.INFEASIBLE and self._plan is Plan.ABSENT

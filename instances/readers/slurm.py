@@ -1,0 +1,317 @@
+"""Read what Slurm says of switches, nodes and pending jobs as one placement: who of them could start now.
+
+Taken are the words of ``scontrol show topology``, ``scontrol --details show node`` and
+``scontrol show job``, one after the other in one text, a record on one line or on several; ``topology.conf``
+says as much as the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from msgspec import UNSET, structs
+
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.node_lists import NoNodeList, compressed, expand
+from apportion.instances.placement.rules import Rule, SpreadRule
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementNodes,
+    PlacementOption,
+    PlacementPods,
+)
+from apportion.instances.readers.kueue.dump import Dump, Notes
+
+__all__ = ["read_slurm"]
+
+Record = Mapping[str, str]
+
+_OF_TOPOLOGY = ("SwitchName", "BlockName", "AggregatedBlock", "BlockSizes")
+_BEGINS = (*_OF_TOPOLOGY, "NodeName", "JobId")
+"""The first word of a record, which says what it is about."""
+_PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/.\-]*)=")
+_NOBODY = ("", "(null)", "N/A", "None")
+_READY = {"IDLE", "MIXED", "ALLOCATED"}
+_AWAY = {
+    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "NOT_RESPONDING", "POWERING_DOWN"),
+    *("REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "POWERED_DOWN", "POWER_DOWN", "PLANNED", "RESERVED"),
+}
+_ABOUT_NODES = ("None", "Resources", "Priority", "ReqNodeNotAvail", "Nodes_required")
+"""Why a job waits, where more room lets it start."""
+_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
+_GRES = re.compile(r"(?:^|,)([^,:()]+):(?:[^,:()]+:)?(\d+)")
+_LEAF, _SIZE, _YES = "switch", "size", "yes"
+"""The lowest level of a tree; the label that tells unlike nodes apart; what a feature is as a label."""
+
+
+def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
+    """Read the words of Slurm as a placement instance.
+
+    Levels are the switches from the top down (``switch2``, ``switch1``, ``switch``, numbered as Slurm does),
+    or the blocks (``blocks4``, ``blocks2``, ``block``), then the nodes. A node has the CPUs, MiB of memory
+    and GRES of its ``CfgTRES``, of which ``AllocTRES`` is in use; features and partitions are labels. A
+    pending job has a pod a node and is worth its priority; ``--switches=1`` asks for one leaf switch,
+    ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes.
+
+    Parameters
+    ----------
+    raw
+        The text.
+    name
+        The instance's name.
+
+    Raises
+    ------
+    InvalidInstance
+        If the text names no node, or says something that cannot be.
+    """
+    notes = Notes()
+    records = list(_records(raw.decode("utf-8", "replace")))
+    try:
+        levels, places = _tree(records, notes)
+        nodes = list(_nodes([one for one in records if "NodeName" in one], levels, places, notes))
+    except NoNodeList as error:
+        raise InvalidInstance.at("$", str(error)) from None
+    if not nodes and not notes.problems:
+        notes.problems.append(
+            Problem("$", "names no node: give what scontrol --details show node prints as well")
+        )
+    if notes.problems:
+        raise InvalidInstance(notes.problems[:20])
+    sizes = [dict(size) for size in sorted({tuple(sorted(group.capacity.items())) for group in nodes})]
+    nodes = [
+        structs.replace(group, labels={**group.labels, _SIZE: str(sizes.index(group.capacity))})
+        for group in nodes
+    ]
+    pending = [one for one in records if one.get("JobState") == "PENDING"]
+    jobs = [job for one in pending for job in _jobs(one, levels, sizes, notes)]
+    instance = PlacementInstance(
+        schema_version="1",
+        levels=(*levels, "node"),
+        nodes=tuple(nodes),
+        jobs=tuple(jobs),
+        rules=tuple(_rules(jobs, sizes)),
+        name=name,
+    )
+    return Dump(instance, tuple(notes.lines()))
+
+
+def _records(text: str) -> Iterator[Record]:
+    """Yield what every record says by name; lines that begin with a blank go on with the last one."""
+    lines: list[str] = []
+    for line in [*text.splitlines(), "End="]:
+        line = line.partition("#")[0] if line.startswith(_OF_TOPOLOGY) else line
+        if line[:1].isspace() or not line.strip():
+            lines += [line] if lines else []
+            continue
+        if lines:
+            yield _said(" ".join(lines))
+        lines = [line] if line.startswith(_BEGINS) else []
+
+
+def _said(text: str) -> Record:
+    begins = list(_PAIR.finditer(text))
+    ends = [one.start() for one in begins[1:]] + [len(text)]
+    pairs = [(one[1], text[one.end() : end].strip()) for one, end in zip(begins, ends, strict=True)]
+    return dict(reversed(pairs))  # the first counts: comments and reasons stand behind
+
+
+def _tree(records: Sequence[Record], notes: Notes) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Return the levels above the nodes from the top down, and the places of every node."""
+    switches = {one["SwitchName"]: one for one in records if "SwitchName" in one}
+    blocks = {one["BlockName"]: expand(one.get("Nodes", "")) for one in records if "BlockName" in one}
+    if switches:
+        return _switches(switches, notes)
+    sizes = next((one["BlockSizes"] for one in records if "BlockSizes" in one), "")
+    nodes = [len(expand(one.get("Nodes", ""))) for one in records if "AggregatedBlock" in one]
+    least = max(map(len, blocks.values()), default=1)
+    widths = sorted({_ratio(size, least) for size in nodes} | _ratios(sizes)) if blocks else []
+    levels = [f"blocks{width}" for width in reversed(widths) if width > 1] + ["block"] * bool(blocks)
+    names, found = list(blocks), dict[str, tuple[str, ...]]()
+    for at, block in enumerate(names):
+        above = tuple(
+            f"{names[at // width * width]}..{names[min(len(names), at // width * width + width) - 1]}"
+            for width in reversed(widths)
+            if width > 1
+        )
+        found |= dict.fromkeys(blocks[block], (*above, block))
+    return levels, found
+
+
+def _ratio(size: int, least: int) -> int:
+    """Return of how many base blocks one is, a power of two."""
+    return 1 << max(0, (size - 1) // least).bit_length()
+
+
+def _ratios(sizes: str) -> set[int]:
+    """Return by how many base blocks ``BlockSizes`` aggregates."""
+    counted = [int(size) for size in sizes.split(",") if size.strip().isdecimal()]
+    return {_ratio(size, counted[0]) for size in counted}
+
+
+def _switches(switches: Mapping[str, Record], notes: Notes) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    above: dict[str, str] = {}
+    for name, switch in switches.items():
+        for child in expand(switch.get("Switches", "")) if switch.get("Switches") not in _NOBODY else ():
+            if child not in switches:
+                notes.problems.append(Problem(f"$.{name}.Switches", f"{child} is no switch of the topology"))
+            elif above.setdefault(child, name) != name:
+                notes.add("a switch below two is taken to be below the first", child)
+    paths: dict[str, tuple[str, ...]] = {}
+    for name, switch in switches.items():
+        if name in above.values() or switch.get("Nodes") in (None, *_NOBODY):
+            continue
+        path = [name]
+        while path[-1] in above:  # it ends: what is below itself is above another, and no leaf
+            path.append(above[path[-1]])
+        for node in expand(switch["Nodes"]):
+            if paths.setdefault(node, tuple(path)) != tuple(path):
+                notes.add("a node at two leaf switches is taken to be at the first", node)
+    if not paths:
+        notes.problems.append(Problem("$.SwitchName", "no switch is above nodes alone: they lie in a circle"))
+    depth = max(map(len, paths.values()), default=0)
+    levels = [f"{_LEAF}{height}" if height else _LEAF for height in reversed(range(depth))]
+    # a leaf switch that lies higher is a place of its own on the levels that it lacks
+    return levels, {
+        node: tuple(reversed((path[0],) * (depth - len(path)) + path)) for node, path in paths.items()
+    }
+
+
+def _nodes(
+    records: Iterable[Record], levels: Sequence[str], places: Mapping[str, tuple[str, ...]], notes: Notes
+) -> Iterator[PlacementNodes]:
+    """Yield the nodes, those alike at one place together."""
+    found: list[PlacementNodes] = []
+    for record in records:
+        name = record["NodeName"]
+        if levels and name not in places:
+            notes.add("a node that no switch and no block names is left out", name)
+            continue
+        capacity, used = _amounts(record.get("CfgTRES", "")), _amounts(record.get("AllocTRES", ""))
+        if not capacity:
+            notes.problems.append(Problem(f"$.{name}.CfgTRES", "says nothing: scontrol show node prints it"))
+            continue
+        for resource, amount in _gres(record.get("Gres", "")).items():
+            if resource not in capacity:  # AccountingStorageTRES does not name it
+                if "GresUsed" not in record:
+                    where = f"$.{name}.GresUsed"
+                    notes.problems.append(Problem(where, "is missing: use scontrol --details show node"))
+                capacity[resource] = amount
+                used[resource] = _gres(record.get("GresUsed", "")).get(resource, 0)
+        state = record.get("State", "")
+        words = {word.rstrip("*~#!%$@^-") for word in state.split("+")}
+        ready = bool(words & _READY) and not words & _AWAY and "*" not in state  # of "*" no answer comes
+        node = PlacementNodes(
+            names=name,
+            capacity=capacity,
+            at=dict(zip(levels, places.get(name, ()), strict=False)),
+            labels=_labels(_listed(record.get("ActiveFeatures", "")), _listed(record.get("Partitions", ""))),
+            ready=ready,
+            used={one: min(amount, capacity.get(one, 0)) for one, amount in used.items() if amount},
+        )
+        found.append(node)
+    order = {place: at for at, place in enumerate(dict.fromkeys(places.values()))}
+    found.sort(key=lambda node: order.get(tuple(node.at.values()), 0))
+    for _, listed in groupby(found, key=lambda group: repr(structs.replace(group, names="-"))):
+        first, *others = listed
+        yield structs.replace(first, names=compressed([one.names for one in (first, *others)]))
+
+
+def _amounts(tres: str) -> dict[str, int]:
+    """Return what ``CfgTRES`` and the like name: CPUs, MiB of memory and GRES without their types."""
+    found: dict[str, int] = {}
+    for piece in tres.split(","):
+        resource, _, amount = piece.partition("=")
+        if resource in ("cpu", "mem") or (resource.startswith("gres/") and ":" not in resource):
+            found[resource.removeprefix("gres/")] = _number(amount)
+    return found
+
+
+def _number(amount: str) -> int:
+    """Return an amount as Slurm writes it, memory in MiB, rounded up."""
+    unit = amount[-1:].upper()
+    try:
+        exact = float(amount[:-1]) * _MIB[unit] if unit in _MIB else float(amount)
+    except ValueError:
+        return 0
+    return int(-(-exact // 1))
+
+
+def _gres(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for resource, count in _GRES.findall(re.sub(r"\([^)]*\)", "", text)):
+        found[resource] = found.get(resource, 0) + int(count)
+    return found
+
+
+def _jobs(
+    record: Record, levels: Sequence[str], sizes: Sequence[Mapping[str, int]], notes: Notes
+) -> Iterator[PlacementJob]:
+    """Yield a pending job, unless it waits for something else than nodes."""
+    name, reason = record["JobId"], record.get("Reason", "None")
+    if not reason.startswith(_ABOUT_NODES) or record.get("Priority") == "0":
+        notes.add(f"a job that waits because of {reason} is left out", name)
+        return
+    features = _listed(record.get("Features", "").replace("&", ","))
+    if any(set("|[]*()!:") & set(feature) for feature in features):
+        notes.add("a job with alternatives among its features is left out", name)
+        return
+    if set("-,") & set(record.get("ArrayTaskId", "")):
+        notes.add("of an array the next task alone is read", name)
+    count = _number(record.get("NumNodes", "1").split("-")[0]) or 1
+    asked = _amounts(record.get("ReqTRES", ""))
+    needs = {resource: -(-amount // count) for resource, amount in asked.items() if amount}
+    taken = [(needs, dict[str, str]())]
+    if record.get("OverSubscribe") == "NO":  # whole nodes, of a size that is enough
+        enough = [all(size.get(one, 0) >= need for one, need in needs.items()) for size in sizes]
+        taken = [(dict(size), {_SIZE: str(at)}) for at, size in enumerate(sizes) if enough[at]]
+    pods, options = _pods(record, count, levels, notes), []
+    for partition in _listed(record.get("Partition", "")) or [""]:
+        for needs, size in taken:
+            labels = {**_labels(features, [partition]), **size}
+            there = structs.replace(
+                pods, name=" ".join(["pods", *size.values()]), needs=needs, selector=labels
+            )
+            worth = float(_number(record.get("Priority", "1")))
+            options.append(PlacementOption(" ".join([partition or "run", *size.values()]), (there,), worth))
+    if not options:
+        notes.add("a job that asks for more than any node has is left out", name)
+        return
+    yield PlacementJob(id=name, options=tuple(options))
+
+
+def _pods(record: Record, count: int, levels: Sequence[str], notes: Notes) -> PlacementPods:
+    """Return the pods of a job, one a node: within one leaf switch, or so many a block, where it says so."""
+    leaf, switches = (levels[-1] if levels else None), record.get("Switches", "").split("@")[0]
+    one_switch = leaf is not None and switches == "1"
+    if one_switch:
+        notes.add("a job that waits for one switch waits without an end", record["JobId"])
+    elif switches:
+        notes.add("that a job asks for few switches, but not for one, is not used", record["JobId"])
+    segment = _number(record.get("SegmentSize", "0"))
+    return PlacementPods(
+        needs={},
+        count=count,
+        slices={leaf: segment} if segment and leaf == "block" else {},
+        required=leaf if one_switch and leaf is not None else UNSET,
+    )
+
+
+def _rules(jobs: Iterable[PlacementJob], sizes: Iterable[Mapping[str, int]]) -> Iterator[Rule]:
+    """Yield that pods of a job have a node each, where two could share one."""
+    pods = [pods for job in jobs for option in job.options for pods in option.pods if pods.count > 1]
+    twice = [{one: 2 * need for one, need in each.needs.items()} for each in pods]
+    if any(all(size.get(one, 0) >= need for one, need in two.items()) for two in twice for size in sizes):
+        yield SpreadRule(level="node", by="job", max=1)
+
+
+def _listed(text: str) -> list[str]:
+    return [one for one in text.split(",") if one not in _NOBODY]
+
+
+def _labels(features: Iterable[str], partitions: Iterable[str]) -> dict[str, str]:
+    """Return the labels of nodes that have such features and are in such partitions."""
+    return dict.fromkeys([*features, *(f"partition/{one}" for one in partitions if one)], _YES)

@@ -1,0 +1,204 @@
+"""What Slurm says of switches, nodes and jobs, read as a placement; what it lacks is refused or noted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import apportion
+from apportion.cli.init import convert
+from apportion.core.errors import InvalidInstance
+from apportion.core.node_lists import compressed, expand
+from apportion.instances.placement.rules import SpreadRule
+from apportion.instances.placement.site import site_of
+from apportion.instances.readers.slurm import read_slurm
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "slurm_site.txt"
+
+
+def node(name: str, **more: str) -> str:
+    """Return one line of ``scontrol --oneliner show node``."""
+    fields = {
+        "State": "IDLE",
+        "Partitions": "p",
+        "CfgTRES": "cpu=8,mem=1G,gres/gpu=4",
+        "AllocTRES": "",
+        **more,
+    }
+    return f"NodeName={name} " + " ".join(f"{key}={value}" for key, value in fields.items())
+
+
+def job(name: int, **more: str) -> str:
+    """Return one line of ``scontrol --oneliner show job``."""
+    fields = {"JobState": "PENDING", "Reason": "Priority", "Priority": "5", "Partition": "p", **more}
+    fields = {"NumNodes": "1", "ReqTRES": "cpu=2,node=1,gres/gpu=1", **fields}
+    return f"JobId={name} " + " ".join(f"{key}={value}" for key, value in fields.items())
+
+
+def read(*lines: str) -> Any:
+    """Return what is read of some lines."""
+    return read_slurm("\n".join(lines).encode())
+
+
+def places(instance: Any) -> dict[str, tuple[str, ...]]:
+    """Return the places of every node, from the top down."""
+    site = site_of(instance)
+    return {
+        name: tuple(
+            site.places[level][site.place[level][at]].rsplit("/", 1)[-1] for level in site.levels[:-1]
+        )
+        for at, name in enumerate(site.nodes)
+    }
+
+
+def test_the_example_is_read_and_its_jobs_start_where_they_can() -> None:
+    dump = read_slurm(EXAMPLE.read_bytes())
+    instance = dump.instance
+    assert instance.levels == ("switch1", "switch", "node")
+    assert {name: below[-1] for name, below in places(instance).items()} == {
+        f"n00{k}": "leaf1" if k < 5 else "leaf2" for k in range(1, 9)
+    }
+    first, *_ = instance.nodes
+    assert first.capacity == {"cpu": 64, "mem": 515_000, "gpu": 8}
+    assert first.used == {"cpu": 16, "mem": 65_536, "gpu": 2}
+    assert [group.names for group in instance.nodes if not group.ready] == ["n004"]
+    assert dump.notes == (
+        "a job that waits because of Dependency is left out (1: 104)",
+        "a job that waits for one switch waits without an end (1: 101)",
+    )
+    solution = apportion.solve(instance)
+    assert solution.termination == "optimal" and solution.objective == 2700.0
+    # three whole nodes of one switch are left at the second alone; a whole node without GPUs is there once
+    taken = {name: one["on"] for name, one in solution.plan["placement"].items()}
+    assert taken["101"]["pods"] == {"n005": 1, "n006": 1, "n007": 1}
+    assert taken["103"] == {"pods 1": {"n008": 1}}
+    assert sorted(taken["102"]["pods"].values()) == [1, 1]
+
+
+def test_the_command_writes_what_can_be_solved(tmp_path: Path) -> None:
+    out = tmp_path / "site.json"
+    found = CliRunner().invoke(convert, ["--from", "slurm", str(EXAMPLE), "-o", str(out)])
+    assert found.exit_code == 0 and "Dependency" in found.stderr
+    assert apportion.read(out) == read_slurm(EXAMPLE.read_bytes()).instance
+
+
+def test_switches_of_a_configuration_are_levels_from_the_top_down() -> None:
+    instance = read(
+        "# switches",
+        "SwitchName=s0 Nodes=n[0-1] # a rack",
+        "SwitchName=s1 Nodes=n[2-3]",
+        "SwitchName=s2 Nodes=n4",
+        "SwitchName=m Switches=s[0-1] LinkSpeed=7",
+        "SwitchName=top Switches=m,s2",
+        *(node(f"n{k}") for k in range(5)),
+    ).instance
+    assert instance.levels == ("switch2", "switch1", "switch", "node")
+    assert places(instance) == {
+        "n0": ("top", "m", "s0"),
+        "n1": ("top", "m", "s0"),
+        "n2": ("top", "m", "s1"),
+        "n3": ("top", "m", "s1"),
+        "n4": ("top", "s2", "s2"),
+    }
+
+
+@pytest.mark.parametrize(
+    "aggregated", ["BlockSizes=2,4,8", "AggregatedBlock=b[0-1] BlockIndex=3 Nodes=n[0-3]"]
+)
+def test_blocks_are_aggregated_in_their_order(aggregated: str) -> None:
+    lines = [f"BlockName=b{k} Nodes=n[{2 * k}-{2 * k + 1}]" for k in range(3)]
+    wait = job(1, NumNodes="4", ReqTRES="cpu=8,node=4", SegmentSize="2")
+    instance = read(*lines, aggregated, *(node(f"n{k}") for k in range(6)), wait).instance
+    levels = ("blocks4", "blocks2", "block") if "Sizes" in aggregated else ("blocks2", "block")
+    assert instance.levels == (*levels, "node")
+    found = places(instance)
+    assert [found[name][-2:] for name in ("n0", "n3", "n4")] == [
+        ("b0..b1", "b0"),
+        ("b0..b1", "b1"),
+        ("b2..b2", "b2"),
+    ]
+    assert instance.jobs[0].options[0].pods[0].slices == {"block": 2}
+
+
+def test_nodes_without_a_topology_have_no_level_above_them() -> None:
+    instance = read(
+        node("a"), node("b", State="MIXED+CLOUD"), node("c", State="IDLE*"), node("d", State="DOWN")
+    ).instance
+    assert instance.levels == ("node",)
+    assert [(group.names, group.ready) for group in instance.nodes] == [("a,b", True), ("c,d", False)]
+
+
+def test_gpus_that_accounting_does_not_count_are_read_from_gres() -> None:
+    told = {"CfgTRES": "cpu=8,mem=2T", "Gres": "gpu:a100:6(S:0-1),gpu:h100:2"}
+    with pytest.raises(InvalidInstance, match=r"GresUsed.*--details"):
+        read(node("a", **told))
+    (group,) = read(node("a", **told, GresUsed="gpu:a100:3(IDX:0-2),gpu:h100:0")).instance.nodes
+    assert group.capacity == {"cpu": 8, "mem": 2 * 1024 * 1024, "gpu": 8} and group.used == {"gpu": 3}
+
+
+def test_a_job_has_its_share_on_every_node_and_a_node_for_every_pod() -> None:
+    nodes = [node(f"n{k}", ActiveFeatures="ib,fast" if k else "ib") for k in range(3)]
+    instance = read(
+        *nodes, job(7, NumNodes="2-3", ReqTRES="cpu=5,mem=3G,node=2", Features="ib&fast")
+    ).instance
+    (pods,) = instance.jobs[0].options[0].pods
+    assert pods.needs == {"cpu": 3, "mem": 1536} and pods.count == 2
+    assert pods.selector == {"ib": "yes", "fast": "yes", "partition/p": "yes"}
+    assert not instance.rules  # two do not fit on one node
+    small = read(*nodes, job(7, NumNodes="2", ReqTRES="cpu=4,node=2")).instance
+    (rule,) = small.rules
+    assert isinstance(rule, SpreadRule) and (rule.level, rule.by, rule.max) == ("node", "job", 1)
+    plan = apportion.solve(small).plan
+    assert sorted(plan["placement"]["7"]["on"]["pods"].values()) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("more", "note"),
+    [
+        (
+            {"Reason": "QOSMaxJobsPerUserLimit"},
+            "a job that waits because of QOSMaxJobsPerUserLimit is left out",
+        ),
+        ({"Priority": "0"}, "a job that waits because of Priority is left out"),
+        ({"Features": "[a|b]"}, "a job with alternatives among its features is left out"),
+        ({"OverSubscribe": "NO", "ReqTRES": "cpu=9,node=1"}, "a job that asks for more than any node has"),
+    ],
+)
+def test_a_job_that_waits_for_something_else_is_left_out(more: dict[str, str], note: str) -> None:
+    dump = read(node("a"), job(1, **more), job(2, JobState="RUNNING"))
+    assert not dump.instance.jobs and dump.notes[0].startswith(note)
+
+
+def test_of_an_array_one_task_is_read_and_a_count_of_switches_is_not() -> None:
+    dump = read(node("a"), job(1, ArrayTaskId="0-29%8", Switches="2@00:10:00"))
+    assert len(dump.instance.jobs) == 1 and len(dump.notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("nothing of Slurm",), "names no node"),
+        (("SwitchName=a Switches=b", node("n")), "b is no switch of the topology"),
+        (("SwitchName=a Switches=b Nodes=n", "SwitchName=b Switches=a Nodes=n", node("n")), "in a circle"),
+        (("NodeName=a State=IDLE",), "CfgTRES"),
+        (("SwitchName=a Nodes=n[x]", node("n1")), "no list of nodes"),
+    ],
+)
+def test_what_cannot_be_is_one_error(lines: tuple[str, ...], words: str) -> None:
+    with pytest.raises(InvalidInstance, match=words.replace("[", r"\[")):
+        read(*lines)
+
+
+def test_lists_of_nodes_are_written_as_they_are_read() -> None:
+    for names in (
+        ["a"],
+        ["n1", "n2", "n3"],
+        ["n08", "n09", "n10", "x", "n12"],
+        ["n9", "n10", "n011", "n1"],
+        ["a", "b"],
+    ):
+        assert expand(compressed(names)) == names
+    assert compressed(["n08", "n09", "n10"]) == "n[08-10]" and compressed(["n9", "n10"]) == "n[9-10]"
