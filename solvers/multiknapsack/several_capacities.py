@@ -40,7 +40,7 @@ _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
 _LONG_REPAIR = 200_000
 """Uses from which a limit could end a repair before anything fits: a greedy choice comes first."""
-_REPAIR_SHARE = 0.1
+_REPAIR_SHARE = 0.25
 """Share of the time left that a repair of menus of few uses has: a local search from any choice does more."""
 _MANY = 8
 """Capacities from which a choice by density comes before multipliers, which take long to find."""

@@ -30,8 +30,6 @@ _LEAST_PROOF = (0.3, 1.0)
 """Seconds, without and with implied rows, or as many as cores took, to prove by trees what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
-_WIDE, _WIDE_ENTRIES, _WIDE_SHARE = 0.01, 150_000, 0.6
-"""where the relative gap is as wide and uses are as many: for this share of the time left,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
 _TREE_ENTRIES, _TREE_SHARE = 100_000, 0.4
@@ -88,9 +86,6 @@ class SparseSearch:
         if entries > FEW_ENTRIES and not best.proven and not best.close:
             first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
             ejection.run(first if left is None else min(first, _CORES_AFTER * left))
-            if entries > _WIDE_ENTRIES and self._is_wide():
-                left = clock.remaining
-                ejection.run(_EJECTION if left is None else _WIDE_SHARE * left)
             self._mark("ejection")
         ended = self._cores(ejection)
         if ended is not None:
@@ -109,10 +104,6 @@ class SparseSearch:
         if large:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
-
-    def _is_wide(self) -> bool:
-        value = self._best.value
-        return value is not None and self._priced.bound - value > _WIDE * abs(value)
 
     def _stated(self, ended: StopReason) -> StopReason:
         return self._shown.by_ending(ended, self._rows, self._priced.multipliers)
