@@ -1,6 +1,6 @@
 """The search of menus with many capacities of which an option uses few: racks, periods, limits of tenants.
 
-A local search, cores that grow, and a tree of relaxations under rows that follow from the capacities.
+A local search, and cores that grow under rows that follow from the capacities.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ from apportion.solvers.multiknapsack.implied_rows import filled_by_few, with_imp
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.proving import Proving, provable
-from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree
 from apportion.solvers.multiknapsack.repair import near_choices
 
 __all__ = ["SparseSearch"]
 
-_LEAST_PROOF = (0.3, 1.0)
-"""Seconds, without and with implied rows, or as many as cores took, to prove by trees what HiGHS claims."""
+_LEAST_PROOF = 0.3
+"""Seconds, or as many as cores took, to prove by the exact search what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
-_TREE_ENTRIES, _TREE_SHARE = 100_000, 0.4
-"""Uses within reach up to which a tree of relaxations is tried, for this share of the time left,"""
 _CELLS = 4_000_000
-"""and cells up to which they are searched as the menus of few capacities are."""
+"""Cells within reach up to which they are searched as the menus of few capacities are."""
 _PAYS = 0.2
 """Share of the gap that implied rows must close: more rows take longer in all that follows."""
 
@@ -90,12 +87,7 @@ class SparseSearch:
         ended = self._cores(ejection)
         if ended is not None:
             return self._stated(ended)
-        reach, left = self._reach(), clock.remaining
-        near = menus.keep(reach)
-        if implied and near.num_entries <= _TREE_ENTRIES and best.step <= 0.0 and not clock.late():
-            ended = self._by_relaxations(reach, _EJECTION if left is None else _TREE_SHARE * left)
-            if ended is not None:
-                return self._stated(ended)
+        near = menus.keep(self._reach())
         left, large = clock.remaining, near.num_options * near.num_capacities > _CELLS
         ejection.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
         self._mark("ejection")
@@ -145,20 +137,11 @@ class SparseSearch:
             return ended
         if best.proven:
             return StopReason("proven")
-        implied, left, reach = self._rows is not self._menus, clock.remaining, self._reach()
-        turn = max(_LEAST_PROOF[implied], clock.elapsed - began)
-        turn = turn if left is None else min(turn, left)
-        # a tree is told in multipliers of capacities, not of what follows
-        ended = self._by_relaxations(reach, turn) if implied else self._by_tree(reach, turn)
+        if self._rows is not self._menus:  # a tree is told in multipliers of capacities, not of what follows
+            return StopReason("claimed", by_solver=True)
+        turn, left = max(_LEAST_PROOF, clock.elapsed - began), clock.remaining
+        ended = self._by_tree(self._reach(), turn if left is None else min(turn, left))
         return ended or StopReason("claimed", by_solver=True)
-
-    def _by_relaxations(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
-        """Let a tree of relaxations prove what is within reach."""
-        tree = RelaxationTree(self._rows.keep(reach), self._best, self._clock, self._options.seed)
-        proven = tree.run(seconds)
-        self._counters["relaxations"] = float(tree.relaxations)
-        self._mark("proof")
-        return StopReason("proven", by_solver=tree.by_solver) if proven else None
 
     def _by_tree(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
         """Let the exact search prove what is within reach, where it takes so many options."""
