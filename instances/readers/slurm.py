@@ -7,6 +7,7 @@ says as much as the first.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -69,10 +70,10 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
         If the text names no node, or says something that cannot be.
     """
     notes = Notes()
-    records = list(_records(raw.decode("utf-8", "replace")))
+    records = _records(raw.decode("utf-8", "replace"))
     try:
         levels, places = _tree(records, notes)
-        nodes = list(_nodes([one for one in records if "NodeName" in one], levels, places, notes))
+        nodes = list(_nodes(records["NodeName"], levels, places, notes))
     except NoNodeList as error:
         raise InvalidInstance.at("$", str(error)) from None
     if not nodes and not notes.problems:
@@ -86,7 +87,7 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
         structs.replace(group, labels={**group.labels, _SIZE: str(sizes.index(group.capacity))})
         for group in nodes
     ]
-    pending = [one for one in records if one.get("JobState") == "PENDING"]
+    pending = [one for one in records["JobId"] if one.get("JobState") == "PENDING"]
     jobs = [job for one in pending for job in _jobs(one, levels, sizes, notes)]
     instance = PlacementInstance(
         schema_version="1",
@@ -99,8 +100,9 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
     return Dump(instance, tuple(notes.lines()))
 
 
-def _records(text: str) -> Iterator[Record]:
-    """Yield what every record says by name; lines that begin with a blank go on with the last one."""
+def _records(text: str) -> dict[str, list[Record]]:
+    """Return what every record says, by its first word; lines that begin with a blank go on with the last."""
+    found: dict[str, list[Record]] = {word: [] for word in _BEGINS}
     lines: list[str] = []
     for line in [*text.splitlines(), "End="]:
         line = line.partition("#")[0] if line.startswith(_OF_TOPOLOGY) else line
@@ -108,26 +110,30 @@ def _records(text: str) -> Iterator[Record]:
             lines += [line] if lines else []
             continue
         if lines:
-            yield _said(" ".join(lines))
-        lines = [line] if line.startswith(_BEGINS) else []
+            found[lines[0].partition("=")[0]].append(_said(" ".join(lines)))
+        word, says, _ = line.partition("=")
+        lines = [line] if says and word in _BEGINS else []
+    return found
 
 
 def _said(text: str) -> Record:
     begins = list(_PAIR.finditer(text))
     ends = [one.start() for one in begins[1:]] + [len(text)]
-    pairs = [(one[1], text[one.end() : end].strip()) for one, end in zip(begins, ends, strict=True)]
+    pairs = [(one[1], text[one.end() : end].strip()) for one, end in zip(begins, ends, strict=False)]
     return dict(reversed(pairs))  # the first counts: comments and reasons stand behind
 
 
-def _tree(records: Sequence[Record], notes: Notes) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def _tree(
+    records: Mapping[str, Sequence[Record]], notes: Notes
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """Return the levels above the nodes from the top down, and the places of every node."""
-    switches = {one["SwitchName"]: one for one in records if "SwitchName" in one}
-    blocks = {one["BlockName"]: expand(one.get("Nodes", "")) for one in records if "BlockName" in one}
+    switches = {one["SwitchName"]: one for one in records["SwitchName"]}
+    blocks = {one["BlockName"]: expand(one.get("Nodes", "")) for one in records["BlockName"]}
     if switches:
         return _switches(switches, notes)
-    sizes = next((one["BlockSizes"] for one in records if "BlockSizes" in one), "")
-    nodes = [len(expand(one.get("Nodes", ""))) for one in records if "AggregatedBlock" in one]
-    least = max(map(len, blocks.values()), default=1)
+    sizes = next((one["BlockSizes"] for one in records["BlockSizes"]), "")
+    nodes = [len(expand(one.get("Nodes", ""))) for one in records["AggregatedBlock"]]
+    least = max(map(len, blocks.values()), default=0) or 1
     widths = sorted({_ratio(size, least) for size in nodes} | _ratios(sizes)) if blocks else []
     levels = [f"blocks{width}" for width in reversed(widths) if width > 1] + ["block"] * bool(blocks)
     names, found = list(blocks), dict[str, tuple[str, ...]]()
@@ -148,7 +154,7 @@ def _ratio(size: int, least: int) -> int:
 
 def _ratios(sizes: str) -> set[int]:
     """Return by how many base blocks ``BlockSizes`` aggregates."""
-    counted = [int(size) for size in sizes.split(",") if size.strip().isdecimal()]
+    counted = [size for size in map(_number, sizes.split(",")) if size > 0]
     return {_ratio(size, counted[0]) for size in counted}
 
 
@@ -165,13 +171,15 @@ def _switches(switches: Mapping[str, Record], notes: Notes) -> tuple[list[str], 
         if name in above.values() or switch.get("Nodes") in (None, *_NOBODY):
             continue
         path = [name]
-        while path[-1] in above:  # it ends: what is below itself is above another, and no leaf
-            path.append(above[path[-1]])
+        while (upper := above.get(path[-1])) is not None and upper not in path:
+            path.append(upper)
+        if upper is not None:
+            notes.problems.append(Problem(f"$.{upper}.Switches", "switches lie in a circle"))
         for node in expand(switch["Nodes"]):
             if paths.setdefault(node, tuple(path)) != tuple(path):
                 notes.add("a node at two leaf switches is taken to be at the first", node)
     if not paths:
-        notes.problems.append(Problem("$.SwitchName", "no switch is above nodes alone: they lie in a circle"))
+        notes.problems.append(Problem("$.SwitchName", "no switch is above nodes alone, as the lowest are"))
     depth = max(map(len, paths.values()), default=0)
     levels = [f"{_LEAF}{height}" if height else _LEAF for height in reversed(range(depth))]
     # a leaf switch that lies higher is a place of its own on the levels that it lacks
@@ -237,7 +245,7 @@ def _number(amount: str) -> int:
         exact = float(amount[:-1]) * _MIB[unit] if unit in _MIB else float(amount)
     except ValueError:
         return 0
-    return int(-(-exact // 1))
+    return int(-(-exact // 1)) if math.isfinite(exact) else 0
 
 
 def _gres(text: str) -> dict[str, int]:
@@ -291,11 +299,14 @@ def _pods(record: Record, count: int, levels: Sequence[str], notes: Notes) -> Pl
         notes.add("a job that waits for one switch waits without an end", record["JobId"])
     elif switches:
         notes.add("that a job asks for few switches, but not for one, is not used", record["JobId"])
-    segment = _number(record.get("SegmentSize", "0"))
+    segment = _number(record.get("SegmentSize", "0")) if leaf == "block" else 0
+    if segment and count % segment:
+        notes.add("a segment that does not divide a job's nodes is not used", record["JobId"])
+        segment = 0
     return PlacementPods(
         needs={},
         count=count,
-        slices={leaf: segment} if segment and leaf == "block" else {},
+        slices={leaf: segment} if segment and leaf is not None else {},
         required=leaf if one_switch and leaf is not None else UNSET,
     )
 

@@ -177,12 +177,30 @@ def test_of_an_array_one_task_is_read_and_a_count_of_switches_is_not() -> None:
     assert len(dump.instance.jobs) == 1 and len(dump.notes) == 2
 
 
+def test_numbers_that_are_none_count_nothing_and_odd_segments_are_noted() -> None:
+    lines = ["BlockName=a Nodes=n[0-3]", "BlockName=b Nodes=", "BlockSizes=0,x,4"]
+    nodes = [node(f"n{k}", CfgTRES="cpu=8,mem=inf,gres/gpu=nan") for k in range(4)]
+    dump = read(*lines, *nodes, job(1, NumNodes="3", ReqTRES="cpu=3,node=3", SegmentSize="2"))
+    assert dump.instance.levels == ("block", "node")
+    assert dump.instance.nodes[0].capacity == {"cpu": 8, "mem": 0, "gpu": 0}
+    assert dump.notes == ("a segment that does not divide a job's nodes is not used (1: 1)",)
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
         (("nothing of Slurm",), "names no node"),
         (("SwitchName=a Switches=b", node("n")), "b is no switch of the topology"),
-        (("SwitchName=a Switches=b Nodes=n", "SwitchName=b Switches=a Nodes=n", node("n")), "in a circle"),
+        (
+            ("SwitchName=a Switches=b Nodes=n", "SwitchName=b Switches=a Nodes=n", node("n")),
+            "as the lowest are",
+        ),
+        (
+            ("SwitchName=a Switches=b,c", "SwitchName=b Switches=a", "SwitchName=c Nodes=n", node("n")),
+            "circle",
+        ),
+        (("SwitchName=a Nodes=n[1-99999999999999999999]",), "too many nodes"),
+        (("NodeName", "SwitchName#", "BlockName"), "names no node"),
         (("NodeName=a State=IDLE",), "CfgTRES"),
         (("SwitchName=a Nodes=n[x]", node("n1")), "no list of nodes"),
     ],

@@ -83,7 +83,7 @@ def _fill(name: str) -> list[str]:
             numbers = range(int(first), int(last or first) + 1) if dash else [int(first)]
         except ValueError:
             raise NoNodeList(f"{name[:60]!r} is no list of nodes") from None
-        if len(numbers) > _MOST:
+        if numbers and numbers[-1] - numbers[0] >= _MOST:
             raise NoNodeList(f"{name[:60]!r} names too many nodes")
         before, after = name[: bracket.start()], name[bracket.end() :]
         filled.extend(f"{before}{number:0{len(first)}d}{after}" for number in numbers)
