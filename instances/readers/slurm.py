@@ -15,7 +15,7 @@ from itertools import groupby
 from msgspec import UNSET, structs
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.node_lists import NoNodeList, compressed, expand
+from apportion.core.node_lists import NoNodeList, compressed, expand, state_words
 from apportion.instances.placement.rules import Rule, SpreadRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
@@ -37,8 +37,17 @@ _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/.\-]*)=")
 _NOBODY = ("", "(null)", "N/A", "None")
 _READY = {"IDLE", "MIXED", "ALLOCATED"}
 _AWAY = {
-    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "NOT_RESPONDING", "POWERING_DOWN"),
-    *("REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "POWERED_DOWN", "POWER_DOWN", "PLANNED", "RESERVED"),
+    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "MAINTENANCE", "NOT_RESPONDING"),
+    *(
+        "REBOOT",
+        "REBOOT_ISSUED",
+        "REBOOT_REQUESTED",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "POWER_DOWN",
+        "PLANNED",
+        "RESERVED",
+    ),
 }
 _ABOUT_NODES = ("None", "Resources", "Priority", "ReqNodeNotAvail", "Nodes_required")
 """Why a job waits, where more room lets it start."""
@@ -209,15 +218,13 @@ def _nodes(
                     notes.problems.append(Problem(where, "is missing: use scontrol --details show node"))
                 capacity[resource] = amount
                 used[resource] = _gres(record.get("GresUsed", "")).get(resource, 0)
-        state = record.get("State", "")
-        words = {word.rstrip("*~#!%$@^-") for word in state.split("+")}
-        ready = bool(words & _READY) and not words & _AWAY and "*" not in state  # of "*" no answer comes
+        words = state_words(record.get("State", ""))
         node = PlacementNodes(
             names=name,
             capacity=capacity,
             at=dict(zip(levels, places.get(name, ()), strict=False)),
-            labels=_labels(_listed(record.get("ActiveFeatures", "")), _listed(record.get("Partitions", ""))),
-            ready=ready,
+            labels=_labels(_names(record.get("ActiveFeatures", "")), _names(record.get("Partitions", ""))),
+            ready=bool(words & _READY) and not words & _AWAY,
             used={one: min(amount, capacity.get(one, 0)) for one, amount in used.items() if amount},
         )
         found.append(node)
@@ -263,7 +270,7 @@ def _jobs(
     if not reason.startswith(_ABOUT_NODES) or record.get("Priority") == "0":
         notes.add(f"a job that waits because of {reason} is left out", name)
         return
-    features = _listed(record.get("Features", "").replace("&", ","))
+    features = _names(record.get("Features", "").replace("&", ","))
     if any(set("|[]*()!:") & set(feature) for feature in features):
         notes.add("a job with alternatives among its features is left out", name)
         return
@@ -277,7 +284,7 @@ def _jobs(
         enough = [all(size.get(one, 0) >= need for one, need in needs.items()) for size in sizes]
         taken = [(dict(size), {_SIZE: str(at)}) for at, size in enumerate(sizes) if enough[at]]
     pods, options = _pods(record, count, levels, notes), []
-    for partition in _listed(record.get("Partition", "")) or [""]:
+    for partition in _names(record.get("Partition", "")) or [""]:
         for needs, size in taken:
             labels = {**_labels(features, [partition]), **size}
             there = structs.replace(
@@ -319,7 +326,7 @@ def _rules(jobs: Iterable[PlacementJob], sizes: Iterable[Mapping[str, int]]) -> 
         yield SpreadRule(level="node", by="job", max=1)
 
 
-def _listed(text: str) -> list[str]:
+def _names(text: str) -> list[str]:
     return [one for one in text.split(",") if one not in _NOBODY]
 
 

@@ -82,7 +82,7 @@ def test_floors_of_a_kind_without_tenants_are_refused_beside_all_else() -> None:
     assert found["floors"] == "refused" and found["plan"] == found["objective"] == "derived"
 
 
-def test_of_a_plan_without_an_objective_no_check_is_told() -> None:
+def test_a_plan_without_an_objective_has_no_check() -> None:
     found = lines(json.loads(honest("most")[1]) | {"objective": None, "gap": None})
     assert "check" not in found and found["objective"][0] == "refused"
 
@@ -188,7 +188,7 @@ def test_a_proof_that_is_not_one_shows_nothing_of_the_one_sum(monkeypatch: pytes
     assert verdicts(instance, record, b"p")["goal cores"] == "word"
 
 
-def test_goals_that_were_not_asked_for_are_told_truly_or_refused() -> None:
+def test_goals_that_were_not_asked_for_are_true_or_refused() -> None:
     instance = with_goals([])
     record = json.loads(stored.encode(stored.document(apportion.solve(instance))))
     made_up = {"name": "cores", "sense": "maximize", "value": 9, "bound": None, "seconds": 0.0}

@@ -24,7 +24,7 @@ from apportion.proofs.claims_of_fairness import (
     due_shares,
 )
 from tests.budgets import examples
-from tests.claims.test_shares_of import of_tenants, told
+from tests.claims.test_shares_of import of_tenants, two_jobs
 from tests.fairness.test_placed_kinds import on_machines, on_nodes
 from tests.hunt import truth_tenants
 from tests.hunt.rounds import drawn_round
@@ -110,7 +110,7 @@ def test_as_many_states_as_there_may_be_are_enough(
     limit: str, enough: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # three options each make 9 choices, 8 of them within four GPUs; a state is one row, two shares, a worth
-    instance = apportion.read(told(fairness={"over": "jobs"}))
+    instance = apportion.read(two_jobs(fairness={"over": "jobs"}))
     kind = kind_of(instance)
     monkeypatch.setattr(claims_of_fairness, limit, enough)
     found = due_shares(kind, instance, {})
@@ -206,7 +206,7 @@ def _below_one_another(quotas: dict[str, int], parents: dict[str, str], jobs: di
         }
         for name, own in quotas.items()
     ]
-    return apportion.read(told(capacities={"gpu": 8}, jobs=listed, tenants=tenants))
+    return apportion.read(two_jobs(capacities={"gpu": 8}, jobs=listed, tenants=tenants))
 
 
 def test_what_is_due_inside_a_tenant_is_kept_where_its_own_share_is_found() -> None:

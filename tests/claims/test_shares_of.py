@@ -26,7 +26,7 @@ OPTIONS = [
 ]
 
 
-def told(**more: Any) -> dict[str, Any]:
+def two_jobs(**more: Any) -> dict[str, Any]:
     """Return a round of two jobs, a and b, on four GPUs: each may have one of them, or three."""
     jobs = [{"id": name, "required": False, "options": OPTIONS} for name in "ab"]
     kind = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
@@ -35,7 +35,7 @@ def told(**more: Any) -> dict[str, Any]:
 
 def of_tenants(**more: Any) -> dict[str, Any]:
     """Return the same round, a of the tenant p with a guarantee of three, b of q with one of one."""
-    found = told(**more)
+    found = two_jobs(**more)
     found["jobs"] = [{**job, "tenant": owner} for job, owner in zip(found["jobs"], "pq", strict=True)]
     found["tenants"] = [
         {"id": name, "quotas": {"gpu": {"guarantee": own}}} for name, own in (("p", 3), ("q", 1))
@@ -59,7 +59,7 @@ def times(**more: Any) -> dict[str, Any]:
 
 def costs(**more: Any) -> dict[str, Any]:
     """Return a round that is minimised: both jobs must run, the larger option is the cheaper one."""
-    found = told(sense="minimize", **more)
+    found = two_jobs(sense="minimize", **more)
     dear = [{**option, "value": 10.0 - option["value"]} for option in OPTIONS]  # type: ignore[operator]
     found["jobs"] = [{**job, "required": True, "options": dear} for job in found["jobs"]]
     return found
@@ -67,14 +67,13 @@ def costs(**more: Any) -> dict[str, Any]:
 
 ALL = {"over": "jobs"}
 HOLDERS = {
-    "jobs": lambda: told(fairness=ALL),
+    "jobs": lambda: two_jobs(fairness=ALL),
     "guarantees": of_tenants,
     "both": lambda: of_tenants(fairness={"over": "jobs"}),
     "costs": lambda: costs(fairness=ALL),
-    "part": lambda: told(fairness={**ALL, "keep": 0.5}),
-    "nobody": told,
+    "part": lambda: two_jobs(fairness={**ALL, "keep": 0.5}),
+    "nobody": two_jobs,
     "times": lambda: times(fairness={"share": "dominant_share"}),
-    "full": lambda: told(fairness=ALL, capacities={"gpu": 6}),
 }
 
 
@@ -521,7 +520,7 @@ def test_with_guarantees_alone_the_derived_bound_shows_the_fair_one(
     ("beyond", "verdict"), [(0.0, DERIVED), (0.5, WORD), (2.0, REFUSED)], ids=["near", "rounded", "short"]
 )
 def test_what_rounding_may_have_added_to_the_best_refutes_no_bound(beyond: float, verdict: Verdict) -> None:
-    instance, record = record_of(told(fairness=ALL), {"objective": None, "termination": "time_limit"})
+    instance, record = record_of(two_jobs(fairness=ALL), {"objective": None, "termination": "time_limit"})
     due = due_shares(kind_of(instance), instance, {})
     assert due is not None and due.best == 10 and 0 < due.rounding < Fraction(1, 10**12)
     record["fair_bound"] = float(10 - Fraction(1, 10**8) - Fraction(beyond) * due.rounding)
@@ -537,7 +536,7 @@ def test_an_objective_of_zero_is_the_best_up_to_what_rounding_adds() -> None:
         {"id": name, "required": True, "options": [{"id": "one", "value": value, "uses": {"gpu": 1}}]}
         for name, value in values.items()
     ]
-    instance, record = record_of(told(jobs=jobs, fairness=ALL), {"fair_bound": None})
+    instance, record = record_of(two_jobs(jobs=jobs, fairness=ALL), {"fair_bound": None})
     assert record["objective"] == 0.0
     due = due_shares(kind_of(instance), instance, {})
     assert due is not None and due.best is not None and 0 < due.best < due.rounding
@@ -573,7 +572,7 @@ def tree(**rule: Any) -> Any:
     ]
     jobs[2]["priority"] = 5
     jobs[0]["submitted_s"], jobs[1]["submitted_s"], jobs[3]["submitted_s"] = 2.0, 1.0, 0.5
-    instance = apportion.read(told(jobs=jobs, tenants=tenants, fairness=rule))
+    instance = apportion.read(two_jobs(jobs=jobs, tenants=tenants, fairness=rule))
     return ledger_of(kind_of(instance), instance)
 
 
@@ -619,7 +618,7 @@ def test_who_is_made_equal_with_whom() -> None:
 def test_a_job_of_nobody_is_of_the_middle_rank() -> None:
     jobs = [{"id": name, "required": False, "options": OPTIONS} for name in "abcd"]
     jobs[0]["priority"], jobs[1]["priority"], jobs[2]["priority"] = 0, 1, -1
-    instance = apportion.read(told(jobs=jobs, fairness=ALL))
+    instance = apportion.read(two_jobs(jobs=jobs, fairness=ALL))
     found = groups(ledger_of(kind_of(instance), instance))
     assert [[name for name, _, _ in group] for group in found] == [["job b"], ["job a", "job d"], ["job c"]]
 
@@ -635,6 +634,6 @@ def test_a_job_without_a_time_comes_first() -> None:
     jobs[0]["submitted_s"] = 0.5
     jobs = [{**job, "tenant": "t"} for job in jobs]
     rule = {"over": "tenants", "inside": "first_come"}
-    instance = apportion.read(told(jobs=jobs, tenants=[{"id": "t"}], fairness=rule))
+    instance = apportion.read(two_jobs(jobs=jobs, tenants=[{"id": "t"}], fairness=rule))
     found = groups(ledger_of(kind_of(instance), instance))
     assert found == [[("t", "ab", ONE)], [("job b", "b", ONE)], [("job a", "a", ONE)]]

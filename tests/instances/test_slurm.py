@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import apportion
-from apportion.cli.init import convert
+from apportion.cli.main import main
 from apportion.core.errors import InvalidInstance
 from apportion.core.node_lists import compressed, expand
 from apportion.instances.placement.rules import SpreadRule
 from apportion.instances.placement.site import site_of
 from apportion.instances.readers.slurm import read_slurm
+from tests.cli.calling import call
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slurm_site.txt"
 
@@ -80,8 +80,8 @@ def test_the_example_is_read_and_its_jobs_start_where_they_can() -> None:
 
 def test_the_command_writes_what_can_be_solved(tmp_path: Path) -> None:
     out = tmp_path / "site.json"
-    found = CliRunner().invoke(convert, ["--from", "slurm", str(EXAMPLE), "-o", str(out)])
-    assert found.exit_code == 0 and "Dependency" in found.stderr
+    found = call(main, "convert", "--from", "slurm", EXAMPLE, "-o", out)
+    assert found.code == 0 and "Dependency" in found.err
     assert apportion.read(out) == read_slurm(EXAMPLE.read_bytes()).instance
 
 
@@ -129,6 +129,12 @@ def test_nodes_without_a_topology_have_no_level_above_them() -> None:
     ).instance
     assert instance.levels == ("node",)
     assert [(group.names, group.ready) for group in instance.nodes] == [("a,b", True), ("c,d", False)]
+
+
+@pytest.mark.parametrize("state", ["IDLE~", "IDLE$", "MIXED@", "IDLE-", "IDLE+DRAIN", "MIXED+MAINT"])
+def test_a_sign_behind_a_state_says_what_its_word_says(state: str) -> None:
+    (group,) = read(node("a", State=state)).instance.nodes
+    assert not group.ready
 
 
 def test_gpus_that_accounting_does_not_count_are_read_from_gres() -> None:

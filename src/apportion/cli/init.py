@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apportion.cli.output import check_target, emit, say
 from apportion.cli.source import KIND, bytes_of, foreign_options, instance_of
 from apportion.core.errors import one_of
+
+if TYPE_CHECKING:
+    from apportion.instances.readers.kueue import Dump
 
 __all__ = ["command", "convert", "schema"]
 
@@ -94,12 +98,9 @@ def convert(
     if Path(out).suffix.lower() not in ("", ".json"):
         raise click.UsageError(f"{out}: an instance is written as JSON; name FILE.json")
     if source is not None:
-        from apportion.instances.readers.kueue import read_dump
-        from apportion.instances.readers.slurm import read_slurm
-
         if format is not None:
             raise click.UsageError("--format is for files; --from says already what the objects are")
-        dump = read_slurm(bytes_of(path)) if source == "slurm" else read_dump(bytes_of(path))
+        dump = _dump(source, bytes_of(path))
         from apportion.cli.settings import is_quiet
 
         for note in () if is_quiet() else dump.notes:
@@ -107,3 +108,14 @@ def convert(
         emit(msgspec.json.encode(dump.instance), out)
         return
     emit(msgspec.json.encode(instance_of(path, format, index, sense)), out)
+
+
+def _dump(source: str, raw: bytes) -> Dump[Any]:
+    """Return what a cluster's objects are read as; no reader but theirs is imported."""
+    if source == "slurm":
+        from apportion.instances.readers.slurm import read_slurm
+
+        return read_slurm(raw)
+    from apportion.instances.readers.kueue import read_dump
+
+    return read_dump(raw)

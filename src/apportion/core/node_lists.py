@@ -1,11 +1,28 @@
-"""Lists of nodes as Slurm writes them: ``n[1-3,07],m2``."""
+"""What Slurm writes of nodes: lists such as ``n[1-3,07],m2``, and the words of a state."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import MappingProxyType
 
-__all__ = ["NoNodeList", "compressed", "expand"]
+__all__ = ["STATE_SIGNS", "NoNodeList", "compressed", "expand", "state_words"]
+
+STATE_SIGNS = MappingProxyType(
+    {
+        "*": "NOT_RESPONDING",
+        "~": "POWERED_DOWN",
+        "#": "POWERING_UP",
+        "%": "POWERING_DOWN",
+        "!": "POWER_DOWN",
+        "$": "MAINTENANCE",
+        "@": "REBOOT_REQUESTED",
+        "^": "REBOOT_ISSUED",
+        "+": "COMPLETING",
+        "-": "PLANNED",
+    }
+)
+"""What a sign behind a state in ``sinfo``'s text means (sinfo's manual, NODE STATE CODES)."""
 
 _PIECE = re.compile(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
@@ -70,6 +87,21 @@ def _next(name: str) -> str | None:
 def _range(first: str, last: str) -> str:
     stem, number = _split(first)
     return f"{stem}[{number}-{_split(last)[1]}]"
+
+
+def state_words(state: str) -> frozenset[str]:
+    """Return the words of a node's state as ``scontrol`` writes it, a sign behind one as a word of its own.
+
+    Examples
+    --------
+    >>> sorted(state_words("IDLE*+DRAIN"))
+    ['DRAIN', 'IDLE', 'NOT_RESPONDING']
+    """
+    words = set[str]()
+    for piece in state.split("+"):
+        name = piece.rstrip("".join(STATE_SIGNS))
+        words |= {name.upper(), *(STATE_SIGNS[sign] for sign in piece[len(name) :])}
+    return frozenset(words)
 
 
 def _fill(name: str) -> list[str]:

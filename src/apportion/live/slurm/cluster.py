@@ -31,13 +31,13 @@ from typing import TypeVar
 
 from apportion.core.errors import InvalidOption
 from apportion.core.files import write_whole
+from apportion.core.node_lists import state_words
 from apportion.live.cluster import ClusterSeen, PilotSeen
 from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.offers import NodeOffer, Share, Size
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
 from apportion.live.slurm.text import (
     PREFIX,
-    SUFFIXES,
     NodeStates,
     NodeTypes,
     NotUnderstood,
@@ -139,10 +139,6 @@ def sizes_of_text(text: str, types: NodeTypes = _NO_TYPES) -> dict[str, NodeOffe
 
 
 def _detail(fields: Mapping[str, str], gres: str, types: NodeTypes) -> Detail:
-    words = set()
-    for piece in fields.get("State", "UNKNOWN").split("+"):
-        name = piece.rstrip("".join(SUFFIXES))
-        words |= {name.upper(), *(SUFFIXES[sign] for sign in piece[len(name) :])}
     cpus = _number(fields, "CPUEfctv" if "CPUEfctv" in fields else "CPUTot")
     memory = _number(fields, "RealMemory") - int(fields.get("MemSpecLimit", "0"))
     gpus = _counted(fields.get("Gres", ""), gres)
@@ -154,7 +150,7 @@ def _detail(fields: Mapping[str, str], gres: str, types: NodeTypes) -> Detail:
     sorts = {more[0] if more else "" for more, _ in _items(fields.get("Gres", ""), gres)}
     type = type_of(types, fields.get("ActiveFeatures", "").split(","), sorts)
     offer = NodeOffer(Size(cpus, memory, type), gpus, idle_cpus, idle_memory)
-    return Detail(frozenset(words), offer, max(gpus - used, 0))
+    return Detail(state_words(fields.get("State", "UNKNOWN")), offer, max(gpus - used, 0))
 
 
 def _number(fields: Mapping[str, str], key: str) -> int:

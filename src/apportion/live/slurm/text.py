@@ -23,7 +23,6 @@ from apportion.live.errors import ClusterUnreachable
 
 __all__ = [
     "PREFIX",
-    "SUFFIXES",
     "NodeStates",
     "NodeTypes",
     "NotUnderstood",
@@ -95,19 +94,6 @@ _SILENT = frozenset(
         *("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "REBOOT_ISSUED"),
     }
 )
-SUFFIXES = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "%": "POWERING_DOWN",
-    "!": "POWER_DOWN",
-    "$": "MAINTENANCE",
-    "@": "REBOOT_REQUESTED",
-    "^": "REBOOT_ISSUED",
-    "+": "COMPLETING",
-    "-": "PLANNED",
-}
-"""What a sign behind a state in ``sinfo``'s text means (sinfo's manual, NODE STATE CODES)."""
 _STATES = {
     **dict.fromkeys(
         (
@@ -161,7 +147,7 @@ def nodes_of_text(text: str) -> NodeStates:
             raise NotUnderstood("sinfo printed lines that are not NODE|STATE")
         signs = [sign for sign in state if not (sign.isalnum() or sign == "_")]
         base = state.rstrip("".join(signs)) if signs else state
-        words = {base.upper(), *(SUFFIXES.get(sign, f"SIGN {sign}") for sign in signs)}
+        words = {base.upper(), *(node_lists.STATE_SIGNS.get(sign, f"SIGN {sign}") for sign in signs)}
         found[node] = found.get(node, frozenset()) | words
     return found
 
