@@ -38,7 +38,12 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/fairness/test_unproved_levels.py",
             "tests/forgeries",
         ),
-        "apportion.proofs.reference": ("tests/proofs/test_reference.py", "tests/proofs/test_forgers.py"),
+        "apportion.proofs.reference": (
+            "tests/proofs/test_reference_verdicts.py",
+            "tests/proofs/test_reference_file.py",
+            "tests/proofs/test_reference_cuts.py",
+            "tests/proofs/test_reference.py",
+        ),
         "apportion.instances.multiple_choice_knapsack.check": (
             "tests/solvers/test_strict_order.py",
             *_MEANINGS,

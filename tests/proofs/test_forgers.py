@@ -387,6 +387,13 @@ CUTS: dict[str, tuple[list[Any], str]] = {
     "weights that are true of every plan": ([{"gpu_type": "g", "node_weights": [0, 0, 1, 1]}], "proved"),
     "an exclusion that packing shows": ([{"gpu_type": "g", "excluded": {"0": 3, "1": 3, "2": 3}}], "proved"),
     "no cut": ([], "proved"),
+    "an exclusion of more whole nodes than there are": ([{"gpu_type": "g", "excluded": {"0": 12}}], "proved"),
+    "an exclusion of jobs that fill the nodes": (
+        [{"gpu_type": "g", "excluded": {"0": 4, "1": 4}}],
+        "refused",
+    ),
+    "an exclusion of a job that fills the nodes": ([{"gpu_type": "g", "excluded": {"0": 8}}], "refused"),
+    "an exclusion of a fleet": ([{"gpu_type": "g", "excluded": {"0": 4 * 10**8}}], "proved"),
     "an exclusion without reason": ([{"gpu_type": "g", "excluded": {"0": 3, "1": 3}}], "refused"),
     "an exclusion of nobody": ([{"gpu_type": "g", "excluded": {}}], "refused"),
     "an exclusion of a job there is not": ([{"gpu_type": "g", "excluded": {"9": 3}}], "refused"),
@@ -414,7 +421,12 @@ def test_a_cut_needs_its_reason(name: str) -> None:
         "apart": [],
         "cuts": cuts,
     }
-    assert verify(instance, packed(document)).status == expected
+    tracemalloc.start()
+    verdict = verify(instance, packed(document))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert verdict.status == expected
+    assert peak < 16e6, "the pieces of a job are counted before they are made"
 
 
 def gangs(*jobs: tuple[float, int]) -> Any:

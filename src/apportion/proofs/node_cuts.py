@@ -116,11 +116,14 @@ def exceed_nodes(nodes: TypeNodes, gpus: list[int], left: list[int] | None = Non
         A count of packings, which is taken down; below 0 nothing is shown.
     """
     left = [_MOST_PACKINGS] if left is None else left
-    sizes = []
+    sizes, filled = [], 0
     for one in gpus:
         needed = nodes.needed(one)
         if needed is None:
             return False
+        filled += needed if needed > 1 else 0
+        if filled > nodes.whole:
+            return True
         sizes.extend([min(one, nodes.size)] * needed)
     sizes.sort(reverse=True)
     seen: set[tuple[int, tuple[int, ...]]] = set()

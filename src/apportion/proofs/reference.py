@@ -24,7 +24,7 @@ import re
 import sys
 import zlib
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -135,12 +135,10 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
             limits = [None if pool["capacity"] is None else together * pool["capacity"]]
             # machines that end before T are busy for less than T each, and c of them for less than c T
             limits += [None if until is None else before(together * until, shift)]
-            machines.append([])
-            for _ in range(pool["count"] if number in apart else 1):
-                machines[-1].append([])
-                for limit in limits:
-                    machines[-1][-1].append(None if limit is None else len(rooms))
-                    rooms += [] if limit is None else [limit]
+            machines.append([[] for _ in range(pool["count"] if number in apart else 1)])
+            for places, limit in product(machines[-1], limits):
+                places.append(None if limit is None else len(rooms))
+                rooms += [] if limit is None else [limit]
     named = {name: first["capacities"] + k for k, name in enumerate(statement["capacities"])}
     sign = -1 if goal == "minimize" else 1
     free = goal == "makespan" or bound is None  # then any choice at all would be one too many
@@ -195,8 +193,7 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
     count = statement["pools"][number]["count"]
     if "weights" in cut:  # what runs at once weighs at most W, so times by weights stay below W T
         need(wholes(cut["weights"], 0, 10**6 + 1) and len(cut["weights"]) == count <= 10_000, "no weights")
-        weights = [0, *cut["weights"]]
-        most = fullest(weights)[-1]
+        most = fullest(weights := [0, *cut["weights"]])[-1]
         room = before(most * until, shift) if most else 0
         return room, lambda _, o, time: time * weights[o["gang"]] if o.get("pool") == number else 0
     jobs, held = cut["excluded"], []  # these do not all end in time there, so at most all but one run there
@@ -229,8 +226,7 @@ def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
     size, rooms = statement["nodes"][kind]["size"], statement["nodes"][kind]["rooms"]
     if "node_weights" in cut:  # what lies on a node weighs at most W, and what fills m nodes m W
         need(wholes(cut["node_weights"], 0, 10**9 + 1) and len(cut["node_weights"]) == size, "no weights")
-        weights = [0, *cut["node_weights"]]
-        most = fullest(weights)
+        most = fullest(weights := [0, *cut["node_weights"]])
         weigh = [*weights[:size], most[-1]]  # by the GPUs on a node
         per_node: Any = lambda gpus: weigh[min(gpus, size)] * max(1, gpus // size)  # noqa: E731
         room = sum(most[room] for room in rooms)
@@ -241,6 +237,8 @@ def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
     least = {int(key): gpus for key, gpus in given.items()}
     need(max(least) < len(statement["jobs"]), "an excluded job is unknown")
     need(all(gpus <= size or gpus % size == 0 for gpus in least.values()), "a count that lies on no nodes")
+    many = sum(max(1, gpus // size) for gpus in least.values())
+    need(many <= MOST_CELLS // 100, "too many nodes for a cut", TimeoutError)
     pieces = sorted(min(gpus, size) for gpus in least.values() for _ in range(max(1, gpus // size)))
 
     def packed(state: Any) -> Any:
@@ -287,9 +285,8 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
             return "a capacity is below what jobs need"
         terms = [[[w - sum(map(mul, v, uses)) for v in vectors] for w, uses in menu] for menu in menus]
         best = [[max(column) for column in zip(*rows, strict=True)] for rows in terms]
-        slack = [
-            sum(map(mul, v, rooms)) + sum(b[k] for b in best) - threshold - 1 for k, v in enumerate(vectors)
-        ]
+        tops = [sum(own[k] for own in best) - threshold - 1 for k in range(len(vectors))]
+        slack = [sum(map(mul, v, rooms)) + top for v, top in zip(vectors, tops, strict=True)]
         losses = [[minus(top, row) for row in rows] for top, rows in zip(best, terms, strict=True)]
         step = math.gcd(*(row[0] for rows in losses for row in rows)) or 1
         slack = [one - slack[0] % step for one in slack]  # losses of worth add up to a multiple of it
@@ -298,9 +295,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
         before_this, menus = menus, []
         for menu, rows in zip(before_this, losses, strict=True):
             pairs = zip(menu, rows, strict=True)
-            menus.append(
-                [own for own, row in pairs if min(*minus(slack, row), *minus(rooms, own[1]), 1) >= 0]
-            )
+            menus.append([o for o, row in pairs if min(*minus(slack, row), *minus(rooms, o[1]), 1) >= 0])
         if menus == before_this:
             break
     order = proof["order"] + [job for job in range(len(menus)) if job not in set(proof["order"])]
@@ -393,8 +388,13 @@ def worth_of_plan(statement: Any) -> Fraction:
     return max(ends) if goal == "makespan" else sum((exact(o["value"]) for o in chosen), Fraction(0))
 
 
-if __name__ == "__main__":
-    data = b"" if Path(sys.argv[2]).stat().st_size > LARGEST_FILE else Path(sys.argv[2]).read_bytes()
-    verdict, message = check(json.loads(Path(sys.argv[1]).read_bytes()), data)
+def main(words: list[str]) -> int:
+    """Print the verdict about the two files that are named; return the exit code."""
+    data = b"" if Path(words[2]).stat().st_size > LARGEST_FILE else Path(words[2]).read_bytes()
+    verdict, message = check(json.loads(Path(words[1]).read_bytes()), data)
     print(f"{'incomplete' if verdict is None else str(verdict).lower()}: {message}")
-    sys.exit(2 if verdict is None else not verdict)
+    return 2 if verdict is None else int(not verdict)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
