@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     SparseUses = csr_array[np.int64, tuple[int, int]]
     Uses = NDArray[np.int64] | SparseUses
 
-__all__ = ["beside", "dense", "in_blocks", "joined", "sparse", "total", "with_nothing"]
+__all__ = ["beside", "by_row", "dense", "in_blocks", "joined", "sparse", "total", "with_nothing"]
 
 _MOST_CELLS = 2**29
 """Cells of the largest array that a sparse one is turned into: 4 GiB."""
@@ -101,3 +101,12 @@ def with_nothing(uses: Uses, rows: NDArray[np.int64]) -> Uses:
         nothing = csr_array(nothing)
     found: Uses = joined([uses, nothing])[np.where(rows < 0, uses.shape[0], rows)]
     return found
+
+
+def by_row(uses: Uses) -> tuple[list[int], list[int], list[int]]:
+    """Return where every option's part begins, and in it the capacities and amounts other than 0."""
+    if not isinstance(uses, np.ndarray):
+        return uses.indptr.tolist(), uses.indices.tolist(), uses.data.tolist()
+    rows, columns = np.nonzero(uses)
+    first = np.searchsorted(rows, np.arange(uses.shape[0] + 1))
+    return first.tolist(), columns.tolist(), uses[rows, columns].tolist()

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ from apportion.models.lagrangian import exact_lagrangian_bound
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment, lower, lower_assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.uses import by_row, with_nothing
 from apportion.solving.registry import AssignmentSolver, Backend, KnapsackSolver
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def repaired(model: MultipleChoiceKnapsack, rows: NDArray[np.int64]) -> NDArray[
     """Return a feasible choice close to the given rows, or ``None`` if the repair does not succeed.
 
     Required jobs without a row get their option of least relative use. Then, while a capacity is
-    exceeded, the job moves whose change loses least value per relieved relative use.
+    exceeded, jobs move whose change loses least value per relieved relative use.
 
     Parameters
     ----------
@@ -172,33 +173,66 @@ def repaired(model: MultipleChoiceKnapsack, rows: NDArray[np.int64]) -> NDArray[
 def _relieved(
     model: MultipleChoiceKnapsack, choice: NDArray[np.int64], room: NDArray[np.float64]
 ) -> NDArray[np.int64] | None:
-    """Move jobs until every capacity is kept; only those that use what is exceeded are looked at."""
-    sign = 1.0 if model.sense == "maximize" else -1.0
-    sizes, used = np.diff(model.offsets), model.used(choice)
-    for _ in range(4 * model.num_jobs + 4):
-        excess = np.maximum(used - model.capacities, 0) / room
+    """Move jobs until every capacity is kept, in passes over the jobs that use what is exceeded.
+
+    No move takes more of a capacity than is left of it, so that each brings the plan nearer.
+    """
+    for _ in range(32):  # each moves a job at least; two or three are the rule
+        excess = np.maximum(model.used(choice) - model.capacities, 0) / room
         if not excess.any():
             return choice
-        taken = np.flatnonzero(choice >= 0)
-        held = over_columns(model.matrix[choice[taken]], excess / room)
-        jobs, held = taken[held > 0], held[held > 0]
-        owner = np.repeat(np.arange(jobs.size), sizes[jobs])
-        before = np.concatenate(([0], np.cumsum(sizes[jobs])))[:-1]
-        rows = np.arange(owner.size) + (model.offsets[jobs] - before)[owner]
-        free = np.flatnonzero(~model.required[jobs])
-        relief = held[owner] - over_columns(model.matrix[rows], excess / room)
-        relief = np.concatenate((relief, held[free]))
-        worth = model.values[choice[jobs]]
-        loss = np.concatenate((sign * (worth[owner] - model.values[rows]), sign * worth[free]))
-        useful = np.flatnonzero(relief > 0)
-        if not useful.size:
+        jobs, rows = _moves(model, choice, excess / room)
+        if not _moved(model, choice, jobs, rows):
             return None
-        move = int(useful[np.argmin(np.maximum(loss[useful], 0.0) / relief[useful])])
-        one = int(jobs[owner[move] if move < rows.size else free[move - rows.size]])
-        now = choice[one : one + 1].copy()
-        choice[one] = rows[move] if move < rows.size else -1
-        used += model.used(choice[one : one + 1]) - model.used(now)
     return None
+
+
+def _moves(
+    model: MultipleChoiceKnapsack, choice: NDArray[np.int64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return jobs and what each could have instead, -1 for nothing; who loses least by relief comes first."""
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    sizes, taken = np.diff(model.offsets), np.flatnonzero(choice >= 0)
+    held = over_columns(model.matrix[choice[taken]], weights)
+    jobs, held = taken[held > 0], held[held > 0]
+    owner = np.repeat(np.arange(jobs.size), sizes[jobs])
+    before = np.concatenate(([0], np.cumsum(sizes[jobs])))[:-1]
+    rows = np.arange(owner.size) + (model.offsets[jobs] - before)[owner]
+    free = np.flatnonzero(~model.required[jobs])
+    relief = held[owner] - over_columns(model.matrix[rows], weights)
+    relief = np.concatenate((relief, held[free]))
+    worth = model.values[choice[jobs]]
+    loss = np.concatenate((sign * (worth[owner] - model.values[rows]), sign * worth[free]))
+    useful = np.flatnonzero(relief > 0)
+    order = useful[np.argsort(np.maximum(loss[useful], 0.0) / relief[useful], kind="stable")]
+    owner, rows = np.concatenate((owner, free)), np.concatenate((rows, np.full(free.size, -1)))
+    return jobs[owner[order]], rows[order]
+
+
+def _moved(
+    model: MultipleChoiceKnapsack, choice: NDArray[np.int64], jobs: NDArray[np.int64], rows: NDArray[np.int64]
+) -> bool:
+    """Make those of the moves that relieve, in this order and one a job, until nothing is exceeded."""
+    change: Any = with_nothing(model.matrix, rows) - model.matrix[choice[jobs]]
+    first, capacities, amounts = by_row(change)
+    left = (model.capacities - model.used(choice)).tolist()
+    moved: set[int] = set()
+    over = sum(amount < 0 for amount in left)
+    for at, (job, row) in enumerate(zip(jobs.tolist(), rows.tolist(), strict=True)):
+        if job in moved:
+            continue
+        span = slice(first[at], first[at + 1])
+        takes = list(zip(capacities[span], amounts[span], strict=True))
+        if any(0 < more > left[k] for k, more in takes) or not any(more < 0 > left[k] for k, more in takes):
+            continue
+        for k, more in takes:
+            over -= left[k] < 0 <= left[k] - more
+            left[k] -= more
+        choice[job] = row
+        moved.add(job)
+        if not over:
+            break
+    return bool(moved)
 
 
 class BareMenus:
