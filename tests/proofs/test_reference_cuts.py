@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from random import Random
 from typing import Any
 
@@ -142,7 +142,7 @@ def test_cuts_beyond_their_limits_are_not_walked(monkeypatch: pytest.MonkeyPatch
 def test_ways_are_tried_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def steps(state: tuple[int, tuple[int, ...]]) -> Iterator[tuple[int, tuple[int, ...]]]:
         if state[0] > 1:
-            yield from ((state[0] - 1, (k, 0, 0)) for k in range(3))
+            yield from ((state[0] - 1, (k, *state[1][1:])) for k in range(3))
 
     begin = (4, (0, 0, 0))  # ten states in all, of three numbers each
     assert not reference.reached(begin, steps)
@@ -155,6 +155,13 @@ def test_ways_are_tried_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(reference, "MOST_CELLS", 3)
     with pytest.raises(TimeoutError, match="many ways"):
         reference.reached(begin, steps)
+    monkeypatch.undo()
+    wide = (4, (0,) * 20)
+    monkeypatch.setattr(reference, "MOST_CELLS", 21)  # 210 / 21
+    assert not reference.reached(wide, steps)
+    monkeypatch.setattr(reference, "MOST_CELLS", 20)
+    with pytest.raises(TimeoutError, match="many ways"):
+        reference.reached(wide, steps)
     monkeypatch.undo()
     monkeypatch.setattr(reference, "MOST_STATES", 9)
     with pytest.raises(TimeoutError, match="many ways"):
@@ -198,7 +205,32 @@ def test_jobs_are_excluded_exactly_where_they_do_not_lie_on_the_nodes(seed: int)
     for job, gpus in enumerate(counts):
         assert [takes(job, _gpus(n), 0) for n in (gpus - 1, gpus, gpus + 1)] == [0, 1, 1]
         assert takes(job, _gpus(gpus, "v100"), 0) == 0 and takes(job, option(), 0) == 0
-    assert takes(len(counts), _gpus(99), 0) == 0
+    assert takes(len(counts), _gpus(10**9), 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "rooms", "counts", "fits"),
+    [
+        (4, [2, 2, 3, 0], [1, 1, 2, 3], True),
+        (2, [0, 2, 1], [1, 1, 1, 1], False),
+        (5, [3], [1, 1, 2], False),
+        (4, [3, 4, 0, 1], [1, 2, 3, 2], True),
+        (2, [0, 0], [1], False),
+        (2, [1], [1], True),
+        (2, [2], [2], True),
+        (2, [1, 1], [2], False),
+        (2, [2, 2, 1], [4, 1], True),
+        (2, [2, 1, 1], [4], False),
+    ],
+)
+def test_pieces_are_packed_each_whole(size: int, rooms: list[int], counts: list[int], fits: bool) -> None:
+    statement = _nodes(size, rooms, *[[_gpus(1)]] * len(counts))
+    cut = {"gpu_type": "a100", "excluded": {str(at): gpus for at, gpus in enumerate(counts)}}
+    if fits:
+        with pytest.raises(ValueError, match="the excluded jobs may fit"):
+            reference.cut_of_nodes(statement, cut)
+    else:
+        assert reference.cut_of_nodes(statement, cut)[0] == len(counts) - 1
 
 
 def test_a_cut_of_nodes_is_read_up_to_its_limits() -> None:
@@ -228,7 +260,7 @@ def test_a_cut_of_nodes_is_read_up_to_its_limits() -> None:
         ({"gpu_type": "a100", "excluded": {}}, "no jobs excluded"),
         ({"gpu_type": "a100", "excluded": ["0"]}, "no jobs excluded"),
         ({"gpu_type": "a100", "excluded": {"0": 0}}, "no jobs excluded"),
-        ({"gpu_type": "a100", "excluded": {"0": 10**9 + 2}}, "no jobs excluded"),
+        ({"gpu_type": "a100", "excluded": {"0": 10**9 + 1}}, "no jobs excluded"),
         ({"gpu_type": "a100", "excluded": {"x": 2}}, "no jobs excluded"),
         ({"gpu_type": "a100", "excluded": {"0": 2, "-1": 2}}, "no jobs excluded"),
         ({"gpu_type": "a100", "excluded": {top + "9": 2}}, "no jobs excluded"),
@@ -335,6 +367,20 @@ def test_the_pieces_of_excluded_jobs_are_counted_first(monkeypatch: pytest.Monke
         reference.cut_of_nodes(statement, cut)
 
 
+def test_two_cuts_take_of_a_capacity_each() -> None:
+    """Six jobs of three lengths on three machines: two by two do not end before 10, nor do their weights."""
+    statement = stated("makespan", *[[on(0, 6, 2), on(1, 9)]] * 3, pools=[pool(3), pool()], capacities={})
+    cuts: list[Any] = [{"pool": 0, "excluded": [*two]} for two in combinations(range(3), 2)]
+    cuts.insert(0, {"pool": 0, "weights": [0, 1, 1]})
+    for some in (cuts, cuts[::-1], cuts[1:]):
+        width = 2 + len(some)
+        for price in ([0] * width, [1] * width, [*[0] * (width - 1), 4]):
+            assert said(statement, 10, cuts=some, prices=[price])[0] is True
+            assert said(statement, 13, cuts=cuts[:1], prices=[price[: 2 + 1]])[0] is False
+    far = stated("makespan", *[[on(0, 6, 2)], [on(0, 6, 2), on(1, 9)]], pools=[pool(3), pool()])
+    assert said(far, 10, cuts=[{"pool": 1, "weights": [0]}, cuts[0]])[0] is False, "the second may run alone"
+
+
 def test_tables_beyond_their_limits_end_as_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     for count, answer in ((1_000, False), (1_001, None)):  # as many sets of all machines but one
         wide = stated("makespan", [on(0, 5, count - 1)], pools=[pool(count)])
@@ -351,6 +397,7 @@ def test_vectors_have_a_number_each_and_orders_name_jobs() -> None:
         ({"prices": [[1], []]}, "a price vector of another length"),
         ({"version": 2, "rows": [[1, 1]]}, "a vector of rows of another length"),
         ({"order": [3]}, "the order names no job"),
+        ({"order": [0, 3]}, "the order names no job"),
     ):
         assert said(SMALL, 7, **changes) == (False, words)
     assert said(SMALL, 7, order=[2])[0] is True and said(SMALL, 7, prices=[[2]])[0] is True

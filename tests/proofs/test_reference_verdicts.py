@@ -81,6 +81,26 @@ def test_a_claim_is_true_exactly_where_no_choice_is_better(goal: str, seed: int)
         assert answer(bound) is holds, (statement, bound, best)
 
 
+def test_a_machine_alone_must_have_room() -> None:
+    """Two machines of 2 have room for 4 together, and none for one job that uses 3."""
+    for count, use, holds in ((2, 3, True), (2, 2, False), (2, 1, False)):
+        statement = stated("maximize", [on(0, 1, use=use)], pools=[pool(count, 2)])
+        assert said(statement, None)[0] is holds
+    without_time = stated("maximize", [option(5, pool=0, gang=1, use=1)], pools=[pool()])
+    assert said(without_time, 5)[0] is True and said(without_time, None)[0] is False
+
+
+def test_prices_alone_show_that_there_is_no_plan() -> None:
+    """Three jobs of 2 in one of two capacities, 5 in all: a bound of prices by one unit."""
+    menu = [option(1, {"a": 2}), option(1, {"b": 2})]
+    for room, words in (
+        ({"a": 2, "b": 3}, "a bound of prices"),
+        ({"a": 2, "b": 4}, "a choice exceeds the threshold"),
+    ):
+        statement = stated("maximize", menu, menu, menu, capacities=room)
+        assert said(statement, None, prices=[[1, 1]])[1].removeprefix("no plan: ") == words
+
+
 def test_prices_of_machines_and_jobs_show_a_time() -> None:
     """Three jobs of 6 s on a pool of two, and of 12 on one: 7.2 s by prices 4 and 1 of the pools."""
     shares = stated("shares", *[[on(0, 6), on(1, 12)]] * 3, pools=[pool(2), pool()])
@@ -111,6 +131,9 @@ def test_prices_of_machines_and_jobs_show_a_time() -> None:
     assert said(stated("shares", [], pools=[pool()]), None)[0] is True
     assert said(stated("shares", pools=[pool()]), 0)[0] is True
     assert said(stated("shares", pools=[pool()]), 1)[0] is False
+    assert said(stated("shares", pools=[pool()]), 1, prices=[[0]]) == (False, "no prices show it")
+    assert said(shares, None) == (False, "no prices show it")
+    assert said(shares, 0, prices=[[4, 1, 0, 0]]) == (False, "a price vector of another length")
     for changes in (
         {"order": [0]},
         {"apart": [0]},
@@ -216,6 +239,10 @@ def test_no_means_of_a_short_walk_is_lost(
         given = {field: proof[field] for field in fields}
         assert _walked(menus, rooms, best, **given) == f"{many} states closed"
         assert _walked(menus, rooms, best - 1, **given) == "a choice exceeds the threshold"
+        fine = [[(3 * worth, uses) for worth, uses in menu] for menu in menus]
+        scaled = {f: v if f == "order" else [[3 * n for n in row] for row in v] for f, v in given.items()}
+        for further in range(3):  # losses of worth are multiples of 3
+            assert _walked(fine, rooms, 3 * best + further, **scaled) == f"{many} states closed"
     monkeypatch.setattr(reference, "MOST_STATES", none)
     assert _walked(menus, rooms, best) == f"{none} states closed"
     monkeypatch.setattr(reference, "MOST_STATES", none - 1)

@@ -1,10 +1,9 @@
 """A checker of proofs that is small enough to be read: a statement in JSON and a proof, to true or false.
 
 ``python reference.py STATEMENT.json PROOF`` prints ``true`` (exit code 0), ``false`` (1) or ``incomplete``
-(2: a limit came first), and why. It imports the standard library only and may be slow; what a proof is stands
-in ``docs/certificate.md``. A proof names no plan and no search, only prices, an order of jobs and further
-capacities (cuts): here every choice of one option a job is decided anew, prices and rows cut choices off by
-the bounds of `closed` and `rows_bound`, and a cut counts once its reason holds. A statement is an object of
+(2: a limit came first), and why. It imports the standard library only; ``docs/certificate.md`` says what a
+proof is. Every choice of one option a job is decided anew: prices and rows cut choices off by the bounds of
+`closed` and `rows_bound`, cuts once their reason holds. It may be slow. A statement is an object of
 
 * ``format`` ``"apportion-statement"``, ``version`` 1, ``instance``: the digest that a proof must name;
 * ``goal``: ``maximize`` or ``minimize`` (a sum of values), ``makespan``, or ``shares``: a makespan where jobs
@@ -53,7 +52,7 @@ def exact(number: Any) -> Fraction:
 
 def scaled(number: Fraction, shift: int) -> Fraction:
     """Return a number in units of ``2**-shift``."""
-    return number * (1 << shift) if shift >= 0 else number / (1 << -shift)
+    return number * Fraction(2) ** shift
 
 
 def before(time: Fraction, shift: int) -> int:
@@ -64,6 +63,11 @@ def before(time: Fraction, shift: int) -> int:
 def minus(have: Any, take: Any) -> tuple[int, ...]:
     """Return the differences."""
     return tuple(a - b for a, b in zip(have, take, strict=True))
+
+
+def lacks(amounts: Any) -> bool:
+    """Return whether one of them is below 0."""
+    return any(amount < 0 for amount in amounts)
 
 
 def check(statement: Any, data: bytes) -> tuple[bool | None, str]:
@@ -117,12 +121,12 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
     """Show that no choice is better than a bound; say how."""
     goal, shift, pools, apart = statement["goal"], proof["shift"], statement["pools"], proof["apart"]
     need(goal in ("maximize", "minimize", "makespan"), "an unknown goal")
-    until = bound if goal == "makespan" else None  # all must end before
+    until, total = (bound, None) if goal == "makespan" else (None, bound)  # all end before, or are worth
     refined = "cuts" in statement["prices"]
     need(all(refined and pools[number]["count"] <= 10_000 for number in apart), "no pool to take apart")
     need(not proof["cuts"] or (refined and (until is not None or not pools)), "there are no cuts here")
-    cut_of = cut_of_pool if pools else cut_of_nodes
-    cuts = [cut_of(statement, cut, until or Fraction(0), shift) for cut in proof["cuts"]]
+    cut_of: Any = cut_of_pool if pools else cut_of_nodes
+    cuts = [cut_of(statement, cut, until, shift) for cut in proof["cuts"]]
     rooms: list[int] = []
     first: dict[str, int] = {}  # of every section its first capacity
     machines: list[list[Any]] = []  # by pool, of every machine the capacities of use and of time
@@ -141,13 +145,12 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
                 rooms += [] if limit is None else [limit]
     named = {name: first["capacities"] + k for k, name in enumerate(statement["capacities"])}
     sign = -1 if goal == "minimize" else 1
-    free = goal == "makespan" or bound is None  # then any choice at all would be one too many
     menus: Menus = []
     cells = 0
     for at, job in enumerate(statement["jobs"]):
         menus.append([])
         for option in job["options"]:
-            worth = 0 if free else math.ceil(scaled(sign * exact(option["value"]), shift))
+            worth = 0 if total is None else math.ceil(scaled(sign * exact(option["value"]), shift))
             base = {named[name]: use for name, use in option["uses"].items()}
             held: list[Any] = [()]
             times, time = 1, 0
@@ -173,9 +176,8 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
     need(wholes(rooms, -(1 << 3000), 1 << 3000), "a capacity is no whole number")
     need(all(len(vector) == len(rooms) for vector in proof["prices"]), "a price vector of another length")
     need(all(len(row) == len(menus) for row in proof["rows"]), "a vector of rows of another length")
-    need(max(proof["order"], default=-1) < len(menus), "the order names no job")
-    threshold = -1 if bound is None or free else math.floor(scaled(sign * bound, shift))
-    return closed(menus, rooms, threshold, proof)
+    need(all(job < len(menus) for job in proof["order"]), "the order names no job")
+    return closed(menus, rooms, -1 if total is None else math.floor(scaled(sign * total, shift)), proof)
 
 
 def fullest(weights: list[int]) -> list[int]:
@@ -237,8 +239,7 @@ def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
     least = {int(key): gpus for key, gpus in given.items()}
     need(max(least) < len(statement["jobs"]), "an excluded job is unknown")
     need(all(gpus <= size or gpus % size == 0 for gpus in least.values()), "a count that lies on no nodes")
-    many = sum(max(1, gpus // size) for gpus in least.values())
-    need(many <= MOST_CELLS // 100, "too many nodes for a cut", TimeoutError)
+    need(sum(least.values()) <= MOST_CELLS // 100 * size, "too many nodes for a cut", TimeoutError)
     pieces = sorted(min(gpus, size) for gpus in least.values() for _ in range(max(1, gpus // size)))
 
     def packed(state: Any) -> Any:
@@ -248,8 +249,8 @@ def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
                 yield many - 1, tuple(sorted((*left[:k], room - pieces[many - 1], *left[k + 1 :])))
 
     need(not reached((len(pieces), tuple(sorted(rooms))), packed), "the excluded jobs may fit")
-    takes = dict.fromkeys(range(len(statement["jobs"])), 10**9 + 1) | least
-    return len(least) - 1, lambda job, o, _: int(o.get("gpu_type") == kind and o["gpus"] >= takes[job])
+    cut_off = [least.get(job, math.inf) for job in range(len(statement["jobs"]))]
+    return len(least) - 1, lambda job, o, _: int(o.get("gpu_type") == kind and o["gpus"] >= cut_off[job])
 
 
 def reached(begin: Any, steps: Any) -> bool:
@@ -259,9 +260,8 @@ def reached(begin: Any, steps: Any) -> bool:
         state = stack.pop()
         if not state[0]:
             return True
-        new = set(steps(state)) - seen
+        stack += (new := set(steps(state)) - seen)
         seen |= new
-        stack += new
         need(len(seen) <= min(MOST_STATES, 10 * MOST_CELLS // (1 + len(state[1]))), "many ways", TimeoutError)
     return False
 
@@ -281,7 +281,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
             least = [min(uses[k] for _, uses in menu) for k in range(width)]
             rooms = [*minus(rooms, least)]
             menus[at] = [(worth, minus(uses, least)) for worth, uses in menu]
-        if min(rooms, default=0) < 0:
+        if lacks(rooms):
             return "a capacity is below what jobs need"
         terms = [[[w - sum(map(mul, v, uses)) for v in vectors] for w, uses in menu] for menu in menus]
         best = [[max(column) for column in zip(*rows, strict=True)] for rows in terms]
@@ -290,12 +290,12 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
         losses = [[minus(top, row) for row in rows] for top, rows in zip(best, terms, strict=True)]
         step = math.gcd(*(row[0] for rows in losses for row in rows)) or 1
         slack = [one - slack[0] % step for one in slack]  # losses of worth add up to a multiple of it
-        if min(slack) < 0:
+        if lacks(slack):
             return "a bound of prices"
         before_this, menus = menus, []
         for menu, rows in zip(before_this, losses, strict=True):
             pairs = zip(menu, rows, strict=True)
-            menus.append([o for o, row in pairs if min(*minus(slack, row), *minus(rooms, o[1]), 1) >= 0])
+            menus.append([o for o, row in pairs if not lacks(minus(slack, row) + minus(rooms, o[1]))])
         if menus == before_this:
             break
     order = proof["order"] + [job for job in range(len(menus)) if job not in set(proof["order"])]
@@ -310,7 +310,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
         for left, slacks in states.values():
             for loss, (_, uses) in zip(losses[job], menus[job], strict=True):
                 now, rest = minus(left, uses), minus(slacks, loss)
-                if min(*now, *rest, 1) >= 0 and all(bound(turn + 1, now, rest[0]) >= 0 for bound in relaxed):
+                if not (lacks(now + rest) or lacks(bound(turn + 1, now, rest[0]) for bound in relaxed)):
                     key = tuple(map(min, now, reach[len(order) - 1 - turn]))
                     if key not in after or after[key][1][0] < rest[0]:  # of equal rooms one of the most worth
                         after[key] = (now, rest)
@@ -333,10 +333,10 @@ def rows_bound(menus: Menus, rooms: list[int], row: list[int], order: list[int])
     for job in reversed(order):
         last, more, free = tables[-1], [*tables[-1]], 0
         for worth, uses in menus[job]:
-            k, w = next((k for k, use in enumerate(uses) if use), -1), worth - row[job]
-            if k < 0:
+            k, w = next((k for k, use in enumerate(uses) if use), None), worth - row[job]
+            if k is None:
                 free = max(free, w)
-            elif w > 0:
+            else:  # what is worth nothing beyond m_j changes no table
                 u = uses[k]
                 more[k] = [max(n, last[k][r - u] + w) if r >= u else n for r, n in enumerate(more[k])]
         beyond.append(beyond[-1] + row[job] + free - max(worth for worth, _ in menus[job]))
