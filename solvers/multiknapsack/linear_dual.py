@@ -5,6 +5,9 @@ tenants are many, and a job touches only those of its own tenant and of the tena
 then as sparse as the menus, and a simplex solves it in about the time of some evaluations. With a feasible
 choice at hand its columns come in portions (`sifted`).
 
+Of many jobs a sample is priced first: at its prices few jobs are undecided, and only these are left to the
+simplex (`narrowed`).
+
 Only the prices are taken. What they prove is computed from them as from any other multipliers.
 
 The linear relaxation of many sparse rows in portions of columns, from rough prices.
@@ -39,7 +42,7 @@ from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.highs_columns import GrowingProgramme
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
 
-__all__ = ["beside_divided", "relaxed", "sifted", "written"]
+__all__ = ["beside_divided", "narrowed", "relaxed", "sifted", "written"]
 
 
 def written(menus: OptionTable) -> LinearModel:
@@ -285,6 +288,8 @@ def relaxed(
         return None if seconds is None else seconds - (time.monotonic() - began)
 
     try:
+        if menus.num_jobs >= _MANY_JOBS and (found := narrowed(menus, left, near)) is not None:
+            return found
         if anchor is not None and menus.num_options > _WORTH * menus.num_jobs:
             found = sifted(menus, left, anchor, _agree, near)
             if found is not None:
@@ -292,6 +297,94 @@ def relaxed(
         return _solved(menus, left())
     except BackendUnavailable:
         return None
+
+
+_MANY_JOBS, _SAMPLED, _STRIDE = 15_000, 5_000, 8
+"""Of so many jobs at least, so many or one in so many are priced first,"""
+_UNDECIDED = 16
+"""at whose prices one in so many options is of little loss;"""
+_TURNS = 30
+"""portions of options after which all are handed over."""
+
+
+def narrowed(
+    menus: OptionTable, left: Callable[[], float | None], near: NDArray[np.float64] | None = None
+) -> Priced | None:
+    """Solve the relaxation of the jobs that prices nearby leave undecided; the others have their best option.
+
+    A job is undecided where it has another option of little loss, and further ones are where the others would
+    use more than there is. At the prices of those, options that are worth more than what their job has come
+    into it, and their jobs, until there are none: then by weak duality the prices are those of all.
+
+    Parameters
+    ----------
+    menus, near
+        As `relaxed` takes them.
+    left
+        The seconds that are left; ``None`` for no limit.
+
+    Returns
+    -------
+    tuple or None
+        Prices and every job's largest option, the best so far where the time is over; ``None`` where HiGHS
+        fails, or options are still left.
+    """
+    if near is None:
+        sample = np.arange(0, menus.num_jobs, max(1, min(_STRIDE, menus.num_jobs // _SAMPLED)))
+        found = _solved(menus.part(sample, menus.capacities * (sample.size / menus.num_jobs)), left())
+        if found is None or found[1] is None:
+            return None
+        near = found[0]
+    best, lowest = near, bound_at(menus, near)
+    loss, choice = menus.loss(near), menus.best_choice(menus.scores(near))
+    least = menus.best_choice(-menus.paid(1.0 / np.maximum(menus.capacities, 1.0)))
+    kept = among_least(loss, menus.num_jobs + menus.num_options // _UNDECIDED)
+    count = 1 + menus.num_options // (4 * _UNDECIDED)
+    kept[choice] = True
+    undecided = np.bincount(menus.job[kept], minlength=menus.num_jobs) > 1
+    further = _overdrawing(menus, loss, choice, np.flatnonzero(~undecided))
+    kept |= further[menus.job]
+    undecided |= further
+    for _ in range(_TURNS):
+        kept[least[undecided]] = True
+        part = menus.keep(kept).part(
+            np.flatnonzero(undecided), menus.capacities - menus.used(choice[~undecided])
+        )
+        found = _solved(part, left()) if part.num_jobs and not _is_over(left()) else None
+        if found is None or found[1] is None:
+            break
+        prices = found[0]
+        scores = menus.scores(prices)
+        top = menus.largest(np.where(kept, scores, -np.inf))
+        shown = float(prices @ menus.capacities + menus.largest(scores).sum())
+        if shown < lowest:
+            best, lowest = prices, shown
+        excess = np.where(kept, 0.0, scores - menus.per_option(top))
+        if float((menus.largest(scores) - top).sum()) <= _CLOSE * abs(shown):
+            choice[undecided] = np.flatnonzero(kept)[part.rows[found[1]]]
+            return prices, choice
+        fresh = (excess > 0.0) & among_least(-excess, count)
+        kept |= fresh
+        undecided[menus.job[fresh]] = True
+    return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
+
+
+def _overdrawing(
+    menus: OptionTable, loss: NDArray[np.float64], choice: NDArray[np.int64], decided: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return bool [jobs]: of those decided the ones of least loss that use twice what they overdraw."""
+    others = loss.copy()
+    others[choice] = np.inf
+    capacity, place, use = menus.entries_by_option(choice[decided])
+    used = np.bincount(capacity, weights=use, minlength=menus.num_capacities)
+    job = decided[place]
+    order = np.lexsort((menus.smallest(others)[job], capacity))
+    capacity, job, use = capacity[order], job[order], use[order]
+    before = np.concatenate(([0.0], np.cumsum(use)))
+    before = before[:-1] - before[np.searchsorted(capacity, np.arange(menus.num_capacities))][capacity]
+    found = np.zeros(menus.num_jobs, dtype=np.bool_)
+    found[job[before < 2.0 * (used - menus.capacities)[capacity]]] = True
+    return found
 
 
 def _agree(shown: float, objective: float) -> bool:

@@ -241,6 +241,18 @@ PATHS = _table(
         wants="several",
     ),
     Path(
+        "narrowed",
+        _SUMS,
+        {
+            **_SPARSE_ROWS,
+            "apportion.solvers.multiknapsack.linear_dual:_MANY_JOBS": 0,
+            "apportion.solvers.multiknapsack.linear_dual:_SAMPLED": 2,
+        },
+        complete=False,
+        witness="apportion.solvers.multiknapsack.linear_dual:narrowed",
+        wants="several",
+    ),
+    Path(
         "large-dual",
         _SUMS,
         {"apportion.solvers.multiknapsack.dual:_LARGE": 0},

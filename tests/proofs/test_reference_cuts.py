@@ -359,7 +359,7 @@ def test_the_pieces_of_excluded_jobs_are_counted_first(monkeypatch: pytest.Monke
     cut = {"gpu_type": "a100", "excluded": {"0": 10**9, "1": 10**9}}
     with pytest.raises(TimeoutError, match="too many nodes"):
         reference.cut_of_nodes(statement, cut)
-    cut["excluded"] = {"0": 4, "1": 1}
+    cut["excluded"] = {"0": 4, "1": 2}
     monkeypatch.setattr(reference, "MOST_CELLS", 300)
     assert reference.cut_of_nodes(statement, cut)[0] == 1
     monkeypatch.setattr(reference, "MOST_CELLS", 299)

@@ -211,7 +211,7 @@ def test_a_plan_keeps_every_rule_of_its_statement() -> None:
         {**wide, "plan": [0, 0, 1]},
         gang,
     ):
-        with pytest.raises(ValueError, match=r"plan|machine"):
+        with pytest.raises(ValueError, match=r"plan|machine|argument"):
             worth(wrong)
 
 

@@ -176,6 +176,11 @@ def test_every_means_makes_the_walk_as_short_as_it_can() -> None:
         _walked(_menus([(4, (1,)), (0, (0,))], [(4, (1,)), (0, (0,))]), [1], 5)
         == "a capacity is below what jobs need"
     )
+    # where worth lacks 2 to the next multiple, so does every bound of prices
+    assert (
+        _walked(_menus([(3, (1,)), (0, (0,))], [(3, (1,)), (0, (0,))]), [1], 3, prices=[[1]])
+        == "a bound of prices"
+    )
     # what uses more than there is goes; what is left once goes too, again and again
     assert _walked(_menus([(9, (5,))]), [4], -1) == "a capacity is below what jobs need"
     assert _walked(_menus([(9, (5,)), (1, (1,)), (0, (0,))]), [4], 1) == "a job has no option left"

@@ -375,7 +375,7 @@ def worth_of_plan(statement: Any) -> Fraction:
     goal, jobs, plan = statement["goal"], statement["jobs"], statement["plan"]
     alone = all(pool["count"] == 1 for pool in statement["pools"])
     need(goal != "shares" and alone and not statement["nodes"], "a plan that lies on several machines")
-    need(wholes(plan, 0, 1 << 40) and len(plan) == len(jobs), "no plan")
+    need(all(wholes([at], 0, len(job["options"])) for job, at in zip(jobs, plan, strict=True)), "no plan")
     chosen = [job["options"][at] for job, at in zip(jobs, plan, strict=True)]
     for name, room in statement["capacities"].items():
         need(sum(option["uses"].get(name, 0) for option in chosen) <= room, f"the plan exceeds {name}")
