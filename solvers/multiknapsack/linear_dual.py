@@ -329,6 +329,7 @@ def narrowed(
         Prices and every job's largest option, the best so far where the time is over; ``None`` where HiGHS
         fails, or options are still left.
     """
+    sampled = near is None
     if near is None:
         sample = np.arange(0, menus.num_jobs, max(1, min(_STRIDE, menus.num_jobs // _SAMPLED)))
         found = _solved(menus.part(sample, menus.capacities * (sample.size / menus.num_jobs)), left())
@@ -338,8 +339,8 @@ def narrowed(
     best, lowest = near, bound_at(menus, near)
     loss, choice = menus.loss(near), menus.best_choice(menus.scores(near))
     least = menus.best_choice(-menus.paid(1.0 / np.maximum(menus.capacities, 1.0)))
-    kept = among_least(loss, menus.num_jobs + menus.num_options // _UNDECIDED)
     count = 1 + menus.num_options // (4 * _UNDECIDED)
+    kept = among_least(loss, menus.num_jobs + (4 * count if sampled else count))
     kept[choice] = True
     undecided = np.bincount(menus.job[kept], minlength=menus.num_jobs) > 1
     further = _overdrawing(menus, loss, choice, np.flatnonzero(~undecided))

@@ -164,7 +164,9 @@ class _Run:
             )
         if self._start_used and self._shown.by_known() and (best.proven or best.close):
             return StopReason("proven" if best.proven else "gap")
-        if self._start_used and hint is not None and float(np.abs(hint).max(initial=0.0)) <= _GREATEST_HINT:
+        if hint is not None and float(np.abs(hint).max(initial=0.0)) > _GREATEST_HINT:
+            hint = None
+        if self._start_used and hint is not None:
             self._shown.at(hint)
             if (ended := self._shown.ended(self._clock)) is not None:
                 return ended
@@ -201,6 +203,7 @@ class _Run:
         dual, top = solve_large(
             menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
+            start=menus.restrict(hint) if sparse and hint is not None else None,
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
             anchor=best.among(menus),

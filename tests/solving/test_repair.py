@@ -100,8 +100,8 @@ def test_a_round_of_which_one_in_a_hundred_changed_is_decided_sooner_than_anew()
     began = time.process_time()
     assert repaired(model, first.plan) is not None
     repair, began = time.process_time() - began, time.process_time()
-    cold = apportion.solve(model, gap=0.01, time_limit=30.0)
-    assert repair < time.process_time() - began
-    warm = apportion.solve(model, gap=0.01, time_limit=30.0, warm_start=first)
-    assert warm.objective is not None and warm.gap is not None and cold.gap is not None
-    assert warm.gap <= 0.01 and cold.gap <= 0.01
+    cold = apportion.solve(model, gap=0.001, time_limit=30.0)
+    anew, began = time.process_time() - began, time.process_time()
+    warm = apportion.solve(model, gap=0.001, time_limit=30.0, warm_start=first)
+    assert repair < anew and time.process_time() - began < anew, "its prices are near those of before"
+    assert cold.termination.value == warm.termination.value == "gap_reached"
