@@ -106,3 +106,5 @@ def test_what_is_said_names_what_shows_it_or_whose_word_it_is() -> None:
     ended, evidence = decided(FACTS)
     assert ended == Line("termination", Verdict.WORD, "optimal, as is said by_search")
     assert evidence.how == "by_search: the claim is our own search's word"
+    _, evidence = decided(Facts(T.OPTIMAL, "by_solver", *SEEN))
+    assert evidence.how == "by_solver: the claim is a general solver's word"
