@@ -112,6 +112,17 @@ def _racks(seed: int, jobs: int, racks: int) -> Any:
     return _sparse(values[job, size, rack], job, rack[:, None], sizes[size], jobs, rooms)
 
 
+def _pairs_of_racks(seed: int, jobs: int, racks: int) -> Any:
+    """Make jobs of three sizes, each on two racks of its own; racks hold a quarter of what all would use."""
+    rng = np.random.default_rng(seed)
+    sizes = (rng.integers(1, 9, (jobs, 3)) * [1, 2, 3]).ravel()
+    first = rng.integers(0, racks, 3 * jobs)
+    places = np.column_stack((first, (first + rng.integers(1, racks, 3 * jobs)) % racks))
+    values = rng.integers(5, 61, 3 * jobs) * np.tile([1.0, 2.0, 3.0], jobs)
+    rooms = np.full(racks, int(sizes.sum()) * 2 // (3 * 4 * racks))
+    return _sparse(values, np.repeat(np.arange(jobs), 3), places, sizes, jobs, rooms)
+
+
 def _periods(seed: int, jobs: int, periods: int) -> Any:
     """Make jobs with release, deadline and a choice of width and start; half of 64 GPUs are away a while."""
     rng = np.random.default_rng(seed)
@@ -348,6 +359,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "ready_jobs": _ready_jobs,
         "alike_jobs": _alike_jobs,
         "racks": _racks,
+        "pairs_of_racks": _pairs_of_racks,
         "periods": _periods,
         "blocks": _blocks,
         "sia": _sia,

@@ -205,6 +205,18 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=1,
     ),
     GeneratedSet(
+        name="many-jobs-on-racks",
+        family="sparse",
+        maker="pairs_of_racks",
+        grid=tuple({"jobs": jobs, "racks": 60} for jobs in (20_000, 100_000)),
+        size="jobs",
+        seeds=(0, 1, 2, 3, 4),
+        gap=3e-4,
+        limit_s=20.0,
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="periods",
         family="sparse",
         maker="periods",
