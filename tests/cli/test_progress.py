@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.progress  # noqa: F401  a busy machine takes longer to import it than these calls last
 
 from apportion.cli import progress
 from apportion.cli.commands import COMMANDS
