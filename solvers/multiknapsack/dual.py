@@ -355,11 +355,7 @@ def solve_large(
         return solve_dual(menus, gap=gap, start=start, late=late), menus
     stride = min(jobs // 32, max(2, options // 8_000))
     if start is None:
-        sample = np.arange(0, jobs, stride)
-        share = sample.size / jobs
-        start = solve_dual(
-            menus.part(sample, menus.capacities * share), gap=max(gap, 1e-5), late=late
-        ).multipliers
+        start = solve_dual(menus.every(stride), gap=max(gap, 1e-5), late=late).multipliers
     if late():
         scores = menus.scores(start)
         bound = float(start @ menus.capacities + menus.largest(scores).sum())

@@ -5,13 +5,11 @@ come to whole amounts (`beside_divided`); HiGHS solves it as a mixed-integer pro
 incumbent says which options can still be in a better choice (`within_reach`); once a core holds them all, its
 optimum is that of the menus. After the kernel search of Angelelli, Mansini and Speranza, *Kernel search: A
 general heuristic for the multi-dimensional knapsack problem*, Computers & Operations Research 37 (2010).
-
-The jobs of a core that still have a choice: those with one option are settled, what they use is gone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,48 +18,11 @@ from apportion.core.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.ejection import Ejection
-from apportion.solvers.multiknapsack.linear_dual import beside_divided
+from apportion.solvers.multiknapsack.linear_dual import Unsettled, beside_divided, unsettled
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
 
-__all__ = ["FEW_ENTRIES", "ExpandingCore", "Unsettled", "unsettled"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unsettled:
-    """A core without the jobs that are settled.
-
-    Attributes
-    ----------
-    menus
-        The jobs with several options, under what the others leave; `rows` are places in the core.
-    value
-        What the options of the settled jobs are worth.
-    """
-
-    menus: OptionTable
-    value: float
-    _jobs: NDArray[np.int64]
-    _begins: NDArray[np.int64]
-
-    def inward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a choice of the core, int64 [jobs], without its settled jobs."""
-        return self.menus.locate(choice[self._jobs])
-
-    def outward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the choice of the core that a choice of the menus stands for."""
-        whole = self._begins.copy()
-        whole[self._jobs] = self.menus.rows[choice]
-        return whole
-
-
-def unsettled(core: OptionTable) -> Unsettled:
-    """Return the part of a core that is open; no menu is empty."""
-    sizes, begins = np.diff(core.offsets), core.offsets[:-1]
-    alone = begins[sizes == 1]
-    jobs = np.flatnonzero(sizes > 1)
-    menus = core.part(jobs, core.capacities - core.used(alone))
-    return Unsettled(menus, float(core.values[alone].sum()), jobs, begins)
+__all__ = ["FEW_ENTRIES", "ExpandingCore"]
 
 
 _FIRST = 1.1

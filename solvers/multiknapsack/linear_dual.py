@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.highs_columns import GrowingProgramme
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
 
-__all__ = ["beside_divided", "narrowed", "relaxed", "sifted", "written"]
+__all__ = ["Unsettled", "beside_divided", "narrowed", "relaxed", "sifted", "unsettled", "written"]
 
 
 def written(menus: OptionTable) -> LinearModel:
@@ -156,23 +156,30 @@ def sifted(
         if found is None:
             break
         prices = np.maximum(found.duals[menus.num_jobs :], 0.0)
-        scores = menus.scores(prices)
-        top = menus.largest(np.where(kept, scores, -np.inf))
-        shown = float(prices @ menus.capacities + top.sum())
+        shown, lost, excess = _left_out(menus, kept, prices)
         if not agree(shown, found.objective):
             return None
-        lost = float((menus.largest(scores) - top).sum())
         if shown + lost < least:
             least, best = shown + lost, prices
         if lost <= _CLOSE * abs(shown):
             part = np.zeros(menus.num_options)
             part[np.concatenate(order)] = found.point
             return prices, menus.best_choice(part)
-        excess = np.where(kept, 0.0, scores - menus.per_option(top))
         most = min(excess.size - 1, _MOST * menus.num_jobs)
         fresh = excess > max(0.0, float(-np.partition(-excess, most)[most]))
         kept |= fresh
     return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
+
+
+def _left_out(
+    menus: OptionTable, kept: NDArray[np.bool_], prices: NDArray[np.float64]
+) -> tuple[float, float, NDArray[np.float64]]:
+    """Return what prices show of the options kept, what more of all, and by how much each exceeds those."""
+    scores = menus.scores(prices)
+    top = menus.largest(np.where(kept, scores, -np.inf))
+    shown = float(prices @ menus.capacities + top.sum())
+    lost = float((menus.largest(scores) - top).sum())
+    return shown, lost, np.where(kept, 0.0, scores - menus.per_option(top))
 
 
 def _is_over(seconds: float | None) -> bool:
@@ -299,6 +306,43 @@ def relaxed(
         return None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Unsettled:
+    """A core without the jobs that are settled.
+
+    Attributes
+    ----------
+    menus
+        The jobs with several options, under what the others leave; `rows` are places in the core.
+    value
+        What the options of the settled jobs are worth.
+    """
+
+    menus: OptionTable
+    value: float
+    _jobs: NDArray[np.int64]
+    _begins: NDArray[np.int64]
+
+    def inward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a choice of the core, int64 [jobs], without its settled jobs."""
+        return self.menus.locate(choice[self._jobs])
+
+    def outward(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the choice of the core that a choice of the menus stands for."""
+        whole = self._begins.copy()
+        whole[self._jobs] = self.menus.rows[choice]
+        return whole
+
+
+def unsettled(core: OptionTable) -> Unsettled:
+    """Return the part of a core that is open; no menu is empty."""
+    sizes, begins = np.diff(core.offsets), core.offsets[:-1]
+    alone = begins[sizes == 1]
+    jobs = np.flatnonzero(sizes > 1)
+    menus = core.part(jobs, core.capacities - core.used(alone))
+    return Unsettled(menus, float(core.values[alone].sum()), jobs, begins)
+
+
 _MANY_JOBS, _SAMPLED, _STRIDE = 15_000, 5_000, 8
 """Of so many jobs at least, so many or one in so many are priced first,"""
 _UNDECIDED = 16
@@ -329,53 +373,50 @@ def narrowed(
         Prices and every job's largest option, the best so far where the time is over; ``None`` where HiGHS
         fails, or options are still left.
     """
-    sampled = near is None
+    count = 1 + menus.num_options // (4 * _UNDECIDED)
+    further = count
     if near is None:
-        sample = np.arange(0, menus.num_jobs, max(1, min(_STRIDE, menus.num_jobs // _SAMPLED)))
-        found = _solved(menus.part(sample, menus.capacities * (sample.size / menus.num_jobs)), left())
+        further = 4 * count
+        found = _solved(menus.every(max(1, min(_STRIDE, menus.num_jobs // _SAMPLED))), left())
         if found is None or found[1] is None:
             return None
         near = found[0]
     best, lowest = near, bound_at(menus, near)
-    loss, choice = menus.loss(near), menus.best_choice(menus.scores(near))
+    loss = menus.loss(near)
+    choice = menus.best_choice(-loss)
     least = menus.best_choice(-menus.paid(1.0 / np.maximum(menus.capacities, 1.0)))
-    count = 1 + menus.num_options // (4 * _UNDECIDED)
-    kept = among_least(loss, menus.num_jobs + (4 * count if sampled else count))
+    kept = among_least(loss, menus.num_jobs + further)
     kept[choice] = True
-    undecided = np.bincount(menus.job[kept], minlength=menus.num_jobs) > 1
-    further = _overdrawing(menus, loss, choice, np.flatnonzero(~undecided))
-    kept |= further[menus.job]
-    undecided |= further
+    kept |= _overdrawing(menus, loss, choice, ~_are_undecided(menus, kept))[menus.job]
     for _ in range(_TURNS):
-        kept[least[undecided]] = True
-        part = menus.keep(kept).part(
-            np.flatnonzero(undecided), menus.capacities - menus.used(choice[~undecided])
-        )
-        found = _solved(part, left()) if part.num_jobs and not _is_over(left()) else None
+        kept[least[_are_undecided(menus, kept)]] = True
+        part = unsettled(menus.keep(kept))
+        found = _solved(part.menus, left()) if part.menus.num_jobs and not _is_over(left()) else None
         if found is None or found[1] is None:
             break
         prices = found[0]
-        scores = menus.scores(prices)
-        top = menus.largest(np.where(kept, scores, -np.inf))
-        shown = float(prices @ menus.capacities + menus.largest(scores).sum())
-        if shown < lowest:
-            best, lowest = prices, shown
-        excess = np.where(kept, 0.0, scores - menus.per_option(top))
-        if float((menus.largest(scores) - top).sum()) <= _CLOSE * abs(shown):
-            choice[undecided] = np.flatnonzero(kept)[part.rows[found[1]]]
-            return prices, choice
-        fresh = (excess > 0.0) & among_least(-excess, count)
-        kept |= fresh
-        undecided[menus.job[fresh]] = True
+        shown, lost, excess = _left_out(menus, kept, prices)
+        if shown + lost < lowest:
+            best, lowest = prices, shown + lost
+        if lost <= _CLOSE * abs(shown):
+            return prices, np.flatnonzero(kept)[part.outward(found[1])]
+        kept |= (excess > 0.0) & among_least(-excess, count)
     return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
 
 
+def _are_undecided(menus: OptionTable, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return bool [jobs]: which jobs have several of the options that are kept."""
+    found: NDArray[np.bool_] = np.bincount(menus.job[kept], minlength=menus.num_jobs) > 1
+    return found
+
+
 def _overdrawing(
-    menus: OptionTable, loss: NDArray[np.float64], choice: NDArray[np.int64], decided: NDArray[np.int64]
+    menus: OptionTable, loss: NDArray[np.float64], choice: NDArray[np.int64], settled: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return bool [jobs]: of those decided the ones of least loss that use twice what they overdraw."""
     others = loss.copy()
     others[choice] = np.inf
+    decided = np.flatnonzero(settled)
     capacity, place, use = menus.entries_by_option(choice[decided])
     used = np.bincount(capacity, weights=use, minlength=menus.num_capacities)
     job = decided[place]

@@ -152,6 +152,11 @@ class OptionTable(Ragged):
             self.binding,
         )
 
+    def every(self, stride: int) -> OptionTable:
+        """Return the menus of one in so many jobs, under their share of the capacities."""
+        jobs = np.arange(0, self.num_jobs, stride)
+        return self.part(jobs, self.capacities * (jobs.size / self.num_jobs))
+
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return capacity, option and use of everything that is used, capacity by capacity."""
         if isinstance(self.matrix, np.ndarray):

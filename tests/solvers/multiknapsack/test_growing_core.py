@@ -18,8 +18,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack import dual, linear_dual, option_table
-from apportion.solvers.multiknapsack.expanding_core import unsettled
-from apportion.solvers.multiknapsack.linear_dual import beside_divided
+from apportion.solvers.multiknapsack.linear_dual import beside_divided, unsettled
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.several_capacities import solve
 
