@@ -14,7 +14,7 @@ from apportion.core.extension_points import loaded
 from apportion.instances import kind_of
 from apportion.instances.columns import listed
 from apportion.solving.registry import FORMULATIONS, FormulationEntry
-from tests.instances.test_columns import menus_of
+from tests.instances.test_columns import holds_the_best, menus_of
 from tests.proofs.claims import KINDS
 
 Menu = set[tuple[Fraction, tuple[int, ...]]]
@@ -60,10 +60,6 @@ def test_a_formulation_has_the_options_of_its_kind(kind: str) -> None:
             assert built.model.capacities.tolist()[:width] == list(given.rooms)
             for menu, offered in zip(menus_of_a_formulation(built, width), menus_of(given), strict=True):
                 options = [one for one in offered if (np.array(one[1]) <= given.rooms).all()]
-                assert menu <= set(options)
-                best: dict[Any, Fraction] = {}
-                for value, uses in options:
-                    best[uses] = max(best.get(uses, sign * value), sign * value)
-                assert {(uses, sign * value) for value, uses in menu} >= set(best.items())
+                holds_the_best(menu, options, sign)
             seen.add(entry.name)
     assert seen == {entry.name for entry in knapsacks(own.name)}

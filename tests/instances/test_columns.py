@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
@@ -28,6 +29,16 @@ def menus_of(given: Columns) -> list[list[tuple[Any, ...]]]:
     return menus
 
 
+def holds_the_best(menu: Iterable[tuple[Any, ...]], options: Iterable[tuple[Any, ...]], sign: int) -> None:
+    """Assert that a menu has some of the options (worth, uses), and of every use one of the most worth."""
+    menu, options = set(menu), set(options)
+    assert menu <= options
+    best: dict[Any, Fraction] = {}
+    for worth, uses in options:
+        best[uses] = max(best.get(uses, sign * worth), sign * worth)
+    assert {(uses, sign * worth) for worth, uses in menu} >= set(best.items())
+
+
 @pytest.mark.parametrize("kind", OF_INSTANCES)
 def test_quick_columns_are_the_options(kind: str) -> None:
     for number in range(40):
@@ -37,11 +48,7 @@ def test_quick_columns_are_the_options(kind: str) -> None:
         assert (quick.goal, list(quick.rooms)) == (one_by_one.goal, list(one_by_one.rooms))
         sign = 1 if own.maximizes(instance) else -1
         for menu, options in zip(menus_of(quick), menus_of(one_by_one), strict=True):
-            assert set(menu) <= set(options)
-            best: dict[Any, Fraction] = {}
-            for worth, uses in options:
-                best[uses] = max(best.get(uses, sign * worth), sign * worth)
-            assert {(uses, sign * worth) for worth, uses in menu} >= set(best.items())
+            holds_the_best(menu, options, sign)
 
 
 @pytest.mark.parametrize("kind", OF_INSTANCES)

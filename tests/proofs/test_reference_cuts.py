@@ -11,17 +11,7 @@ from typing import Any
 import pytest
 
 from apportion.proofs import reference
-from tests.proofs.by_hand import (
-    SMALL,
-    Statement,
-    best_of,
-    on,
-    option,
-    pool,
-    said,
-    stated,
-    width_of,
-)
+from tests.proofs.by_hand import SMALL, Statement, best_of, on, option, pool, said, stated, width_of
 
 
 def _ends_in_time(gangs: Sequence[tuple[int, int]], count: int, until: int) -> bool:
@@ -148,24 +138,17 @@ def test_ways_are_tried_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> No
     assert not reference.reached(begin, steps)
     assert reference.reached((1, (0,)), lambda state: [(state[0] - 1, (0,))])
     assert reference.reached((0, ()), steps)
-    monkeypatch.setattr(reference, "MOST_STATES", 10)
-    assert not reference.reached(begin, steps)
-    monkeypatch.setattr(reference, "MOST_CELLS", 4)  # 40 / 4
-    assert not reference.reached(begin, steps)
-    monkeypatch.setattr(reference, "MOST_CELLS", 3)
-    with pytest.raises(TimeoutError, match="many ways"):
-        reference.reached(begin, steps)
-    monkeypatch.undo()
-    wide = (4, (0,) * 20)
-    monkeypatch.setattr(reference, "MOST_CELLS", 21)  # 210 / 21
-    assert not reference.reached(wide, steps)
-    monkeypatch.setattr(reference, "MOST_CELLS", 20)
-    with pytest.raises(TimeoutError, match="many ways"):
-        reference.reached(wide, steps)
-    monkeypatch.undo()
-    monkeypatch.setattr(reference, "MOST_STATES", 9)
-    with pytest.raises(TimeoutError, match="many ways"):
-        reference.reached(begin, steps)
+    for name, state, enough in (
+        ("MOST_STATES", begin, 10),
+        ("MOST_CELLS", begin, 4),  # 40 / 4
+        ("MOST_CELLS", (4, (0,) * 20), 21),  # 210 / 21
+    ):
+        monkeypatch.setattr(reference, name, enough)
+        assert not reference.reached(state, steps)
+        monkeypatch.setattr(reference, name, enough - 1)
+        with pytest.raises(TimeoutError, match="many ways"):
+            reference.reached(state, steps)
+        monkeypatch.undo()
 
 
 def _nodes(size: int, rooms: Sequence[int], *menus: Sequence[Mapping[str, Any]], **more: Any) -> Statement:
@@ -223,7 +206,7 @@ def test_jobs_are_excluded_exactly_where_they_do_not_lie_on_the_nodes(seed: int)
         (2, [2, 1, 1], [4], False),
     ],
 )
-def test_pieces_are_packed_each_whole(size: int, rooms: list[int], counts: list[int], fits: bool) -> None:
+def test_a_piece_lies_on_one_node(size: int, rooms: list[int], counts: list[int], fits: bool) -> None:
     statement = _nodes(size, rooms, *[[_gpus(1)]] * len(counts))
     cut = {"gpu_type": "a100", "excluded": {str(at): gpus for at, gpus in enumerate(counts)}}
     if fits:
@@ -329,7 +312,7 @@ def test_cuts_count_as_capacities_with_prices_or_without(seed: int) -> None:
         assert said(statement, float(bound), **given)[0] is (bound >= best)
 
 
-def test_cuts_and_pools_apart_need_a_statement_that_has_them() -> None:
+def test_cuts_and_machines_of_a_pool_need_a_statement_that_has_them() -> None:
     gangs = stated("makespan", [on(0, 5, 2)], [on(0, 5, 2)], pools=[pool(3)])
     cuts = [{"pool": 0, "weights": [0, 1, 1]}]
     assert said(gangs, 10, cuts=cuts)[0] is True and said(gangs, 10)[0] is False
@@ -368,7 +351,7 @@ def test_the_pieces_of_excluded_jobs_are_counted_first(monkeypatch: pytest.Monke
 
 
 def test_two_cuts_take_of_a_capacity_each() -> None:
-    """Six jobs of three lengths on three machines: two by two do not end before 10, nor do their weights."""
+    """Of three jobs that hold two of three machines no two end before 10, by their weights or by trying."""
     statement = stated("makespan", *[[on(0, 6, 2), on(1, 9)]] * 3, pools=[pool(3), pool()], capacities={})
     cuts: list[Any] = [{"pool": 0, "excluded": [*two]} for two in combinations(range(3), 2)]
     cuts.insert(0, {"pool": 0, "weights": [0, 1, 1]})
@@ -376,7 +359,7 @@ def test_two_cuts_take_of_a_capacity_each() -> None:
         width = 2 + len(some)
         for price in ([0] * width, [1] * width, [*[0] * (width - 1), 4]):
             assert said(statement, 10, cuts=some, prices=[price])[0] is True
-            assert said(statement, 13, cuts=cuts[:1], prices=[price[: 2 + 1]])[0] is False
+            assert said(statement, 13, cuts=cuts[:1], prices=[price[:3]])[0] is False
     far = stated("makespan", *[[on(0, 6, 2)], [on(0, 6, 2), on(1, 9)]], pools=[pool(3), pool()])
     assert said(far, 10, cuts=[{"pool": 1, "weights": [0]}, cuts[0]])[0] is False, "the second may run alone"
 

@@ -215,7 +215,7 @@ def test_a_plan_keeps_every_rule_of_its_statement() -> None:
             worth(wrong)
 
 
-def test_numbers_are_whole_or_fractions_as_text() -> None:
+def test_numbers_are_integers_or_fractions_as_text() -> None:
     assert reference.exact(3) == 3 and reference.exact("7/2") == Fraction(7, 2)
     for wrong in (1.5, True, None, [1]):
         with pytest.raises(ValueError, match="no whole number"):
@@ -229,37 +229,25 @@ def test_numbers_are_whole_or_fractions_as_text() -> None:
     assert not reference.wholes([1, True], 0, 5) and not reference.wholes([1.0], 0, 5)
 
 
-def test_worth_is_rounded_up_and_the_threshold_down() -> None:
-    half = stated("maximize", [option("5/2")])
-    for bound, shift, holds in (
-        (2.5, 0, False),
-        (3, 0, True),
-        (2.5, 1, True),
-        (2.25, 1, False),
-        (3, -1, False),
-    ):
-        assert said(half, bound, shift=shift)[0] is holds
-    less = stated("minimize", [option("5/2")])
-    for bound, shift, holds in (
-        (2.5, 0, False),
-        (2, 0, True),
-        (2.5, 1, True),
-        (2.75, 1, False),
-        (2, -1, True),
-    ):
-        assert said(less, bound, shift=shift)[0] is holds
+LESS = ((2.5, 0, False), (2, 0, True), (2.5, 1, True), (2.75, 1, False), (2, -1, True))
+MORE = ((2.5, 0, False), (3, 0, True), (2.5, 1, True), (2.25, 1, False), (3, -1, False))
+"""Bounds of 5/2, shifts, and whether they are shown."""
 
 
-def test_times_are_rounded_down_and_end_before_the_bound() -> None:
-    one = stated("makespan", [on(0, "5/2")], pools=[pool()])
-    for bound, shift, holds in (
-        (2.5, 0, False),
-        (2, 0, True),
-        (2.5, 1, True),
-        (2.75, 1, False),
-        (2, -1, True),
-    ):
-        assert said(one, bound, shift=shift)[0] is holds
+@pytest.mark.parametrize(
+    ("statement", "bounds"),
+    [
+        (stated("maximize", [option("5/2")]), MORE),
+        (stated("minimize", [option("5/2")]), LESS),
+        (stated("makespan", [on(0, "5/2")], pools=[pool()]), LESS),
+    ],
+    ids=lambda given: given["goal"] if isinstance(given, dict) else "",
+)
+def test_worth_is_rounded_up_and_times_and_the_threshold_down(
+    statement: dict[str, Any], bounds: tuple[tuple[float, int, bool], ...]
+) -> None:
+    for bound, shift, holds in bounds:
+        assert said(statement, bound, shift=shift)[0] is holds
 
 
 def test_the_command_prints_its_verdict(

@@ -11,16 +11,7 @@ from typing import Any
 import pytest
 
 from apportion.proofs import reference
-from tests.proofs.by_hand import (
-    Statement,
-    best_of,
-    on,
-    option,
-    pool,
-    said,
-    stated,
-    width_of,
-)
+from tests.proofs.by_hand import Statement, best_of, on, option, pool, said, stated, width_of
 
 
 def _drawn(rng: Random, goal: str) -> tuple[Statement, int, list[int]]:
@@ -160,8 +151,10 @@ FIVE = _menus(*([(worth, (gpus,)), (0, (0,))] for gpus, worth in ((7, 9), (3, 7)
 """The five jobs by hand of ``docs/certificate.md``."""
 
 
-def test_the_walk_by_hand_of_the_page_closes_four_states() -> None:
-    assert _walked(FIVE, [13], 23, prices=[[1]]) == "6 states closed"  # with two of the job decided before
+def test_the_walk_by_hand_of_the_page_ends_as_it_says() -> None:
+    assert (
+        _walked(FIVE, [13], 23, prices=[[1]]) == "6 states closed"
+    )  # four, and two of a job that is decided before
     assert _walked(FIVE, [13], 22, prices=[[1]]) == "a choice exceeds the threshold"
     assert _walked(FIVE, [13], 27, prices=[[1]]) == "a bound of prices"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.suite.making import MAKERS
 from scipy.sparse import csr_array
 
 import apportion
@@ -15,21 +16,10 @@ from apportion.solvers.multiknapsack import linear_dual, proving
 from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at, build
 
 
-def racks(jobs: int, capacities: int, seed: int, share: float = 0.2) -> MultipleChoiceKnapsack:
-    """Return jobs of three options, each of which uses two of the capacities."""
-    rng = np.random.default_rng(seed)
-    first = rng.integers(0, capacities, 3 * jobs)
-    second = (first + rng.integers(1, capacities, 3 * jobs)) % capacities
-    size = np.tile([1, 2, 3], jobs)
-    rows, columns = np.repeat(np.arange(3 * jobs), 2), np.column_stack((first, second)).ravel()
-    uses = (rng.integers(1, 9, (3 * jobs, 2)) * size[:, None]).ravel()
-    return MultipleChoiceKnapsack.from_arrays(
-        (rng.integers(5, 61, 3 * jobs) * size).astype(float),
-        csr_array((uses, (rows, columns)), shape=(3 * jobs, capacities)),
-        np.arange(0, 3 * jobs + 1, 3),
-        np.full(capacities, int(jobs * share * 60 / capacities)),
-        required=False,
-    )
+def racks(jobs: int, racks: int, seed: int) -> MultipleChoiceKnapsack:
+    """Return a round of the suite: three options a job, each of which uses two racks."""
+    made: MultipleChoiceKnapsack = MAKERS["pairs_of_racks"](seed=seed, jobs=jobs, racks=racks)
+    return made
 
 
 def queues(jobs: int, tenants: int, seed: int) -> MultipleChoiceKnapsack:
@@ -69,7 +59,7 @@ def unlimited() -> None:
 
 @pytest.mark.parametrize("make", [racks, queues])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_prices_are_those_of_the_whole_relaxation(
+def test_the_prices_are_those_of_the_relaxation_of_all_jobs(
     make: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear_dual, "_SAMPLED", 150)
