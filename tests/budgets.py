@@ -14,7 +14,7 @@ from hypothesis import settings
 
 __all__ = ["PROFILES", "examples", "thin"]
 
-PROFILES = {"quick": 20, "thorough": 100}
+PROFILES = {"quick": 10, "thorough": 100}
 """How many examples a test draws that does not say so itself."""
 
 

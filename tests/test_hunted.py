@@ -12,6 +12,7 @@ import pytest
 
 import apportion
 from apportion.explanation.parts import Difference
+from tests.budgets import examples
 from tests.hunt.ask import asked
 from tests.hunt.case import Case, subject_of
 from tests.hunt.draw import KINDS, drawn
@@ -113,7 +114,7 @@ def test_a_wrong_answer_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -
 def test_a_plan_that_shares_out_unfairly_is_noticed() -> None:
     """The plan that is best for the sum alone, called fair."""
     caught = fair = 0
-    for number in range(150):
+    for number in range(examples(500)):
         case = drawn(f"13:{number}", ["tenants"], ["plain"])
         assert case is not None
         told = case.document
@@ -129,7 +130,7 @@ def test_a_plan_that_shares_out_unfairly_is_noticed() -> None:
         assert not list(misshared(told, solution))
         fair += 1
         caught += bool(list(misshared(told, replace(greedy, floors=solution.floors))))
-    assert fair > 15 and caught > 1
+    assert fair > 4 and caught > 0
 
 
 @pytest.mark.slow

@@ -263,7 +263,9 @@ def test_every_solve_in_a_loop_is_asked_whether_it_was_interrupted(root: Path) -
     missing = []
     for room in ROOMS:
         for file in sorted((root / "src" / "apportion" / room).rglob("*.py")):
-            tree = ast.parse(file.read_text())
+            if "solve(" not in (text := file.read_text()):
+                continue
+            tree = ast.parse(text)
             wrapped = {
                 id(argument)
                 for call in ast.walk(tree)

@@ -215,6 +215,7 @@ def rounded(
     seconds: float | None,
     keeps: Keeps | None = None,
     *,
+    gap: float = 0.0,
     again: bool = True,
 ) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
     """Return a plan near the relaxation: the options of choosers, -1 for none, and the nodes of their pods.
@@ -223,12 +224,14 @@ def rounded(
     on nodes that have little left beside them, then all others. For the choosers and the room that are left
     the relaxation is solved again, and so on; where none is whole, the option of which most is taken goes
     beside the others by best fit. Then, if `again`, the choosers on some nodes are placed anew in this way,
-    as long as that pays: their relaxation says before whether it can. Where pods are somewhere now, it begins
+    as long as that pays: their relaxation says before whether it can; a plan within the relative `gap` of the
+    relaxation is good enough. Where pods are somewhere now, it begins
     with everybody there if that is worth more, and ends with a plan in which they do not stay first of all. A
     plan that does not keep what `keeps` says of options and nodes is taken where none does.
     """
     left, runs, begun = math.inf if seconds is None else seconds, bool(menus.now), time.perf_counter()
-    end, most = begun + (_OTHERS if runs else 1.0) * left, (True, found.worth * (1.0 - _CLOSE))
+    enough = found.worth / (1.0 + gap) - _CLOSE * found.worth
+    end, most = begun + (_OTHERS if runs else 1.0) * left, (True, enough)
     best = _Plan(menus, keeps)
     _complete(best, found, end)
     if runs and best.rank < most:
@@ -237,22 +240,21 @@ def rounded(
         _complete(other, found, end)
         if again and other.rank < most:
             best = max(present, best, key=lambda plan: plan.rank)
-            best = _improved(best, found, begun + _STAYING * left)
-            other = other if best.rank >= most else _improved(other, found, end)
+            best = _improved(best, enough, begun + _STAYING * left)
+            other = other if best.rank >= most else _improved(other, enough, end)
         best = max(best, present, other, key=lambda plan: plan.rank)
     elif again:
-        best = _improved(best, found, end)
+        best = _improved(best, enough, end)
     if runs:
         best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
     return best.options, best.nodes
 
 
-def _improved(plan: _Plan, found: Relaxation, end: float) -> _Plan:
+def _improved(plan: _Plan, enough: float, end: float) -> _Plan:
     """Return a plan after its choosers, those on some nodes, were placed anew as long as that pays."""
     best, in_vain, random = plan, 0, np.random.default_rng(0)
-    most = found.worth * (1.0 - _CLOSE)
     tries = min(_IN_VAIN, plan.options.size // 2)
-    while in_vain < tries and best.worth < most and time.perf_counter() < end:
+    while in_vain < tries and best.worth < enough and time.perf_counter() < end:
         trial = best.without(random)
         part = trial.relaxed(end)
         in_vain += 1

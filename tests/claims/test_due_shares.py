@@ -32,7 +32,7 @@ from tests.hunt.rounds import drawn_round
 
 def test_guarantees_levels_and_the_best_of_equally_fair_plans() -> None:
     looked_at = 0
-    for number in range(examples(600)):
+    for number in range(count := examples(400)):
         told = drawn_round(rng := Random(f"due {number}"))
         for one in (*told["jobs"], *told["tenants"]):
             if rng.random() < 0.3:
@@ -67,7 +67,7 @@ def test_guarantees_levels_and_the_best_of_equally_fair_plans() -> None:
             best = max(sign * plan.total for plan in plans)
             assert found.best is not None, number
             assert 0 <= sign * found.best - best <= found.rounding <= Fraction(1, 10**12), number
-    assert looked_at > 0.7 * examples(600)
+    assert looked_at > 0.7 * count
 
 
 @pytest.mark.parametrize("draw", [on_nodes, on_machines])

@@ -292,6 +292,7 @@ def test_a_dask_client_given_as_executor_is_told_what_to_give() -> None:
         pass
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("executor", ["process:2", "dask:2"])
 @pytest.mark.parametrize("mark", ["", "print(__name__)\n"])
 def test_a_program_without_a_main_guard_fails_and_says_why(tmp_path: Path, executor: str, mark: str) -> None:

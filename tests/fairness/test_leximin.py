@@ -86,7 +86,7 @@ def assert_greatest(told: Told) -> apportion.Solution[Any]:
     return solution
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(
     ("over", "inside"),
     [("tenants", "sum"), ("tenants", "fair"), ("tenants", "first_come"), ("tree", "fair"), ("jobs", "sum")],
@@ -96,6 +96,7 @@ def test_ties_of_menus(seed: int, over: str, inside: str) -> None:
     assert_greatest(tied(seed) | {"fairness": {"over": over, "inside": inside}})
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("over", ["tenants", "jobs"])
 @pytest.mark.parametrize("draw", [idle_nodes, counts])
 @pytest.mark.parametrize("seed", range(40, 43))
@@ -103,6 +104,7 @@ def test_ties_of_idle_nodes_and_of_rounds(seed: int, draw: Any, over: str) -> No
     assert_greatest(draw(seed) | {"fairness": {"over": over, "inside": "fair"}})
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("draw", [on_nodes, on_machines])
 @pytest.mark.parametrize("seed", [50, 51, 53])
 def test_ties_where_choices_must_be_placed(seed: int, draw: Any) -> None:

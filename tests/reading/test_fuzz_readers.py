@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.budgets import examples
 from tests.fuzz_readers.plain import fuzz
 from tests.fuzz_readers.readers import READERS, endured
 
@@ -44,5 +45,7 @@ def test_valid_files_are_read_and_damaged_ones_break_nothing(name: str) -> None:
         pytest.importorskip("pandas", reason="the frame to be damaged is made with pandas")
     reader = READERS[name]
     assert all(endured(reader, raw) for raw in reader.seeds())
-    for raw, error in fuzz(reader, seconds=60.0, seed=0, most=60 if name == "warm-start" else 300):
+    for raw, error in fuzz(
+        reader, seconds=60.0, seed=0, most=examples(600 if name == "warm-start" else 1500)
+    ):
         raise AssertionError(f"{raw!r}") from error

@@ -301,7 +301,7 @@ def test_the_gap_is_honoured(backend: Backend, offset: float) -> None:
     assert (outcome.termination is Termination.OPTIMAL) == (gap <= 1e-9)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("sense", ["maximize", "minimize"])
 def test_incumbents_only_improve(backend: Backend, sense: str) -> None:
     model = hard_knapsack(columns=60)

@@ -36,6 +36,7 @@ def greedy(model: MultipleChoiceKnapsack) -> tuple[float, float]:
     return float(model.values[taken].sum()), time.perf_counter() - began
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("capacities", [1, 2, 9])
 @pytest.mark.parametrize("jobs", [10, 1_000, 30_000])

@@ -324,7 +324,9 @@ class PlacedStructure(CompiledKnapsack):
                 if found is None:
                     return self, known, None
                 seconds = None if left is None else _ROUNDED * left
-                rows, nodes = rounded(menus, found, seconds, near.keeps, again=not deterministic)
+                rows, nodes = rounded(
+                    menus, found, seconds, near.keeps, gap=call.options.gap, again=not deterministic
+                )
         except KeyboardInterrupt:  # remembered by whoever deferred it
             return self, known, None
         other, multipliers = near.weighted(found.weights, found.prices)

@@ -169,8 +169,9 @@ def test_a_process_that_dies_leaves_the_schedules_of_the_local_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     instance, _ = _nine_gangs()
+    monkeypatch.setattr(by_pools, "_LOADED", 0.0)
     monkeypatch.setattr(by_pools, "ENTRY", f"{BADLY}:crashing")
-    found = apportion.solve(instance, time_limit=patience(4.0))
+    found = apportion.solve(instance, time_limit=patience(0.7))
     assert found.plan is not None and check(instance, found.plan).feasible
     assert found.termination is not Termination.OPTIMAL
     assert "SIGSEGV" in found.outcome.raw_status

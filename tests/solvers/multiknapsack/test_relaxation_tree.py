@@ -54,7 +54,7 @@ def tree_of(
 def test_an_exhausted_tree_has_the_optimum(leaf: int, counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEAF", leaf)
     branched = 0
-    for seed in range(examples(400)):
+    for seed in range(examples(800)):
         model = tied(seed)
         made, wanted = tree_of(model, counted), enumerate_knapsack(model)
         if made is None:
