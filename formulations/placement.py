@@ -114,8 +114,8 @@ class PlacementByShape:
         row = np.full(taken.size, -1, dtype=np.int64)
         row[self.asked.columns] = np.arange(self.asked.columns.size)
         found = np.full(len(starts), -1, dtype=np.int64)
-        for column in np.flatnonzero(taken).tolist():
-            found[np.searchsorted(starts, column, side="right") - 1] = row[column]
+        columns = np.flatnonzero(taken)
+        found[np.searchsorted(starts, columns, side="right") - 1] = row[columns]
         return found
 
     def _columns(self, job: str, got: Any) -> list[int]:
