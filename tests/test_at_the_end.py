@@ -29,6 +29,7 @@ def test_busy() -> None:
 COLLECTED = 'import pytest\npytest.importorskip("no_such_module", reason="no Slurm on this machine")\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", pytest.param("0", marks=pytest.mark.slow)])
 def test_a_reason_for_skipping_is_told_once_with_its_count(
     root: Path, tmp_path: Path, processes: str

@@ -34,6 +34,7 @@ def test_without() -> None: ...
 """
 
 
+@pytest.mark.slow
 def test_one_in_so_many_cases_is_quick_and_every_case_is_somewhere(root: Path, tmp_path: Path) -> None:
     (tmp_path / "test_cases.py").write_text(CASES)
     (tmp_path / "conftest.py").write_text((root / "tests" / "conftest.py").read_text())

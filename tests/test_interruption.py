@@ -27,7 +27,7 @@ sys.stderr.flush()
 main(arguments)
 """
 PATIENCE_S = 120.0
-GENERATED = "--trace generated --machine-nodes 256 --days 2 --jobs generated --json --policy"
+GENERATED = "--trace generated --machine-nodes 256 --days 1 --jobs generated --json --policy"
 REPLAY = GENERATED.split()
 SIMULATE = (
     "--profiles {root}/examples/cluster/profiles --workload {root}/examples/cluster/workload.csv --json"

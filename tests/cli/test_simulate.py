@@ -196,7 +196,7 @@ def test_the_bound_is_printed_and_computed_again_from_its_prices(example: Path, 
     few = tmp_path / "few.csv"
     few.write_text("".join((example / "workload.csv").read_text().splitlines(keepends=True)[:9]))
     given = ["simulate", "--profiles", example / "profiles", "--workload", few]
-    given += ["--nodes", "1", "--policy", "costate", "--policy", "icefrog", "--json"]
+    given += ["--nodes", "2", "--policy", "costate", "--policy", "icefrog", "--json"]
     told = call(main, *given, "--bound")
     assert told.code == 0
     answer = json.loads(told.out)

@@ -78,7 +78,7 @@ def test_disagreeing_observations_start_the_curve_again() -> None:
     assert advisor.measured(1) == {}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hpo", "nas"])
 def test_learnt_curves_come_within_two_per_cent_of_the_oracle(kind: str) -> None:
     changes = node_changes(generated_trace(5, 256, 1.0))

@@ -25,7 +25,7 @@ def owned(instance: Any, capacity: str, total: int, **fairness: Any) -> Any:
     return replace(instance, tenants=tenants, jobs=jobs, fairness=Fairness(**fairness))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("share", ["dominant_share", "normalised_throughput"])
 @pytest.mark.parametrize("over", ["tenants", "jobs"])
 @pytest.mark.parametrize("kind", ["gap_filling", "freezing"])

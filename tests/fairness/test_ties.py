@@ -125,7 +125,7 @@ def test_a_large_round_says_how_far_any_equally_fair_plan_may_be() -> None:
     assert 0 <= solution.fair_bound - solution.objective <= 2e-3 * solution.objective
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "best"), [(1, 217.3719), (2, 211.577)])
 def test_tables_decide_between_equal_sets_and_nothing_is_searched_again(seed: int, best: float) -> None:
     """The relaxation of these rounds is 17 % and 76 % from the optimum: tables need no relaxation."""

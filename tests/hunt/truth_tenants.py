@@ -78,32 +78,56 @@ def _children(told: Told) -> dict[str | None, list[Told]]:
     return children
 
 
+class _Limits(NamedTuple):
+    """What every choice is held to."""
+
+    told: Told
+    children: dict[str | None, list[Told]]
+    most: dict[str, tuple[int, int]]
+    """What there is of a capacity, and what all claims on it may add up to."""
+    strict: list[tuple[Told, str]]
+    """Tenants and capacities of which those that may not be stopped use what is guaranteed alone."""
+
+
+def _limits(told: Told) -> _Limits:
+    room = _capacities(told)
+    strict = [
+        (one, capacity)
+        for one in told.get("tenants", [])
+        for capacity in room
+        if one.get("quotas", {}).get(capacity, {}).get("non_preemptible_within_guarantee")
+    ]
+    most = {capacity: (total, _most(told, capacity, total)) for capacity, total in room.items()}
+    return _Limits(told, _children(told), most, strict)
+
+
 def _within(told: Told, choice: Choice) -> bool:
     """Return whether a choice keeps every capacity and every limit of the tree, wherever it may lie."""
-    children = _children(told)
-    for capacity, total in _capacities(told).items():
+    return _is_within(_limits(told), choice)
+
+
+def _is_within(limits: _Limits, choice: Choice) -> bool:
+    told, children, most, strict = limits
+    if not all(_within_guarantee(told, one, capacity, choice) for one, capacity in strict):
+        return False
+    for capacity, (total, claimed) in most.items():
         used: dict[str, int] = {}
         for job, offer in zip(told["jobs"], choice, strict=True):
             tenant = job.get("tenant")
             used[tenant] = used.get(tenant, 0) + offer.uses.get(capacity, 0)
-        claims = [_claim(one, capacity, children, used, told) for one in children.get(None, [])]
         if sum(used.values()) > total:
             return False
-        if any(not _within_guarantee(told, one, capacity, choice) for one in told.get("tenants", [])):
-            return False
-        most = _most(told, capacity, total)
-        if any(claim is None for _, claim in claims) or sum(claim or 0 for _, claim in claims) > most:
+        claims = [_claim(one, capacity, children, used, told)[1] for one in children.get(None, [])]
+        if any(claim is None for claim in claims) or sum(claim or 0 for claim in claims) > claimed:
             return False
     return True
 
 
 def _within_guarantee(told: Told, tenant: Told, capacity: str, choice: Choice) -> bool:
-    """Return whether jobs of a subtree that are not preemptible keep to what is guaranteed, where they must.
+    """Return whether jobs of a subtree that are not preemptible keep to what is guaranteed.
 
     What running ones keep is theirs in any case; others then get none of it.
     """
-    if not tenant.get("quotas", {}).get(capacity, {}).get("non_preemptible_within_guarantee"):
-        return True
     below, used, kept = _below(told, tenant["id"]), 0, 0
     for job, offer in zip(told["jobs"], choice, strict=True):
         if job.get("preemptible") is False and job["tenant"] in below:
@@ -154,8 +178,9 @@ def _claim(
         return guaranteed, None
     inside = used.get(tenant["id"], 0) + sum(claim or 0 for _, claim in below)
     borrows, lends = quota.get("borrowing_limit"), quota.get("lending_limit")
-    kept = _alone_claim(tenant, capacity, children, told)[0]
-    if borrows is not None and inside > max(guaranteed + borrows, kept):
+    if borrows is not None and inside > max(
+        guaranteed + borrows, _alone_claim(tenant, capacity, children, told)[0]
+    ):
         return guaranteed, None
     return guaranteed, inside if lends is None else max(inside, guaranteed - lends)
 
@@ -189,9 +214,10 @@ def _plans(told: Told) -> Iterator[_Plan]:
         for k, offer in enumerate(offers(told, job))
     }
     menus = [list(enumerate(offers(told, job))) for job in told["jobs"]]
+    limits = _limits(told)
     for numbered in itertools.product(*menus):
         choice = tuple(offer for _, offer in numbered)
-        if _within(told, choice) and _kind(told).fits(told, choice):
+        if _is_within(limits, choice) and _kind(told).fits(told, choice):
             own = {job["id"]: shares[j, numbered[j][0]] for j, job in enumerate(told["jobs"])}
             yield _Plan(choice, own, _kind(told).total(told, choice))
 

@@ -92,6 +92,8 @@ def test_without_the_fence_both_searches_find_two_generations(monkeypatch: pytes
             sequences.play_all(start.copy(), draw(random.Random(f"1 {number}"), 30))
         except Broken as error:
             found.append(str(error))
+            if "two generations" in found[-1]:
+                break
     assert any("two generations" in error for error in found)
 
 

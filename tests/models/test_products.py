@@ -46,6 +46,7 @@ print(time.process_time() - process, time.thread_time() - thread)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="BLAS has one thread on one core")
 def test_a_solve_stays_in_its_thread() -> None:
     told = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

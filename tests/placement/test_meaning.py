@@ -52,7 +52,7 @@ def instances(part: int) -> Iterator[tuple[Random, dict[str, Any], Any]]:
         yield rng, told, apportion.read(told)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_plans_keep_the_rules_or_break_them_alike(part: int) -> None:
     kept = broken = 0

@@ -266,7 +266,7 @@ ROWS: dict[str, Callable[[Document], None]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("forged", ROWS)
 def test_forged_rows_are_refused(forged: str) -> None:
     subject, text = proved("costs")
@@ -315,12 +315,12 @@ def test_a_compressed_bomb_is_not_unpacked(model: MultipleChoiceKnapsack) -> Non
     import zlib
 
     packing = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(packing.compress(bytes(1 << 24)) for _ in range(40)) + packing.flush()  # 670 MB in 0.7 MB
+    bomb = b"".join(packing.compress(bytes(1 << 24)) for _ in range(20)) + packing.flush()  # 335 MB in 0.3 MB
     tracemalloc.start()
     verdict = verify(model, bomb)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert verdict.status == "refused" and peak < 300e6
+    assert verdict.status == "refused" and peak < 200e6
 
 
 def test_a_proof_does_not_pass_for_an_instance_that_was_edited(

@@ -245,7 +245,7 @@ def test_a_complete_start(backend: Backend) -> None:
     assert outcome.objective == 9.0
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_complete_start_is_never_lost(backend: Backend) -> None:
     model = hard_knapsack(columns=120, rows=10)
     best = solved(backend, model, time_limit=1.0)

@@ -221,6 +221,7 @@ def test_general_solvers_agree(backend: str) -> None:
         assert other.objective == own.objective == oracle(instance)
 
 
+@pytest.mark.slow
 def test_ten_thousand_jobs_on_five_pools_stay_small() -> None:
     rng = np.random.default_rng(5)
     machines = tuple(MatchingMachine(f"gpu{i}", count=500) for i in range(5))

@@ -57,6 +57,7 @@ def test_water_filling_reaches_the_stated_levels(data: Path) -> None:
     assert len(cases) >= 3
 
 
+@pytest.mark.slow
 def test_hierarchical_problems_give_every_fifo_entity_to_its_first_jobs(data: Path) -> None:
     cases = [
         case

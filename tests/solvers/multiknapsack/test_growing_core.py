@@ -55,7 +55,7 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack, spars
     assert outcome.bound == pytest.approx(truth[0], rel=2e-6)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_sixty_owners_agree_with_highs_and_the_bound_is_that_of_the_relaxation(seed: int) -> None:
     model = of_many_owners(seed, 300, 60)

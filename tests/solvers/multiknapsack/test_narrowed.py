@@ -85,6 +85,7 @@ def test_prices_at_hand_are_taken_and_a_limit_returns_the_best_ones() -> None:
     assert (late[0] == whole[0]).all() and (menus.job[late[1]] == np.arange(500)).all()
 
 
+@pytest.mark.slow
 def test_many_jobs_on_many_capacities_have_a_good_plan_in_time() -> None:
     """The relaxation of 60,000 jobs by itself took all of ten seconds, and the plan was 18 % off."""
     model = racks(60_000, 60, 1)

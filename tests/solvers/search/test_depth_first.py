@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from apportion.solvers.compiled import NAMES, SWITCH, import_compiled, load, outdated
 from apportion.solvers.search.depth_first import LARGEST, DepthFirst, Status
+from tests.budgets import examples
 
 
 def some_search(seed: int) -> DepthFirst:
@@ -58,12 +59,12 @@ def all_leaves(search: DepthFirst, slice_nodes: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("nodes", [1, 7, 1_000_000])
 def test_every_leaf_is_found_and_no_other(road: str, nodes: int) -> None:
     leaves = 0
-    for seed in range(300):
+    for seed in range(count := examples(1000)):
         search = some_search(seed)
         expected = enumerated(search)
         assert sorted(all_leaves(search, nodes)) == sorted(expected), (road, seed)
         leaves += len(expected)
-    assert leaves > 500
+    assert leaves > 1.7 * count
 
 
 @given(seed=st.integers(0, 2**32 - 1), nodes=st.integers(1, 50))
