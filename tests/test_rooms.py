@@ -106,8 +106,9 @@ def test_references_in_strings_lead_down_as_imports_do(root: Path, modules: dict
 
 
 @pytest.mark.parametrize("example", MOST_ENTERED)
-def test_a_plan_passes_through_few_files(root: Path, modules: dict[str, Module], example: str) -> None:
-    ours = {str(module.path.resolve()) for module in modules.values()}
+def test_a_plan_passes_through_few_files(root: Path, example: str) -> None:
+    package = root / "src" / "apportion"
+    ours = tuple(str(one.resolve()) for one in (package, *package.iterdir()))
     instance = apportion.read(root / "examples" / example)
     apportion.solve(instance)  # what is loaded or built once is there now
     entered = set[str]()
@@ -121,7 +122,8 @@ def test_a_plan_passes_through_few_files(root: Path, modules: dict[str, Module],
         apportion.solve(instance)
     finally:
         sys.setprofile(before)
-    assert 10 < len(entered & ours) <= MOST_ENTERED[example], sorted(entered & ours)
+    found = sorted(name for name in entered if name.startswith(ours))
+    assert 10 < len(found) <= MOST_ENTERED[example], found
 
 
 NAMING_A_KIND = {

@@ -28,6 +28,7 @@ def test_a_preset_names_what_the_suite_declares(name: str) -> None:
     assert {cell.solver.name for cell in cells} == set(preset.solvers)
 
 
+@pytest.mark.slow
 def test_a_preset_prints_objective_bound_and_ratio(root: Path) -> None:
     command = [
         sys.executable,

@@ -18,7 +18,7 @@ from apportion.io import stored
 from tests.cli.calling import call
 
 LONG = {
-    "explain": (["{root}/examples/matching_gangs.json", "--time-limit", "1"], "explaining, at most 1 s"),
+    "explain": (["{root}/examples/matching_gangs.json", "--time-limit", "0.3"], "explaining, at most 0.3 s"),
     "what-if": (
         ["{root}/examples/matching_gangs.json", "--remove-job", "j0", "--time-limit", "2"],
         "solving before and after, at most 2 s",

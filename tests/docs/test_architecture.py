@@ -33,6 +33,7 @@ def page() -> str:
     return (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_picture_is_the_one_of_the_code(
     rooms: ModuleType, known: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

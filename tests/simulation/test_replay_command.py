@@ -21,6 +21,7 @@ from apportion.cluster.simulation.idle_trace import node_changes
 from apportion.cluster.simulation.replay import Replay, load_checkpoint, save_checkpoint
 from apportion.cluster.simulation.run_record import read_record
 from apportion.core.errors import InvalidInstance
+from tests.budgets import examples
 from tests.cli.calling import call
 from tests.simulation.cases import random_jobs, random_trace
 
@@ -117,7 +118,7 @@ def test_a_resumed_command_writes_the_same_log(tmp_path: Path) -> None:
 def test_no_policy_beats_the_bound() -> None:
     rng = np.random.default_rng(31)
     compared = 0
-    for _ in range(25):
+    for _ in range(examples(100)):
         changes, jobs = node_changes(random_trace(rng, 9, 60)), random_jobs(rng, 6)
         jobs.submitted_s[:] = 0.0
         bound = makespan_bound(changes, jobs, 3)
@@ -127,7 +128,7 @@ def test_no_policy_beats_the_bound() -> None:
             if replay.finished:
                 assert bound is not None and bound <= replay.totals.elapsed_s * (1 + 1e-9)
                 compared += 1
-    assert compared > 10
+    assert compared > 4
 
 
 @pytest.mark.parametrize("width", [1280, 390])

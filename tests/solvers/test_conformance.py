@@ -248,7 +248,7 @@ def test_a_complete_start(backend: Backend) -> None:
 @pytest.mark.one_in(4)
 def test_a_complete_start_is_never_lost(backend: Backend) -> None:
     model = hard_knapsack(columns=120, rows=10)
-    best = solved(backend, model, time_limit=1.0)
+    best = solved(backend, model, time_limit=0.5)
     assert best.point is not None and best.objective is not None
     outcome = solved(backend, model, best.point, time_limit=0.01)
     assert outcome.objective is not None and outcome.objective >= best.objective
@@ -308,7 +308,7 @@ def test_incumbents_only_improve(backend: Backend, sense: str) -> None:
     if sense == "minimize":
         model = replace(model, sense=sense, cost=-model.cost)
     told: list[Incumbent] = []
-    outcome = solved(backend, model, time_limit=1.0, on_incumbent=told.append)
+    outcome = solved(backend, model, time_limit=0.5, on_incumbent=told.append)
     assert told
     sign = 1.0 if sense == "maximize" else -1.0
     assert all(sign * later.objective > sign * earlier.objective for earlier, later in pairwise(told))
