@@ -141,7 +141,7 @@ def test_a_process_that_was_asked_much_answers_as_a_fresh_one() -> None:
     assert one.calls > 2 and not one.wrong, one.wrong
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["multiple_choice_knapsack", "gap_filling", "matching", "freezing"])
 def test_an_explanation_that_lies_is_noticed(kind: str) -> None:
     """What one more unit is worth, and what a runner-up lacks, each told a little too high."""

@@ -107,7 +107,7 @@ def test_a_loop_of_solves_stops_at_ctrl_c_and_tells_nothing(root: Path, name: st
             assert b"interrupted" in said and b"Traceback" not in said, drawn
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["freetrain", "adaptive"])
 def test_an_interrupted_replay_goes_on_from_its_checkpoint_to_the_same_end(
     root: Path, tmp_path: Path, policy: str

@@ -117,7 +117,7 @@ def test_the_command_fails_where_proven_optima_differ(monkeypatch: pytest.Monkey
     assert done.exit_code == 1 and "DIFFERS: 10-5-3-s0: a 7.0 proven, b 6.0 proven" in done.output
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["HiGHS", "CP-SAT"])
 def test_a_general_solver_ends_after_its_processor_time(name: str) -> None:
     cells = cells_of(Selection(only=("half-menus", "apportion"), seeds=1))

@@ -244,6 +244,7 @@ def test_every_peer_that_is_installed_agrees_with_the_exact_answer() -> None:
     assert_exact(first_cells_of_peers())
 
 
+@pytest.mark.slow
 def test_two_peers_agree_with_the_exact_answer() -> None:
     two = [c for c in first_cells_of_peers() if c.solver.name in ("scipy-milp", "ortools-knapsack")]
     assert len(two) == 2

@@ -245,6 +245,7 @@ def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:
     assert code == 3 and "line 3, model: stands twice: small_net" in err
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_named_beside_another_runs_too(
     example: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_search_that_ends_far_from_its_bound_does_not_say_who_rises() -> None:
         assert after.tie is not None and after.tie.bound == 1000.0
 
 
+@pytest.mark.slow
 def test_a_large_round_says_how_far_any_equally_fair_plan_may_be() -> None:
     instance = generate_tenants(1, 200, 40, 96, Fairness())
     solution = apportion.solve(instance, gap=2e-3, time_limit=60.0)

@@ -297,7 +297,7 @@ def test_a_decision_gives_the_larger_job_the_gpus_with_enough_cpus() -> None:
 def test_nothing_breaks_on_nodes_with_two_gpus() -> None:
     start = sequences.begun(gpus=2)
     assert len({agent.node for agent in start.agents.values() if agent.rank is not None}) == 2
-    for number in range(examples(300)):
+    for number in range(examples(200)):
         world = start.copy()
         sequences.play_all(world, draw(random.Random(f"gpus {number}"), 20))
         assert world.finished and all(job.ended for job in world.disk.jobs.values())

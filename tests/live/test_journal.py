@@ -85,6 +85,7 @@ def test_a_full_disk_costs_lines_and_nothing_else(tmp_path: Path, monkeypatch: p
     assert numbers(tmp_path) == [1, 5]
 
 
+@pytest.mark.slow
 def test_whoever_reads_during_the_rotation_meets_every_line_at_most_once(tmp_path: Path) -> None:
     journal, over = Journal(tmp_path, 400, 4), threading.Event()
 

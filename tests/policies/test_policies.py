@@ -75,6 +75,7 @@ def test_the_fast_path_and_the_library_give_the_same_plan() -> None:
         assert allocation(view, plan) == {job: set(nodes) for job, nodes in solution["allocation"].items()}
 
 
+@pytest.mark.slow
 def test_the_restricted_counts_are_the_published_model() -> None:
     """The published big-M as a limit on changes gives the optimum of the literal MILP."""
     rng, proven = np.random.default_rng(4), 0
