@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from typing import Annotated, Any, TypeVar
 
@@ -191,6 +191,29 @@ def check_amount(path: str, value: Any, problems: list[Problem]) -> bool:
         problems.append(Problem(path, f"must not be negative, is {value:g}"))
         return False
     return True
+
+
+def are_names(values: Collection[Any]) -> bool:
+    """Return whether `check_name` passes every one of many values, quicker than one by one."""
+    try:
+        "".join(values).encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    lengths = [*map(len, values)]
+    return min(lengths, default=1) >= 1 and max(lengths, default=1) <= 1000
+
+
+def are_counts(values: Collection[Any], high: int = LARGEST_COUNT) -> bool:
+    """Return whether `check_count` passes every one of many values."""
+    return set(map(type, values)) <= {int} and min(values, default=0) >= 0 and max(values, default=0) <= high
+
+
+def are_floats(values: Collection[Any]) -> bool:
+    """Return whether many values are floats, and `check_number` passes every one."""
+    if not (set(map(type, values)) <= {float} and all(map(math.isfinite, values))):
+        return False
+    least = min(filter(None, map(abs, values)), default=SMALLEST_POSITIVE)
+    return least >= SMALLEST_POSITIVE and max(map(abs, values), default=0.0) <= LARGEST_NUMBER
 
 
 def check_header(instance: Any, problems: list[Problem]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -17,6 +18,9 @@ from apportion.instances.fields import (
     Name,
     Number,
     Use,
+    are_counts,
+    are_floats,
+    are_names,
     check_count,
     check_distinct,
     check_header,
@@ -60,7 +64,7 @@ class KnapsackGoal(Struct, frozen=True, forbid_unknown_fields=True):
     sense: Literal["maximize", "minimize"] = "maximize"
 
 
-class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
+class KnapsackOption(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One line of a job's menu.
 
     Attributes
@@ -81,7 +85,7 @@ class KnapsackOption(Struct, frozen=True, forbid_unknown_fields=True):
     goals: dict[Name, Worth] | UnsetType = UNSET
 
 
-class KnapsackJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
+class KnapsackJob(TenantedJob, frozen=True, gc=False, forbid_unknown_fields=True):
     """A job and its menu.
 
     Attributes
@@ -163,11 +167,12 @@ class MultipleChoiceKnapsackInstance(
 
     def __post_init__(self) -> None:
         make_plain(self)
-        problems = _problems(self)
+        checked = _are_plain(self.jobs, self.capacities)
+        problems = _problems(self, () if checked else self.jobs)
         if problems:
             raise InvalidInstance(problems)
         settle_tenants(self)
-        for job in self.jobs:
+        for job in () if checked else self.jobs:
             settle_job(job)
 
 
@@ -177,7 +182,34 @@ def settle_job(job: KnapsackJob) -> None:
         settle_numbers(option, ("value",))
 
 
-def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
+def _are_plain(jobs: Any, capacities: Any) -> bool:
+    """Return whether `check_job` passes every job and `settle_job` changes none, as it nearly always is."""
+    if not (isinstance(capacities, dict) and isinstance(jobs, tuple) and {*map(type, jobs)} <= {KnapsackJob}):
+        return False
+    menus = [job.options for job in jobs]
+    if not {*map(type, menus)} <= {tuple}:
+        return False
+    options = [*chain.from_iterable(menus)]
+    if not {*map(type, options)} <= {KnapsackOption}:
+        return False
+    names, uses = [option.id for option in options], [option.uses for option in options]
+    return (
+        {type(job.required) for job in jobs} <= {bool}
+        and not any(job.pinned is not None or job.forbidden != () for job in jobs)
+        and are_names([job.current for job in jobs if job.current is not None])
+        and are_names([job.id for job in jobs])
+        and are_names(names)
+        and all(len({option.id for option in menu}) == len(menu) for menu in menus)
+        and are_floats([option.value for option in options])
+        and all(option.goals is UNSET for option in options)
+        and {*map(type, uses)} <= {dict}
+        and {*chain.from_iterable(uses)} <= capacities.keys()
+        and are_counts([amount for use in uses for amount in use.values()], LARGEST_USE)
+    )
+
+
+def _problems(instance: MultipleChoiceKnapsackInstance, jobs: Any) -> list[Problem]:
+    """Return what is wrong with an instance, and with those of its jobs that are to be checked."""
     problems: list[Problem] = []
     check_header(instance, problems)
     if instance.sense not in ("maximize", "minimize"):
@@ -189,7 +221,7 @@ def _problems(instance: MultipleChoiceKnapsackInstance) -> list[Problem]:
     if not isinstance(instance.jobs, tuple | list):
         return [*problems, Problem("$.jobs", "must be a list of jobs")]
     check_goals(instance, problems)
-    for index, job in enumerate(instance.jobs):
+    for index, job in enumerate(jobs):
         if isinstance(job, KnapsackJob):
             check_job(f"$.jobs[{index}]", job, instance, problems)
         else:

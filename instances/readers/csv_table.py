@@ -30,9 +30,11 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, repeat
+from operator import itemgetter
+from typing import Literal, NamedTuple
 
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, did_you_mean
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
@@ -68,59 +70,115 @@ def read(
         If a sense is given for a matching, whose column says it.
     """
     select_problem(index, 1)
-    lines = _lines(raw)
-    at, header = lines[0]
-    if "machine" in header and "option" not in header:
+    table = _table(raw)
+    if "machine" in table.columns and "option" not in table.columns:
         if sense is not None:
             raise InvalidOption("sense does not apply to a table of machines: time_s, cost or value says it")
-        return _matching(at, header, lines[1:], name)
-    if "option" not in header:
-        meant = did_you_mean("option", header) or did_you_mean("machine", header)
+        return _matching(table, name)
+    if "option" not in table.columns:
+        meant = did_you_mean("option", table.columns) or did_you_mean("machine", table.columns)
         raise InvalidInstance(
-            Problem(f"line {at}", f"a table of jobs has a column option, or machine{meant}")
+            Problem(f"line {table.header_at}", f"a table of jobs has a column option, or machine{meant}")
         )
-    return _menus(at, header, lines[1:], sense or "maximize", name)
+    return _menus(table, sense or "maximize", name)
 
 
-_Lines = Sequence[tuple[int, Sequence[str]]]
+class _Table(NamedTuple):
+    """A table by columns.
+
+    Attributes
+    ----------
+    header_at
+        The line of the names of the columns.
+    lines
+        Those of the rows.
+    columns
+        Cells by name of their column, one for every row.
+    """
+
+    header_at: int
+    lines: Sequence[int]
+    columns: Mapping[str, Sequence[str]]
+
+    def where(self, some: Iterable[object]) -> _Table:
+        """Return the same table with the rows alone for which something holds."""
+        chosen = [bool(one) for one in some]
+        columns = {name: list(compress(cells, chosen)) for name, cells in self.columns.items()}
+        return _Table(self.header_at, list(compress(self.lines, chosen)), columns)
+
+    def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield every row with its line, its cells by name of their column."""
+        for at, row in zip(self.lines, zip(*self.columns.values(), strict=True), strict=True):
+            yield at, dict(zip(self.columns, row, strict=True))
 
 
-def _lines(raw: bytes) -> _Lines:
+def _table(raw: bytes) -> _Table:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         at = raw.count(b"\n", 0, error.start) + 1
         raise InvalidInstance(Problem(f"line {at}", f"is no CSV table in UTF-8: {error.reason}")) from None
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
-    lines = []
+    first = next((line for line in io.StringIO(text) if line.strip()), "")
+    mark = next((one for one in ",;\t" if one in first), ",")
+    lines, columns = _bare(text, mark) or _parsed(text, mark)
+    return _Table(lines[0], lines[1:], {cells[0]: cells[1:] for cells in columns})
+
+
+_Columns = tuple[Sequence[int], Sequence[Sequence[str]]]
+"""The lines of the header and of all rows, and the cells of every column, its name first."""
+
+
+def _bare(text: str, mark: str) -> _Columns | None:
+    """Return the columns of a table as nearly all programs write it, by two splits; ``None`` for any other.
+
+    No cell is quoted or has blanks around it, no row is empty, and all have as many cells.
+    """
+    body = text.replace("\r\n", "\n").removesuffix("\n")
+    rows = body.split("\n")
+    marks = rows[0].count(mark)
+    if (
+        '"' in text
+        or "\n".join(text.split()) != body
+        or {*map(str.count, rows, repeat(mark))} != {marks}
+        or mark * marks in rows
+    ):
+        return None
+    _check_names(1, rows[0].split(mark))
+    cells = mark.join(rows).split(mark)
+    return range(1, len(rows) + 1), [cells[k :: marks + 1] for k in range(marks + 1)]
+
+
+def _parsed(text: str, mark: str) -> _Columns:
+    """Return the columns of any table; rows without any cell are left out."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    lines, rows = list[int](), list[list[str]]()
     try:
         for row in reader:
             if any(row):
-                lines.append((reader.line_num, list(map(str.strip, row))))
+                lines.append(reader.line_num)
+                rows.append(list(map(str.strip, row)))
     except csv.Error as error:
         raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV table: {error}")) from None
     if not lines:
         raise InvalidInstance(Problem("line 1", "is empty; a table begins with the names of its columns"))
-    header = lines[0][1]
-    twice = [column for column in header if header.count(column) > 1]
-    if twice or "" in header:
-        what = f"column {twice[0]!r} stands twice" if twice and twice[0] else "a column has no name"
-        raise InvalidInstance(Problem(f"line {lines[0][0]}", what))
-    _demand("job", lines[0][0], header)
+    _check_names(lines[0], rows[0])
     problems = [
-        Problem(f"line {at}", f"has {len(row)} cells, the header {len(header)}")
-        for at, row in lines
-        if len(row) != len(header)
+        Problem(f"line {at}", f"has {len(row)} cells, the header {len(rows[0])}")
+        for at, row in zip(lines, rows, strict=True)
+        if len(row) != len(rows[0])
     ]
     if problems:
         raise InvalidInstance(problems)
-    return lines
+    return lines, list(zip(*rows, strict=True))
 
 
-def _delimiter(text: str) -> str:
-    """Return what separates the cells of a table, by its first line."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return next((mark for mark in ",;\t" if mark in first), ",")
+def _check_names(at: int, header: Sequence[str]) -> None:
+    """Refuse names of columns that are none, stand twice, or are without a job."""
+    twice = [column for column in header if header.count(column) > 1]
+    if twice or "" in header:
+        what = f"column {twice[0]!r} stands twice" if twice and twice[0] else "a column has no name"
+        raise InvalidInstance(Problem(f"line {at}", what))
+    _demand("job", at, header)
 
 
 def _demand(column: str, at: int, header: Sequence[str]) -> None:
@@ -131,55 +189,44 @@ def _demand(column: str, at: int, header: Sequence[str]) -> None:
 
 
 def _menus(
-    header_at: int,
-    header: Sequence[str],
-    lines: _Lines,
-    sense: Literal["maximize", "minimize"],
-    name: str,
+    table: _Table, sense: Literal["maximize", "minimize"], name: str
 ) -> MultipleChoiceKnapsackInstance:
-    _demand("value", header_at, header)
+    _demand("value", table.header_at, [*table.columns])
     cells = _Cells()
-    name_at, option_at, value_at = (header.index(column) for column in ("job", "option", "value"))
-    rooms = [(at, dict(zip(header, row, strict=True))) for at, row in lines if not row[name_at]]
-    capacities, pools = _capacities(header_at, header, rooms, cells)
-    used = [(pool, header.index(pool)) for pool in pools]
-    required_at, current_at = (
-        header.index(column) if column in header else None for column in ("required", "current")
-    )
-    jobs: dict[str, _MenuLines] = {}
-    for at, row in lines:
-        if not (called := row[name_at]):
-            continue
-        uses = {pool: cells.integer(at, pool, row[k]) for pool, k in used if row[k]}
-        if (job := jobs.get(called)) is None:
-            job = jobs[called] = _MenuLines([], [])
-        job.options.append(KnapsackOption(row[option_at], cells.number(at, "value", row[value_at]), uses))
-        job.lines.append(at)
-        if required_at is not None and row[required_at]:
-            required = cells.yes(at, "required", row[required_at])
-            if job.required not in (None, required):
-                said = f"job {called!r} is required on one line and not on another"
-                cells.problems.append(Problem(f"line {at}, required", said))
-            job.required = required
-        if current_at is not None and cells.yes(at, "current", row[current_at]):
-            job.current = row[option_at]
+    rooms = [*table.where(not job for job in table.columns["job"]).rows()]
+    capacities, pools = _capacities(table.header_at, [*table.columns], rooms, cells)
+    ats, columns = (mine := table.where(table.columns["job"])).lines, mine.columns
+    uses = cells.amounts(ats, {pool: columns[pool] for pool in pools})
+    values = cells.numbers(ats, "value", columns["value"])
+    jobs: dict[str, list[KnapsackOption]] = {}
+    for job, option in zip(columns["job"], map(KnapsackOption, columns["option"], values, uses), strict=True):
+        jobs.setdefault(job, []).append(option)
+    required: dict[str, bool] = {}
+    for at, job, text in zip(ats, columns["job"], columns.get("required", ()), strict=False):
+        if text and required.setdefault(job, yes := cells.yes(at, "required", text)) is not yes:
+            cells.note(at, f"job {job!r} is required on one line and not on another", "required")
+    lines_of = zip(ats, columns["job"], columns["option"], columns.get("current", ()), strict=False)
+    current = {job: option for at, job, option, text in lines_of if cells.yes(at, "current", text)}
     cells.refuse()
 
     def places() -> dict[str, int]:
-        found = {"$.capacities": rooms[0][0] if rooms else header_at}
-        for index, job in enumerate(jobs.values()):
-            found[f"$.jobs[{index}]"] = job.lines[0]
-            found |= {f"$.jobs[{index}].options[{option}]": at for option, at in enumerate(job.lines)}
+        found = {"$.capacities": rooms[0][0] if rooms else table.header_at}
+        index, options = {called: index for index, called in enumerate(jobs)}, Counter[str]()
+        for at, job in zip(ats, columns["job"], strict=True):
+            path = f"$.jobs[{index[job]}]"
+            found.setdefault(path, at)
+            found[f"{path}.options[{options[path]}]"] = at
+            options[path] += 1
         return found
 
-    with _with_lines(places, header_at):
+    with _with_lines(places, table.header_at):
         return MultipleChoiceKnapsackInstance(
             schema_version="1",
             sense=sense,
             capacities=capacities,
             jobs=tuple(
-                KnapsackJob(job, tuple(given.options), given.required is not False, given.current)
-                for job, given in jobs.items()
+                KnapsackJob(job, tuple(options), required.get(job, True), current.get(job))
+                for job, options in jobs.items()
             ),
             name=name,
         )
@@ -191,17 +238,17 @@ def _capacities(
     """Return how much there is by capacity, of lines without a job, and the columns that are capacities."""
     pools = [column for column in header if column not in _MENU]
     for at, _ in rows[1:]:
-        cells.problems.append(Problem(f"line {at}", "the capacities stand on one line without a job"))
+        cells.note(at, "the capacities stand on one line without a job")
     if not rows:
         if pools:
             said = f"no line without a job says how much there is of each capacity ({', '.join(pools)})"
-            cells.problems.append(Problem(f"line {header_at}", said))
+            cells.note(header_at, said)
         return {}, pools
     at, line = rows[0]
     for pool in [pool for pool in pools if not line[pool]]:
         meant = did_you_mean(pool, [column for column in _MENU if column not in header])
         said = f"is empty: a column that is none of {', '.join(_MENU)} is a capacity with an amount here"
-        cells.problems.append(Problem(f"line {at}, {pool}", f"{said}{meant}"))
+        cells.note(at, f"{said}{meant}", pool)
         pools.remove(pool)
     return {pool: cells.integer(at, pool, line[pool]) for pool in pools}, pools
 
@@ -230,7 +277,8 @@ def _with_lines(places_of: Callable[[], Mapping[str, int]], otherwise: int) -> I
         raise InvalidInstance(found) from None
 
 
-def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -> MatchingInstance:
+def _matching(table: _Table, name: str) -> MatchingInstance:
+    header_at, header = table.header_at, [*table.columns]
     given = [column for column in _OBJECTIVES if column in header]
     unknown = [column for column in header if column not in _MATCHING]
     if len(given) != 1:
@@ -246,8 +294,7 @@ def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -
     jobs: dict[str, dict[str, MatchingEntry]] = {}
     places: dict[str, int] = {}
     indices: dict[str, int] = {}
-    for at, row in lines:
-        line = dict(zip(header, row, strict=True))
+    for at, line in table.rows():
         machine = line["machine"]
         if not line["job"]:
             places[f"$.machines[{len(machines)}]"] = at
@@ -268,9 +315,7 @@ def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -
         places.setdefault(f"$.jobs[{index}]", at)
         places[f"$.jobs[{index}].on.{machine}"] = at
         if machine in on:
-            cells.problems.append(
-                Problem(f"line {at}", f"job {line['job']!r} is on {machine!r} a second time")
-            )
+            cells.note(at, f"job {line['job']!r} is on {machine!r} a second time")
         on[machine] = entry
     cells.refuse()
     for machine in dict.fromkeys(machine for on in jobs.values() for machine in on):
@@ -286,23 +331,49 @@ def _matching(header_at: int, header: Sequence[str], lines: _Lines, name: str) -
 
 
 _WHOLE = re.compile(r"[+-]?\d{1,19}(\.0{1,19})?")
-
-
-@dataclass(slots=True)
-class _MenuLines:
-    """What the lines of one job say."""
-
-    options: list[KnapsackOption]
-    lines: list[int]
-    required: bool | None = None
-    current: str | None = None
+_DIGITS = 20
+"""A whole number has fewer."""
 
 
 class _Cells:
     """Cells as numbers; what is none is noted with its line and column."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self._problems: list[tuple[int, Problem]] = []
+
+    def note(self, line: int, said: str, column: str = "") -> None:
+        """Note what is wrong with a line, or with its cell in a column."""
+        self._problems.append((line, Problem(f"line {line}, {column}" if column else f"line {line}", said)))
+
+    def numbers(self, lines: Sequence[int], column: str, texts: Sequence[str]) -> list[float]:
+        """Return the numbers of a column, one for every line."""
+        try:
+            if "_" not in "".join(texts):
+                return list(map(float, texts))
+        except ValueError:
+            pass
+        return [self.number(line, column, text) for line, text in zip(lines, texts, strict=True)]
+
+    def amounts(self, lines: Sequence[int], columns: Mapping[str, Sequence[str]]) -> Iterable[dict[str, int]]:
+        """Return the whole numbers in some columns by their names, for every line; without what is blank."""
+        if not columns:
+            return ({} for _ in lines)
+        found = [self._integers(lines, column, texts) for column, texts in columns.items()]
+        if any(None in own for own in found):
+            return (
+                {name: amount for name, amount in zip(columns, row, strict=True) if amount is not None}
+                for row in zip(*found, strict=True)
+            )
+        return (dict(zip(columns, row, strict=True)) for row in zip(*found, strict=True))
+
+    def _integers(self, lines: Sequence[int], column: str, texts: Sequence[str]) -> list[int | None]:
+        """Return the whole numbers of a column, ``None`` where it is blank."""
+        if all(map(str.isdecimal, texts)) and max(map(len, texts), default=0) < _DIGITS:
+            return list(map(int, texts))
+        return [
+            self.integer(line, column, text) if text else None
+            for line, text in zip(lines, texts, strict=True)
+        ]
 
     def number(self, line: int, column: str, text: str) -> float:
         """Return a number; noted where it is none."""
@@ -312,26 +383,26 @@ class _Cells:
             point = text.replace(",", ".")
             meant = f"; write {point}" if re.fullmatch(r"[+-]?\d+\.\d+", point) else ""
             said = f"must be a number, not {text!r}{meant}"
-            self.problems.append(Problem(f"line {line}, {column}", said))
+            self.note(line, said, column)
             return 0.0
 
     def integer(self, line: int, column: str, text: str) -> int:
         """Return a whole number, also of ``2.0``, which is what pandas makes of 2; noted where it is none."""
-        if text.isdecimal() and len(text) < 20:
+        if text.isdecimal() and len(text) < _DIGITS:
             return int(text)
         if _WHOLE.fullmatch(text):
             return int(text.partition(".")[0])
-        self.problems.append(Problem(f"line {line}, {column}", f"must be a whole number, not {text!r}"))
+        self.note(line, f"must be a whole number, not {text!r}", column)
         return 0
 
     def yes(self, line: int, column: str, text: str) -> bool:
         """Return whether a cell says yes; noted where it says neither."""
         if text.lower() in _YES:
             return _YES[text.lower()]
-        self.problems.append(Problem(f"line {line}, {column}", f"must be yes or no, not {text!r}"))
+        self.note(line, f"must be yes or no, not {text!r}", column)
         return False
 
     def refuse(self) -> None:
-        """Raise `InvalidInstance` if anything was noted."""
-        if self.problems:
-            raise InvalidInstance(self.problems)
+        """Raise `InvalidInstance` if anything was noted, line by line."""
+        if self._problems:
+            raise InvalidInstance([problem for _, problem in sorted(self._problems, key=itemgetter(0))])

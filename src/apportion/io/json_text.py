@@ -79,14 +79,14 @@ def parse(raw: bytes) -> tuple[Any, list[Problem]]:
 def has_repeated_keys(raw: bytes) -> bool:
     """Return whether any object in valid JSON has a key twice.
 
-    Small texts, and texts with escapes, are read once more with the standard library. In others the colons
-    outside strings are counted: there are as many as keys, and decoding drops the repeated ones.
+    Small texts, and texts with escapes, are read once more with the standard library. In others the quotes
+    before a colon are counted, which end a key or begin a string: decoding drops those of repeated keys.
     """
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     if len(raw) > _SMALL and b"\\" not in raw:
         import msgspec
 
-        return _colons(raw) != _colons(msgspec.json.encode(msgspec.json.decode(raw)))
+        return _keys(raw) != _keys(msgspec.json.encode(msgspec.json.decode(raw)))
     found = False
 
     def note(pairs: list[tuple[str, Any]]) -> None:
@@ -97,17 +97,9 @@ def has_repeated_keys(raw: bytes) -> bool:
     return found
 
 
-def _colons(raw: bytes) -> int:
-    """Return the number of colons outside strings in JSON without escapes."""
-    import numpy as np
-
-    total, inside = 0, False
-    for start in range(0, len(raw), 2**24):
-        chunk = np.frombuffer(raw, dtype=np.uint8, count=min(2**24, len(raw) - start), offset=start)
-        quoted = np.logical_xor.accumulate(chunk == ord('"')) ^ inside
-        total += int(((chunk == ord(":")) & ~quoted).sum())
-        inside = bool(quoted[-1])
-    return total
+def _keys(raw: bytes) -> int:
+    """Return the number of keys, and of strings that begin with a colon, in JSON without escapes."""
+    return raw.translate(None, b" \t\r\n").count(b'":')
 
 
 def _decoded(raw: bytes) -> str:
