@@ -240,7 +240,10 @@ class PhasedSolve:
         self.base = choice = break_solution(menus, point.low, point.high, largest_first=not late)
         self._base_used = menus.used(choice)
         if self._base_used > menus.capacity:
-            choice = menus.least if late else repaired(menus, choice)
+            if late:  # who comes first: a look at all of them, without sorting any
+                choice = break_solution(menus, choice, menus.least, largest_first=False)
+            else:
+                choice = repaired(menus, choice)
         warm = self.incumbent if self._start_used else None
         self._accept(choice, self._priced.loss_of(choice))
         if warm is not None and (loss := self._priced.loss_of(warm)) < self._loss:

@@ -50,8 +50,10 @@ _AT_LAST, _SLOWER = 1_300_000, 10
 """The same with few capacities, some 60 ms; how many a sparse one counts as."""
 _SHORT = 0.5
 """Seconds in which more is found than a choice by density."""
+_ALONE, _WHOLE = 0.0, 1.0
+"""What is added to the uses in a choice by density: nothing, or as much as a whole capacity has."""
 _DENSITIES = 2
-"""Choices by density that there are."""
+"""Choices by density that there are: the first is the better one most of the time."""
 _PER_USE = 6e-8
 """Seconds of a choice by density for each use."""
 _GREATEST_HINT = 2.0**900
@@ -150,7 +152,7 @@ class _Run:
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._menus: OptionTable | None = None
-        self._densities = [1.0, 0.0]  # of the choices by density that were not offered yet
+        self._densities = list[float]()  # of the choices by density that were not offered yet
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
         self._counters: dict[str, float] = dict.fromkeys(counted, 0.0)
@@ -177,7 +179,8 @@ class _Run:
         menus = build(model)
         if menus is None:
             return StopReason("proven", infeasible=True)
-        self._menus = menus
+        self._menus, sparse = menus, menus.has_sparse_rows
+        self._densities = [_WHOLE, _ALONE] if sparse else [_ALONE, _WHOLE]
         self._mark("build")
         if menus.num_jobs == 0 or menus.num_capacities == 0:
             rows = (
@@ -193,7 +196,6 @@ class _Run:
             self._shown.at(np.zeros(model.num_capacities))
             self._thinned(menus, menus.values)
             return StopReason("limit")
-        sparse = menus.has_sparse_rows
         quick = menus.num_options * menus.num_capacities <= _QUICK
         # one call of HiGHS, or a dual, may take all of the time before any repair
         if sparse or (menus.num_capacities >= _MANY and not quick):
@@ -270,12 +272,14 @@ class _Run:
         first = len(self._densities) == _DENSITIES
         few = _AT_LAST if first else _AT_LAST // 2
         soon = size <= (_SOON_READ if menus.num_capacities >= _MANY else few)
-        limit = self._options.time_limit
+        limit, point = self._options.time_limit, self._best.point
         if soon and limit is not None and limit < _SHORT:
             self._greedy(menus, every=True)
+        elif point is not None and (point < 0).all():  # whatever it takes: nobody has anything
+            self._greedy(menus, most=1)
 
     def _greedy(self, menus: OptionTable, every: bool = False, most: int = _DENSITIES) -> None:
-        """Offer the choices by density: where a job counts as much as a whole capacity, and by uses alone."""
+        """Offer some of the choices by density that were not offered yet."""
         least, left = cheapest(menus), max(0, len(self._densities) - most)
         while len(self._densities) > left:
             choice = by_density(menus, least, self._densities.pop(0))

@@ -38,16 +38,26 @@ def greedy(model: MultipleChoiceKnapsack) -> tuple[float, float]:
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("alike", [True, False])
-@pytest.mark.parametrize("capacities", [1, 2, 9])
-@pytest.mark.parametrize("jobs", [10, 1_000, 30_000])
+@pytest.mark.parametrize("capacities", [1, 2, 3, 9])
+@pytest.mark.parametrize(
+    "jobs",
+    [10, 1_000, 30_000, *(pytest.param(many, marks=pytest.mark.slow) for many in (300_000, 1_000_000))],
+)
 def test_a_limit_returns_no_less_than_a_plain_greedy(jobs: int, capacities: int, alike: bool) -> None:
     model = menus(jobs, capacities, alike)
     reached, seconds = greedy(model)
-    for limit in (0.001, 0.01, 0.05, 0.3):
+    for limit in (0.001, 0.01, 0.05, 0.3, *((0.6, 1.0) if jobs > 30_000 else ())):
         solution = apportion.solve(model, time_limit=limit)
         assert solution.plan is not None and (solution.objective or 0.0) > 0.0, limit
         if seconds <= limit:
             assert (solution.objective or 0.0) >= reached * (1 - 1e-12), limit
+
+
+def test_the_first_that_fit_are_taken_where_the_limit_is_over_at_once() -> None:
+    """300,000 jobs worth the same under one capacity: nobody had anything after a millisecond."""
+    model = menus(300_000, 1, alike=True)
+    solution = apportion.solve(model, time_limit=1e-3)
+    assert solution.objective is not None and solution.objective > 0.9 * greedy(model)[0]
 
 
 @pytest.mark.parametrize(

@@ -202,16 +202,16 @@ class SharePrices:
         found: list[tuple[float, Floats]] = []
         if not self._some.size:
             return []
+        begins, sizes = self._starts[self._some], self._sizes[self._some]
         for even in self._even:
-            least = np.minimum.reduceat(over_columns(self._per_share, even), self._starts[self._some])
+            least = np.minimum.reduceat(over_columns(self._per_share, even), begins)
             if _least_cost(self._spread(least), demand)[0] > float(even @ self._capacities):
                 return [even]
         for turn in range(_ROUNDS):
             costs = over_columns(self._per_share, prices)
-            least = np.minimum.reduceat(costs, self._starts[self._some])
-            at_least = np.flatnonzero(costs <= np.repeat(least, self._sizes[self._some]))
-            owner = self._owner[at_least]
-            first = at_least[np.flatnonzero(np.diff(owner, prepend=-1))]
+            least = np.minimum.reduceat(costs, begins)
+            at_least = np.flatnonzero(costs <= np.repeat(least, sizes))
+            first = at_least[np.searchsorted(at_least, begins)]
             cost, met, _ = _least_cost(self._spread(least), demand)
             need = over_rows(met[self._some].astype(np.float64), self._per_share[first])
             paid = float(prices @ self._capacities)
@@ -225,9 +225,7 @@ class SharePrices:
                 break
             prices /= paid
         found.sort(key=lambda one: -one[0])
-        self._units[self._some] = np.minimum.reduceat(
-            over_columns(self._per_share, found[0][1]), self._starts[self._some]
-        )
+        self._units[self._some] = np.minimum.reduceat(over_columns(self._per_share, found[0][1]), begins)
         if hopeful:
             return [prices for ratio, prices in found[:2] if ratio > _HOPEFUL]
         return [*self._even, *(prices for _, prices in found[:2])]
@@ -298,13 +296,13 @@ def _least_cost(unit: Floats, demand: _Demand) -> tuple[float, Integers, Floats]
         before = worth.copy()
         for k in range(1, rise.size):
             worth[k] = 0.0
-            net = cost - np.cumsum(np.where(counted, worth[:, None], 0.0), axis=0)
+            net = cost - np.cumsum(counted * worth[:, None], axis=0)
             extra = (net[k:].min(axis=0) - net[:k].min(axis=0))[counted[k]]
             if 0 < rise[k] <= extra.size:
                 worth[k] = max(0.0, float(np.partition(extra, rise[k] - 1)[rise[k] - 1]))
         if (worth == before).all():
             break
-    net = cost - np.cumsum(np.where(counted, worth[:, None], 0.0), axis=0)
+    net = cost - np.cumsum(counted * worth[:, None], axis=0)
     at = net.argmin(axis=0)
     met: Integers = heights[at, np.arange(at.size)]
     return float(net.min(axis=0).sum() + worth @ rise), met, worth
