@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from random import Random
 from typing import Any
@@ -356,6 +357,19 @@ def test_nodes_hold_less_than_their_sums_say() -> None:
     assert solution.termination == "optimal" and solution.objective == 53.0
     by_sums = apportion.solve(PlacementByBundle(given).model).objective
     assert by_sums is not None and by_sums > 53.0
+
+
+def test_a_gap_ends_the_search_for_a_better_plan() -> None:
+    """It went on as if none was asked for."""
+    given = generate_menus(2, 16, 12)
+    began = time.process_time()
+    near = apportion.solve(given, formulation="by_bundle", gap=0.02)
+    took, began = time.process_time() - began, time.process_time()
+    best = apportion.solve(given, formulation="by_bundle")
+    assert took < 0.5 * (time.process_time() - began)
+    assert near.termination == "gap_reached" and best.termination == "optimal"
+    assert near.objective is not None and best.objective is not None
+    assert near.objective >= 0.98 * best.objective
 
 
 def test_a_bound_by_forged_weights_is_refused() -> None:
