@@ -265,6 +265,8 @@ class RelaxationTree:
         """Let HiGHS solve a node; return whether nothing in it is better than the incumbent then."""
         clock, best = self._clock, self._best
         left = clock.remaining
+        if left is not None and left <= 0.0 and not clock.counted:
+            return False  # HiGHS begins all the same, and large nodes take it seconds
         answer = solve_core(
             menus,
             start=None,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +54,39 @@ def test_a_limit_returns_no_less_than_a_plain_greedy(jobs: int, capacities: int,
         assert solution.plan is not None and (solution.objective or 0.0) > 0.0, limit
         if seconds <= limit:
             assert (solution.objective or 0.0) >= reached * (1 - 1e-12), limit
+
+
+_COLD = """
+import sys
+import apportion
+from tests.solvers.test_promises import greedy, menus
+jobs, capacities, alike, limit = (float(word) for word in sys.argv[1:])
+model = menus(int(jobs), int(capacities), bool(alike))
+solution = apportion.solve(model, time_limit=limit)
+reached, seconds = greedy(model)
+assert solution.plan is not None and solution.objective > 0.0
+assert 2 * seconds > limit or solution.objective >= reached * (1 - 1e-12), (solution.objective, reached)
+"""
+
+
+@pytest.mark.one_in(11)
+@pytest.mark.parametrize("limit", [0.001, 0.05, 0.3, 1.0])
+@pytest.mark.parametrize("alike", [1, 0])
+@pytest.mark.parametrize("capacities", [1, 2, 9])
+@pytest.mark.parametrize("jobs", [10, 30_000, pytest.param(300_000, marks=pytest.mark.slow)])
+def test_the_first_call_of_a_process_keeps_it_too(
+    jobs: int, capacities: int, alike: int, limit: float, root: Path
+) -> None:
+    words = [str(word) for word in (jobs, capacities, alike, limit)]
+    subprocess.run([sys.executable, "-c", _COLD, *words], cwd=root, check=True, timeout=300)
+
+
+def test_a_limit_that_is_over_hands_nothing_more_to_highs() -> None:
+    """It took 5 seconds of 80,000 options under a limit of none, and does not look at the clock."""
+    model = menus(30_000, 2, alike=True)
+    began = time.process_time()
+    assert apportion.solve(model, time_limit=1.0).plan is not None
+    assert time.process_time() - began < 3.0
 
 
 def test_the_first_that_fit_are_taken_where_the_limit_is_over_at_once() -> None:
