@@ -69,7 +69,7 @@ assert 2 * seconds > limit or solution.objective >= reached * (1 - 1e-12), (solu
 """
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(29)
 @pytest.mark.parametrize("limit", [0.001, 0.05, 0.3, 1.0])
 @pytest.mark.parametrize("alike", [1, 0])
 @pytest.mark.parametrize("capacities", [1, 2, 9])
