@@ -6,13 +6,11 @@ import argparse
 import csv
 import io
 import json
-import time
-from collections.abc import Callable
 
 import numpy as np
 
 import apportion
-from benchmarks.timing import provenance
+from benchmarks.timing import best_of, provenance
 
 
 def table(rows: int) -> bytes:
@@ -31,16 +29,6 @@ def document(jobs: int) -> bytes:
     return json.dumps({**told, "jobs": [{"id": f"job-{k}", "options": menu} for k in range(jobs)]}).encode()
 
 
-def least(call: Callable[[], object], turns: int) -> float:
-    """Return the least CPU seconds of some calls."""
-    found = []
-    for _ in range(turns):
-        began = time.process_time()
-        call()
-        found.append(time.process_time() - began)
-    return min(found)
-
-
 def main() -> None:
     """Print CPU seconds for a table and for a document, and those of the standard library's own reader."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -50,11 +38,13 @@ def main() -> None:
     given = parser.parse_args()
     menus, text = table(given.rows), document(given.jobs)
     for name, raw, alone in (
-        (f"CSV of {given.rows:,} rows", menus, lambda: list(csv.reader(io.StringIO(menus.decode())))),
-        (f"JSON of {len(text) / 1e6:.0f} MB", text, lambda: json.loads(text)),
+        (f"CSV of {given.rows:,} rows", menus, lambda: len(list(csv.reader(io.StringIO(menus.decode()))))),
+        (f"JSON of {len(text) / 1e6:.0f} MB", text, lambda: len(json.loads(text))),
     ):
-        ours = least(lambda raw=raw: apportion.read(raw, "csv" if raw is menus else None), given.turns)
-        beside = least(alone, given.turns)
+        ours, _ = best_of(
+            given.turns, lambda raw=raw: len(apportion.read(raw, "csv" if raw is menus else None).jobs)
+        )
+        beside, _ = best_of(given.turns, alone)
         print(f"{name:<21} read and checked {ours:.2f} CPU s, text alone {beside:.2f}: {ours / beside:.1f}x")
     print(provenance("msgspec"))
 
