@@ -167,7 +167,7 @@ class MultipleChoiceKnapsackInstance(
 
     def __post_init__(self) -> None:
         make_plain(self)
-        checked = _are_plain(self.jobs, self.capacities)
+        checked = _are_valid(self.jobs, self.capacities)
         problems = _problems(self, () if checked else self.jobs)
         if problems:
             raise InvalidInstance(problems)
@@ -182,7 +182,7 @@ def settle_job(job: KnapsackJob) -> None:
         settle_numbers(option, ("value",))
 
 
-def _are_plain(jobs: Any, capacities: Any) -> bool:
+def _are_valid(jobs: Any, capacities: Any) -> bool:
     """Return whether `check_job` passes every job and `settle_job` changes none, as it nearly always is."""
     if not (isinstance(capacities, dict) and isinstance(jobs, tuple) and {*map(type, jobs)} <= {KnapsackJob}):
         return False

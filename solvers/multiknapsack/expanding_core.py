@@ -18,7 +18,7 @@ from apportion.core.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.ejection import Ejection
-from apportion.solvers.multiknapsack.linear_dual import Unsettled, beside_divided, unsettled
+from apportion.solvers.multiknapsack.linear_dual import ResidualCore, beside_divided, residual_core
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
 
@@ -153,7 +153,7 @@ class ExpandingCore:
     def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer:
         """Solve a core; without a limit of nodes in all of the time that is left."""
         best, clock, left = self._best, self._clock, self._clock.remaining
-        part = unsettled(core)
+        part = residual_core(core)
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
         at, share = best.among(core), 1.0 if nodes is None else _SHARE
@@ -175,7 +175,7 @@ class ExpandingCore:
         self._counters["mip_nodes"] += answer.nodes
         return self._taken(core, answer, part)
 
-    def _taken(self, core: OptionTable, answer: CoreAnswer, part: Unsettled) -> CoreAnswer:
+    def _taken(self, core: OptionTable, answer: CoreAnswer, part: ResidualCore) -> CoreAnswer:
         """Keep the choice of an answer; nothing is proved by one that does not fit."""
         if answer.bound is not None:
             answer = replace(answer, bound=part.value + answer.bound)

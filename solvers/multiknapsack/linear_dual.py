@@ -42,7 +42,7 @@ from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.highs_columns import GrowingProgramme
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
 
-__all__ = ["Unsettled", "beside_divided", "narrowed", "relaxed", "sifted", "unsettled", "written"]
+__all__ = ["ResidualCore", "beside_divided", "narrowed", "relaxed", "residual_core", "sifted", "written"]
 
 
 def written(menus: OptionTable) -> LinearModel:
@@ -307,7 +307,7 @@ def relaxed(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unsettled:
+class ResidualCore:
     """A core without the jobs that are settled.
 
     Attributes
@@ -334,13 +334,13 @@ class Unsettled:
         return whole
 
 
-def unsettled(core: OptionTable) -> Unsettled:
+def residual_core(core: OptionTable) -> ResidualCore:
     """Return the part of a core that is open; no menu is empty."""
     sizes, begins = np.diff(core.offsets), core.offsets[:-1]
     alone = begins[sizes == 1]
     jobs = np.flatnonzero(sizes > 1)
     menus = core.part(jobs, core.capacities - core.used(alone))
-    return Unsettled(menus, float(core.values[alone].sum()), jobs, begins)
+    return ResidualCore(menus, float(core.values[alone].sum()), jobs, begins)
 
 
 _MANY_JOBS, _SAMPLED, _STRIDE = 15_000, 5_000, 8
@@ -390,7 +390,7 @@ def narrowed(
     kept |= _overdrawing(menus, loss, choice, ~_are_undecided(menus, kept))[menus.job]
     for _ in range(_TURNS):
         kept[least[_are_undecided(menus, kept)]] = True
-        part = unsettled(menus.keep(kept))
+        part = residual_core(menus.keep(kept))
         found = _solved(part.menus, left()) if part.menus.num_jobs and not _is_over(left()) else None
         if found is None or found[1] is None:
             break

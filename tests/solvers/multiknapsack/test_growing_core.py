@@ -18,7 +18,7 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack import dual, linear_dual, option_table
-from apportion.solvers.multiknapsack.linear_dual import beside_divided, unsettled
+from apportion.solvers.multiknapsack.linear_dual import beside_divided, residual_core
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.several_capacities import solve
 
@@ -157,7 +157,7 @@ def test_settled_jobs_are_taken_out_and_put_back() -> None:
     for job in range(0, menus.num_jobs, 2):  # every other job keeps its last option alone
         kept[menus.offsets[job] : menus.offsets[job + 1] - 1] = False
     core = menus.keep(kept)
-    part = unsettled(core)
+    part = residual_core(core)
     assert part.menus.num_jobs == (np.diff(core.offsets) > 1).sum() > 100
     inside = part.menus.offsets[:-1] + 1
     choice = part.outward(inside)

@@ -37,7 +37,7 @@ def stay(packing: PodPacking, nodes: list[tuple[int, ...]]) -> int:
 
 
 def test_most_pods_stay_that_enumeration_leaves() -> None:
-    """Of all placements all are kept or better, and nineteen in twenty are what enumeration finds."""
+    """All placements are kept or better, and nineteen in twenty are what enumeration finds."""
     rng, best, tried = Random(5), 0, 0
     while tried < examples(600):
         packing = drawn(rng)

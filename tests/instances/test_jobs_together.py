@@ -59,7 +59,7 @@ def test_jobs_that_pass_together_pass_one_by_one_and_stay_as_they_are() -> None:
     passed = refused = 0
     for number in range(count := examples(20_000)):
         jobs = drawn_jobs(Random(f"plain {number}"))
-        together = schema._are_plain(jobs, BARE.capacities)
+        together = schema._are_valid(jobs, BARE.capacities)
         problems: list[Problem] = []
         for job in jobs:
             if isinstance(job, KnapsackJob):
@@ -79,7 +79,7 @@ def test_jobs_that_pass_together_pass_one_by_one_and_stay_as_they_are() -> None:
 @pytest.mark.parametrize("value", [float("nan"), 1e300])
 def test_of_many_jobs_the_one_that_is_wrong_is_named(value: float) -> None:
     jobs = [KnapsackJob(f"j{k}", (KnapsackOption("o", 1.0, {"gpu": 1}),)) for k in range(100)]
-    assert schema._are_plain(tuple(jobs), {"gpu": 8})
+    assert schema._are_valid(tuple(jobs), {"gpu": 8})
     jobs[70] = KnapsackJob("j70", (KnapsackOption("o", value, {"gpu": 1}),))
     with pytest.raises(InvalidInstance) as refused:
         MultipleChoiceKnapsackInstance("1", "maximize", {"gpu": 8}, tuple(jobs))
