@@ -17,6 +17,7 @@ from apportion.formulations.protocol import Plan
 from apportion.instances.draft import with_jobs
 from apportion.instances.fields import remade
 from apportion.instances.multiple_choice_knapsack import KnapsackOption, MultipleChoiceKnapsackInstance
+from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Present
 from apportion.models.splice import difference
@@ -80,8 +81,9 @@ class MenuFormulation:
         if instance.max_changes is not UNSET:
             for at, job in enumerate(instance.jobs):
                 if job.current is not None:
-                    self.menus[at] = _counting_changes(self.menus[at], job.current, may_wait=bool(free[at]))
-                    free[at] = False
+                    listed = bool(free[at]) and self._lists_waiting
+                    self.menus[at] = _counting_changes(self.menus[at], job.current, may_wait=listed)
+                    free[at] &= not listed
         names, amounts = _capacities(instance)
         self.current = np.array(
             [_position(menu, job.current) for job, menu in zip(instance.jobs, self.menus, strict=True)],
@@ -100,6 +102,11 @@ class MenuFormulation:
             capacity_names=names,
             goals=_goals(instance, flat),
         )
+
+    @property
+    def _lists_waiting(self) -> bool:
+        """Whether waiting is an option of jobs that run, as it is a change; with tenants it is one anyway."""
+        return self.instance.max_changes is not UNSET and not is_tenanted(self.instance)
 
     def patched(self, instance: MultipleChoiceKnapsackInstance) -> MenuFormulation | None:
         """Return the formulation of a changed instance, made of this one; ``None`` where little stays.
@@ -128,7 +135,7 @@ class MenuFormulation:
         positions = (choice - self.model.offsets[:-1]).tolist()
         chosen = zip(self.instance.jobs, self.menus, choice.tolist(), positions, strict=True)
         found = {job.id: menu[position].id for job, menu, row, position in chosen if row >= 0}
-        if self.instance.max_changes is not UNSET:
+        if self._lists_waiting:
             found = {job: name for job, name in found.items() if name != _NOTHING}
         return {"choice": found}
 
@@ -137,7 +144,7 @@ class MenuFormulation:
         named = plan.get("choice") if isinstance(plan, Mapping) else None
         if not isinstance(named, Mapping):
             return None
-        absent = None if self.instance.max_changes is UNSET else _NOTHING
+        absent = _NOTHING if self._lists_waiting else None
         if absent is not None:
             named = {job: option for job, option in named.items() if option is not None}
         jobs = zip(self.instance.jobs, self.menus, strict=True)
@@ -150,7 +157,7 @@ class MenuFormulation:
         if not (self.current >= 0).any():
             return None
         waiting = np.zeros(self.model.num_options, dtype=np.bool_)
-        if self.instance.max_changes is not UNSET:
+        if self._lists_waiting:
             last = self.model.offsets[1:] - 1
             names = (menu[-1].id if menu else None for menu in self.menus)
             waiting[last[[name == _NOTHING for name in names]]] = True

@@ -70,7 +70,7 @@ class TenantedMenus:
         kind = kind_of(instance)
         self.ledger = ledger_of(kind, instance)
         self._jobs = [job.id for job in instance.jobs]
-        rows, options, sizes, stops = self._rows_and_options()
+        rows, options, sizes, stops, idle = self._rows_and_options()
         self._sizes = tuple(sizes)
         self._row = np.array(rows, dtype=np.int64)
         self.option = np.array(options, dtype=np.int64)
@@ -85,6 +85,8 @@ class TenantedMenus:
         self.value_error = inner.value_error + _ROUNDING * float(np.abs(values).sum() if stopped.any() else 0)
         uses = np.zeros((self._row.size, source.num_capacities), dtype=np.int64)
         uses[taken] = source.uses[self._row[taken]]
+        for row, name, use in idle:
+            uses[row, source.capacity_names.index(name)] = use
         self._outward = np.full(source.num_options, -1, dtype=np.int64)
         self._outward[self._row[taken]] = np.flatnonzero(taken)
         self._nothing = np.full(len(sizes), -1, dtype=np.int64)
@@ -124,8 +126,8 @@ class TenantedMenus:
 
     @property
     def capacities(self) -> tuple[str, ...]:
-        """The names of the instance's own capacities."""
-        return self._inner.model.capacity_names
+        """The names of the instance's own capacities, those that tenants share."""
+        return tuple(name for name in self._inner.model.capacity_names if name not in self.ledger.unshared)
 
     @property
     def relaxes(self) -> bool:
@@ -199,11 +201,17 @@ class TenantedMenus:
         """Return the menus themselves: they do not depend on the capacities."""
         return self.model
 
-    def _rows_and_options(self) -> tuple[list[int], list[int], list[int], list[float]]:
-        """Return inner row (-1: nothing), position among the job's options and stop cost; menu sizes."""
+    def _rows_and_options(
+        self,
+    ) -> tuple[list[int], list[int], list[int], list[float], list[tuple[int, str, int]]]:
+        """Return inner row (-1: nothing), position among the job's options and stop cost; menu sizes.
+
+        And what having nothing uses: row, capacity and amount.
+        """
         inner, ledger = self._inner, self.ledger
         offsets, name_of = inner.model.offsets.tolist(), inner.option_name
         rows, options, sizes, stops = list[int](), list[int](), list[int](), list[float]()
+        idle = list[tuple[int, str, int]]()
         for index, job_id in enumerate(self._jobs):
             own, costs = ledger.options[job_id], ledger.stop_costs[job_id]
             menu_rows = range(offsets[index], offsets[index + 1])
@@ -214,17 +222,19 @@ class TenantedMenus:
                 options += range(len(own))
                 stops += [0.0] * len(own)
                 sizes.append(len(own))
-                continue
-            places = {name: place for place, name in enumerate(offered)}
-            menu = [(row, places.get(name)) for row, name in zip(menu_rows, names, strict=True)]
-            kept = [(row, place) for row, place in menu if place is not None]
-            if None in places:
-                kept.append((-1, places[None]))
-            rows += [row for row, _ in kept]
-            options += [place for _, place in kept]
-            stops += [costs if costs and own[place].idle else 0.0 for _, place in kept]
-            sizes.append(len(kept))
-        return rows, options, sizes, stops
+            else:
+                places = {name: place for place, name in enumerate(offered)}
+                menu = [(row, places.get(name)) for row, name in zip(menu_rows, names, strict=True)]
+                kept = [(row, place) for row, place in menu if place is not None]
+                if None in places:
+                    kept.append((-1, places[None]))
+                rows += [row for row, _ in kept]
+                options += [place for _, place in kept]
+                stops += [costs if costs and own[place].idle else 0.0 for _, place in kept]
+                sizes.append(len(kept))
+            if sizes[-1] and rows[-1] < 0:
+                idle += [(len(rows) - 1, name, use) for name, use in own[options[-1]].uses.items()]
+        return rows, options, sizes, stops, idle
 
     def _limits(
         self, owner: NDArray[np.int64], uses: NDArray[np.int64], names: Sequence[str]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from apportion.instances.freezing.nodes import TypeNodes
 from apportion.instances.kinds import ProblemType
 from apportion.instances.options import Place, Pool
-from apportion.instances.tenants.check import ledger_of, shared_capacities
+from apportion.instances.tenants.check import capacities_and_limits, ledger_of
 from apportion.instances.tenants.ledger import is_tenanted
 
 __all__ = ["Columns", "Goal", "PoolUse", "columns_of", "listed"]
@@ -123,7 +123,7 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
         limits, menus = ledger.limits, list(ledger.options.values())
         used = [ledger.uses(job, at) for job, own in ledger.options.items() for at in range(len(own))]
     else:
-        limits = shared_capacities(kind, instance)
+        limits = capacities_and_limits(kind, instance)
         menus = [list(option_set.options(instance, job)) for job in instance.jobs]
         used = [option.uses for own in menus for option in own]
     options = [option for own in menus for option in own]

@@ -156,6 +156,9 @@ class OptionSet:
         for a name that is none.
     capacities
         ``capacities(instance)``: what is shared, where that is not what edits name.
+    limits
+        ``limits(instance)``: amounts beside these of which no tenant has a part, how many jobs may change
+        for instance; options use them as they use capacities, and no share counts them.
     now
         ``now(job)``: what a job has now, where it may not have that any longer, so that no option says it.
     stopped
@@ -191,6 +194,7 @@ class OptionSet:
     plan: Callable[[Any, Mapping[str, str]], dict[str, Any]] | None = None
     derived: Callable[[Any, str], DerivedCapacity | None] = lambda _instance, _name: None
     capacities: Callable[[Any], dict[str, int]] | None = None
+    limits: Callable[[Any], Mapping[str, int]] = lambda _: {}
     now: Callable[[Any], str | None] = lambda _: None
     stopped: Callable[[Any], bool] = lambda _: False
     sums: Callable[[Any], bool] = lambda _: True

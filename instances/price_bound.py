@@ -19,7 +19,7 @@ import numpy as np
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.columns import Columns, columns_of
 from apportion.instances.kind import ProblemType
-from apportion.instances.tenants.check import shared_capacities
+from apportion.instances.tenants.check import capacities_and_limits
 from apportion.instances.tenants.ledger import is_tenanted
 
 __all__ = ["price_bound"]
@@ -48,7 +48,7 @@ def price_bound(
     given: Columns = columns or (columns_of(kind, instance) if extreme is None else extreme(instance))
     pools = () if given.pool_use is None else [pool.name for pool in given.pool_use.pools]
     stated = {*given.capacities, *pools}  # what a kind tells of itself in other words has no price
-    shared = {name: room for name, room in shared_capacities(kind, instance).items() if name in stated}
+    shared = {name: room for name, room in capacities_and_limits(kind, instance).items() if name in stated}
     rooms = dict(zip(given.capacities, given.rooms, strict=True)) | shared
     beyond = {name: option_set.derived(instance, name) for name in multipliers if name not in rooms}
     for name, price in multipliers.items():

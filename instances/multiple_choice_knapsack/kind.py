@@ -68,10 +68,9 @@ def _has_lost(job: KnapsackJob) -> bool:
     return job.current is not None and all(option.id != job.current for option in job.options)
 
 
-def _shared(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
-    """Return the capacities, the number of changes among them where it is limited."""
-    limit = instance.max_changes
-    return {**instance.capacities, **({} if limit is UNSET else {MAX_CHANGES: limit})}
+def _limits(instance: MultipleChoiceKnapsackInstance) -> dict[str, int]:
+    """Return the number of changes where it is limited."""
+    return {} if instance.max_changes is UNSET else {MAX_CHANGES: instance.max_changes}
 
 
 def _goals(instance: MultipleChoiceKnapsackInstance) -> dict[str, bool]:
@@ -139,6 +138,8 @@ OPTION_SET = OptionSet(
     _options,
     _taken,
     _plan,
+    capacities=lambda instance: instance.capacities,
+    limits=_limits,
     now=lambda job: job.current,
     stopped=_has_lost,
     goals=_goals,
@@ -193,7 +194,7 @@ def _check_capacities(
 
 EDITS = Edits(
     job_type=KnapsackJob,
-    capacities=_shared,
+    capacities=lambda instance: {**instance.capacities, **_limits(instance)},
     change_capacity=_change_capacity,
     pin=_pin,
     pin_field="pinned",

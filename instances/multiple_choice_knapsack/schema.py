@@ -263,8 +263,6 @@ def check_goals(instance: MultipleChoiceKnapsackInstance, problems: list[Problem
     if MAX_CHANGES in instance.capacities:
         said = f"must not be called {MAX_CHANGES!r} where the number of changes is limited"
         problems.append(Problem(f"$.capacities.{MAX_CHANGES}", said))
-    if instance.tenants is not UNSET or instance.fairness is not UNSET:
-        problems.append(Problem("$.max_changes", "does not go together with tenants: leave one of them out"))
 
 
 def check_quotas(

@@ -18,6 +18,7 @@ from apportion.instances.tenants.ledger import TenantLedger, is_tenanted, kept_u
 from apportion.instances.tenants.rows import limits_today
 
 __all__ = [
+    "capacities_and_limits",
     "checked",
     "claims_of",
     "exceeded_today",
@@ -59,6 +60,12 @@ def shared_capacities(kind: ProblemType, instance: Any) -> dict[str, int]:
     """
     found = _capacities(kind, instance)
     return {**found, **_beyond(kind, instance, found)}
+
+
+def capacities_and_limits(kind: ProblemType, instance: Any) -> dict[str, int]:
+    """Return `shared_capacities`, and the limits of the instance of which no tenant has a part."""
+    limits = {} if kind.option_set is None else kind.option_set.limits(instance)
+    return {**shared_capacities(kind, instance), **limits}
 
 
 def _capacities(kind: ProblemType, instance: Any) -> dict[str, int]:

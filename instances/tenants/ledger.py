@@ -128,6 +128,8 @@ class TenantLedger:
         The same of jobs that are not preemptible.
     capacities
         How much there is of what tenants share, by name.
+    unshared
+        Limits of the instance of which no tenant has a part, by name (`OptionSet.limits`).
     job_prefix
         What stands before a job's name where it is named among tenants, as in floors.
     shares_out
@@ -137,7 +139,7 @@ class TenantLedger:
     def __init__(
         self, instance: Any, option_set: OptionSet, capacities: Mapping[str, int], sign: int
     ) -> None:
-        self.capacities = dict(capacities)
+        self.capacities, self.unshared = dict(capacities), dict(option_set.limits(instance))
         self.shares_out = instance.fairness is not UNSET
         self.tree: Tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         self.jobs = {job.id: job for job in instance.jobs}
@@ -168,7 +170,7 @@ class TenantLedger:
                     own = kept.setdefault(capacity, {})
                     own[leaf] = own.get(leaf, 0) + use
         rows = rows_of(self.tree, capacities, using, self.kept)
-        taken = {*capacities, *(row.name for row in rows)}
+        taken = {*capacities, *self.unshared, *(row.name for row in rows)}
         rows += named_apart(non_preemptible_rows(self.tree, capacities, self.never_stopped), taken)
         self.rows: list[Row] = rows
         self._rows_of_leaf: dict[str, list[Row]] = {}
@@ -204,7 +206,8 @@ class TenantLedger:
     @cached_property
     def limits(self) -> dict[str, int]:
         """Every limit by name: capacities, rows, floors."""
-        return {**self.capacities, **{row.name: row.limit for row in self.rows}, **self._floors()}
+        rows = {row.name: row.limit for row in self.rows}
+        return {**self.capacities, **self.unshared, **rows, **self._floors()}
 
     def is_preemptible(self, job_id: str) -> bool:
         """Return whether a job says nothing, or says that it may be stopped and moved."""
@@ -250,7 +253,7 @@ class TenantLedger:
     @cached_property
     def floor_names(self) -> dict[str, str]:
         """What the floor under a tenant is called among limits; no capacity and no row has that name."""
-        taken = {*self.capacities, *(row.name for row in self.rows)}
+        taken = {*self.capacities, *self.unshared, *(row.name for row in self.rows)}
         found = {}
         for name in self.tree.nodes:
             found[name] = distinct(f"share of {name}", taken)

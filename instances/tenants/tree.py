@@ -70,7 +70,7 @@ def share_counter(kind_of_share: str, capacities: Mapping[str, int]) -> Counter:
             for option in options:
                 largest = 0
                 for name, use in option.uses.items():
-                    if (part := unit * use // there[name]) > largest:
+                    if name in there and (part := unit * use // there[name]) > largest:
                         largest = part
                 found.append(largest if largest < MOST_SHARE else MOST_SHARE)
             return found

@@ -93,6 +93,8 @@ def _knapsack(rng: Random, _: str | None) -> dict[str, Any]:
         for job in told["jobs"]:
             for option in job["options"]:
                 option["uses"] = {name: rng.randint(0, most) for name in told["capacities"]}
+    if rng.random() < 0.2:
+        told["max_changes"] = rng.randint(0, 3)
     return told
 
 

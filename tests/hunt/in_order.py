@@ -65,7 +65,7 @@ def _menus(rng: Random) -> dict[str, Any]:
         found["goals"] = [{"name": goal, "sense": rng.choice(("maximize", "minimize"))} for goal in goals]
     if rng.random() < 0.4:
         _own(rng, found, names[0])
-    elif rng.random() < 0.3:
+    if rng.random() < 0.3:
         found["max_changes"] = rng.randint(0, 3)
     return found
 

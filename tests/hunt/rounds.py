@@ -47,6 +47,11 @@ def drawn_round(rng: Random) -> dict[str, Any]:
         "tenants": tenants,
         "jobs": jobs,
     }
+    if rng.random() < 0.3:
+        told["max_changes"] = rng.randint(0, 2)
+        for job in jobs:
+            if rng.random() < 0.6:
+                job["current"] = rng.choice(job["options"])["id"]
     if rng.random() < 0.6:
         told["fairness"] = {
             "over": rng.choice(("tenants", "tree", "jobs")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -108,6 +108,8 @@ def _within(told: Told, choice: Choice) -> bool:
 
 def _is_within(limits: _Limits, choice: Choice) -> bool:
     told, children, most, strict = limits
+    if not _changes_few(told, told["jobs"], choice):
+        return False
     if not all(_within_guarantee(told, one, capacity, choice) for one, capacity in strict):
         return False
     for capacity, (total, claimed) in most.items():
@@ -121,6 +123,13 @@ def _is_within(limits: _Limits, choice: Choice) -> bool:
         if any(claim is None for claim in claims) or sum(claim or 0 for claim in claims) > claimed:
             return False
     return True
+
+
+def _changes_few(told: Told, jobs: list[Told], choice: Iterable[Offer]) -> bool:
+    """Return whether no more of some jobs get other than they have now than may."""
+    pairs = zip(jobs, choice, strict=True)
+    changed = sum(job.get("current") is not None and not offer.current for job, offer in pairs)
+    return changed <= told.get("max_changes", changed)
 
 
 def _within_guarantee(told: Told, tenant: Told, capacity: str, choice: Choice) -> bool:
@@ -446,7 +455,7 @@ def _alone(told: Told, tenant: Told, own: Mapping[str, int], inside: Mapping[str
     """
     members, children = set(_members(told, tenant["id"])), _children(told)
     nothing = Offer(None, {}, Fraction(0), current=False, idle=True)
-    room, fits = _capacities(told), _kind(told).fits
+    room, fits, strict = _capacities(told), _kind(told).fits, _limits(told).strict
     menus = [offers(told, job) if job["id"] in members else [nothing] for job in told["jobs"]]
     shares = [
         [_share(told, job, offer) if job["id"] in members else 0 for offer in menu]
@@ -476,6 +485,11 @@ def _alone(told: Told, tenant: Told, own: Mapping[str, int], inside: Mapping[str
                     had[one] += shares[j][places[j]]
         claims = {capacity: claimed(capacity, used[capacity]) for capacity in room}
         if any(claim is None or claim > own[capacity] for capacity, claim in claims.items()):
+            continue
+        if not all(_within_guarantee(told, one, capacity, choice) for one, capacity in strict):
+            continue
+        own_jobs = [(job, one) for job, one in zip(told["jobs"], choice, strict=True) if job["id"] in members]
+        if not _changes_few(told, [job for job, _ in own_jobs], [one for _, one in own_jobs]):
             continue
         if all(had[one] >= due for one, due in inside.items()) and fits(told, choice):
             most = share

@@ -39,7 +39,7 @@ def of_numpy(value: Any) -> Any:
 @pytest.mark.parametrize("kind", NAMED)
 def test_an_instance_of_numpy_numbers_is_that_of_the_file_and_is_proved(kind: str) -> None:
     proved = 0
-    for number in range(8):
+    for number in range(12):
         read = DRAWN[kind].case(Random(f"{kind} {number}"))
         made = of_numpy(read)
         assert made == read and msgspec.json.encode(made) == msgspec.json.encode(read)

@@ -243,11 +243,11 @@ def _choice(instance: Any, plan: Mapping[str, Any]) -> Iterable[str]:
     """Return the option of every job, of any kind whose options use capacities."""
     from apportion.instances.kinds import kind_of
     from apportion.instances.options import plan_options
-    from apportion.instances.tenants.check import shared_capacities
+    from apportion.instances.tenants.check import capacities_and_limits
 
     kind = kind_of(instance)
     assert kind.option_set is not None
-    capacities = shared_capacities(kind, instance)
+    capacities = capacities_and_limits(kind, instance)
     chosen = plan_options(kind.option_set, instance, plan)
     used = dict.fromkeys(capacities, 0)
     rows = [("job", "before", "after", "value", "uses")]

@@ -25,6 +25,7 @@ from apportion.core.solution import Solution
 from apportion.explanation.parts import Difference, JobWorth, OptionWorth, Rival
 from apportion.explanation.resolver import Resolver, held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
+from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import edits
 from apportion.instances.kind import WayIn
 from apportion.instances.tenants.check import ledger_of
@@ -95,8 +96,10 @@ class Subject:
         return cast(KnapsackFormulation, entry.compile(self.instance))
 
     def shown(self, capacity: str) -> bool:
-        """Return whether a capacity is one of the cluster's own: limits of tenants are told with them."""
-        return not self.tenants or capacity in self.menus.capacities  # type: ignore[attr-defined]
+        """Return whether a capacity is one of the instance's own: limits of tenants are told with them."""
+        if not isinstance(self.menus, TenantedMenus):
+            return True
+        return capacity in self.menus.capacities or capacity in self.menus.ledger.unshared
 
     @property
     def has_amounts(self) -> bool:

@@ -198,7 +198,7 @@ def _standing(subject: Subject, plan: Any) -> _Standing:
     for job, option in chosen.items():
         leaf = ledger.jobs[job].tenant
         for name, use in option.uses.items():
-            if isinstance(leaf, str):
+            if isinstance(leaf, str) and name in used:
                 used[name][leaf] += use
     guaranteed = {name: ledger.tree.guarantees(name) for name in capacities}
     claims = {
@@ -290,11 +290,15 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
         tenant = ledger.jobs[job].tenant
         if not isinstance(tenant, str):
             continue
-        least = min(
-            (one for one in ledger.options[job] if not one.idle),
-            key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one.uses.items()),
+        shared = [
+            (one, {name: use for name, use in one.uses.items() if use and name in standing.capacities})
+            for one in ledger.options[job]
+            if not one.idle
+        ]
+        least, needs = min(
+            shared,
+            key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one[1].items()),
         )
-        needs = {name: use for name, use in least.uses.items() if use}
         limits = [text for name, use in needs.items() for text in standing.claims[name].binding(tenant, use)]
         rivals = (other for other in running if limits and _makes_room(standing, tenant, needs, other))
         yield Waiting(job, tenant, str(least.name), tuple(limits), tuple(islice(rivals, _RIVALS)))

@@ -34,7 +34,7 @@ def parts_of(instance: Any) -> tuple[Any, ...]:
     """Return an instance for every tree of tenants that has jobs; none where trees may meet at a capacity."""
     kind = kind_of(instance)
     options = kind.option_set
-    if options is None or options.plan is None or instance.tenants is UNSET:
+    if options is None or options.plan is None or instance.tenants is UNSET or options.limits(instance):
         return ()
     tree, capacities = tree_of(instance.tenants), shared_capacities(kind, instance)
     if next(exceeded_today(kind, instance), None) is not None:  # a tree that keeps more than it may

@@ -236,6 +236,7 @@ def shared_out(
         decided = decided and together is not None and None not in kept.values()
         lost = sorted(one.name for one, held in kept.items() if not held)
         beside = "beside jobs that must run" if placing.menus is menus else "on the nodes"
+        beside = " and ".join((beside, *(f"within {name}" for name in ledger.unshared)))
         said = f"cannot be kept together {beside}; not kept for"
         if not decided:
             said = "were not decided before a limit; not kept for"
