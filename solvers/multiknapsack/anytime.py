@@ -111,6 +111,8 @@ _HOPEFUL_BITS = 120.0
 """Try to prove optimality when at most 2**this combinations remain after fixing."""
 _TURN = 0.05
 """Seconds of one turn of the exact search."""
+_ALIKE = 8
+"""Jobs to every distinct one from which on they are called alike."""
 _MIP_OPTIONS = 4_000
 """Cores of more options are not given to HiGHS,"""
 _ALIKE_OPTIONS = 100_000
@@ -203,7 +205,7 @@ class Search:
         self._counters = counters
         self._live = menus
         self._live_floor = -math.inf
-        self._distinct: int | None = None
+        self._classes: OptionTable | None = None
         self._last_gain = clock.elapsed
         self._began = self._last_gain
         self._sparse = menus.num_capacities >= _MIP_CAPACITIES and bool(
@@ -275,7 +277,7 @@ class Search:
         floor = self._best.floor
         if floor is not None and floor > self._live_floor:
             self._live = within_reach(self._all, self._weights, self._bound, floor)
-            self._live_floor, self._distinct = floor, None
+            self._live_floor, self._classes = floor, None
             self._counters["live_options"] = float(self._live.num_options)
 
     def _tabled(self) -> StopReason | None:
@@ -289,9 +291,15 @@ class Search:
         if gone < _AFTER:
             return False
         if not self._counts_asked:
-            self._counts_asked = True
-            self._counts = count_tree(self._live, self._best, self._clock, self._options.seed)
+            tree = count_tree(self._live, self._best, self._clock, self._options.seed)
+            if tree is not None and not self._counters["passes"] and not self._are_alike():
+                return False  # a pass mostly finds what counts then only prove; of alike jobs counts find it
+            self._counts_asked, self._counts = True, tree
         return self._counts is not None and self._counts.seconds < _HEAD_OF_COUNTS + _COUNTS_SHARE * gone
+
+    def _are_alike(self) -> bool:
+        """Whether there are many jobs to every one that differs."""
+        return _ALIKE * self._distinct().num_jobs <= self._live.num_jobs
 
     def _counted(self) -> StopReason | None:
         tree = self._counts
@@ -338,14 +346,18 @@ class Search:
     def _suits_mip(self) -> bool:
         """Whether the options left are few enough for HiGHS."""
         live = self._live
-        if live.num_options <= _MIP_OPTIONS:
-            return True
-        if live.num_options <= _ALIKE_OPTIONS and self._distinct is None:
-            self._distinct = alike_jobs(live).menus.num_options
-        if self._distinct is not None and self._distinct <= _MIP_OPTIONS:
+        if live.num_options <= _MIP_OPTIONS or self._distinct().num_options <= _MIP_OPTIONS:
             return True
         few = self._sparse and live.num_options <= _MIP_ENTRIES
         return few and live.num_entries <= _MIP_ENTRIES
+
+    def _distinct(self) -> OptionTable:
+        """Return the menus of jobs that are not alike; of many options all."""
+        if self._classes is None:
+            self._classes = self._live
+            if self._live.num_options <= _ALIKE_OPTIONS:
+                self._classes = alike_jobs(self._live).menus
+        return self._classes
 
     def _mip(self) -> StopReason | None:
         """Let HiGHS try the core; how long, and when next, follows from how far it gets."""
